@@ -241,7 +241,7 @@ class Inclusion:
     def _list(self, instr: ir.ListOp) -> None:
         it, width = instr.args[0], instr.width
         match instr.op:
-            case "get" | "pop":
+            case "get" | "pop" | "join":
                 for j, v in enumerate(instr.outs):
                     self._from(it, "", j, v)
             case "set" | "append" | "insert" | "put":

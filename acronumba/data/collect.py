@@ -29,8 +29,9 @@ from acronumba.data.heap import (
     aligned,
     free_bytes,
 )
+from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST, RECORD
-from acronumba.ir.types import NO_VALUE, ListT
+from acronumba.ir.types import NO_VALUE, ListT, MapT
 
 FEW = 32  # numbers that are not worth a call of NumPy
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
@@ -73,6 +74,7 @@ class Room:
         self._regions: list[Region] = []
         self._pools: list[Pooled] = []
         self._arrays: dict[str, Arrays] = {}
+        self._texts: Texts | None = None
         self.shapes: dict[tuple[int, ...], int] = {}  # address of the extents of each shape
 
     def add(self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), **of: Any) -> Region:
@@ -92,6 +94,11 @@ class Room:
         self._pools.append(pool := Lists(self, listed, width, refs, exact))
         return pool
 
+    def maps(self, mapped: MapT, width: int, refs: tuple[int, ...]) -> Maps:
+        """Return the pool of dicts of a type, with entries of `width` words."""
+        self._pools.append(pool := Maps(self, mapped, width, refs))
+        return pool
+
     def references(self, *pools: Pooled) -> References:
         """Return a column of references to objects or lists of these pools, or None."""
         return References(pools)
@@ -99,6 +106,12 @@ class Room:
     def arrays(self, dtype: str, rank: int, optional: bool, column: bool = False) -> ArrayColumn:
         """Return a column of arrays of a dtype and rank; of None too if `optional`; see `TensorT.column`."""
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional, column=column)
+
+    def texts(self) -> TextColumn:
+        """Return a column of strings, or None."""
+        if self._texts is None:
+            self._texts = Texts()
+        return TextColumn(self._texts)
 
     def points(self, dtype: str) -> ArrayColumn:
         """Return a column of arrays of rank 0 of a dtype."""
@@ -124,6 +137,8 @@ class Room:
             pool.reserve()
         for arrays in self._arrays.values():
             arrays.reserve(self)
+        if self._texts is not None:
+            self._texts.reserve(self.add, self.take)
         size = sum(map(len, self.shapes))
         extents = self.add("extents", size, 1)
         heap = Heap(
@@ -141,6 +156,8 @@ class Room:
             pool.place(heap)
         for arrays in self._arrays.values():
             arrays.fill(heap, self.shapes)
+        if self._texts is not None:
+            self._texts.fill(heap)
         return heap
 
 
@@ -220,7 +237,7 @@ class Pooled:
 class Lists(Pooled):
     """The lists of one type: a row for each, and their elements one after the other."""
 
-    def __init__(self, room: Room, listed: ListT, width: int, refs: tuple[int, ...], exact: bool) -> None:
+    def __init__(self, room: Room, listed: ListT | MapT, width: int, refs: tuple[int, ...], exact: bool) -> None:
         super().__init__(room, frozenset((list,) if exact else (list, tuple)), width, refs, None)
         self.listed = listed
         self.lengths: list[int] = []
@@ -242,6 +259,53 @@ class Lists(Pooled):
         counts = np.fromiter(self.lengths, np.int64, len(heads))
         heads[:, 0] = heap.address(self.items) + 8 * self.width * (np.cumsum(counts) - counts)
         heads[:, 1] = heads[:, 2] = counts
+
+
+class Maps(Lists):
+    """The dicts or sets of one type: entries as those of lists, and a table that finds them, see `host.maps`."""
+
+    def __init__(self, room: Room, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
+        super().__init__(room, mapped, width, refs, exact=True)
+        self.kinds = frozenset((set if mapped.item is None else dict,))
+
+    def take(self) -> list[Any]:
+        """Return the keys and values of the next new dicts, in pairs; those of sets are None."""
+        found = Pooled.take(self)
+        self.lengths += map(len, found)
+        dicts = list(map(dict.fromkeys, found)) if set in self.kinds else found
+        return list(chain.from_iterable([d.items() for d in dicts]))
+
+    def _reserve(self, count: int) -> None:
+        self.region = self.room.add("heads", count, LIST.count + 1, (LIST.at["items"], LIST.count), listed=self.listed)
+        self.items = self.room.add("items", sum(self.lengths), self.width, self.refs)
+        counts = np.array(self.lengths, np.int64)
+        self._slots = 2 << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
+        self._tables = self.room.add("tables", int(self._slots.sum()) + count, 1)
+
+    def place(self, heap: Heap) -> None:
+        super().place(heap)
+        heads = heap.table(self.region)
+        heads[:, LIST.at["capacity"]] = 0
+        starts = np.cumsum(self._slots + 1) - self._slots - 1
+        heads[:, LIST.count] = heap.address(self._tables) + 8 * starts
+
+    def index(self, heap: Heap, key: int, strings: tuple[int, ...]) -> None:
+        """Fill the tables, when the entries are there: `key` words of each are its key, some of them of strings."""
+        counts = np.array(self.lengths, np.int64)
+        number = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(counts)
+        mask = (self._slots - 1).repeat(counts)
+        table = heap.table(self._tables)[:, 0]
+        starts = np.cumsum(self._slots + 1) - self._slots - 1
+        table[starts] = self._slots - 1
+        first = (starts + 1).repeat(counts)
+        slot = hashes(heap, heap.table(self.items)[:, :key], strings) & mask
+        left = np.arange(len(number))
+        while len(left):  # each finds a place, or goes on to the next slot; of several in one place, one has it
+            at = first[left] + slot[left]
+            free = table[at] == 0
+            table[at[free]] = number[left[free]] + 1
+            left = left[~free | (table[at] != number[left] + 1)]
+            slot[left] = (slot[left] + 1) & mask[left]
 
 
 class References:

@@ -39,6 +39,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -72,6 +73,8 @@ def accepts(t: Type, value: Any) -> bool:
             return False
         case StrT():
             return type(value) is str and value == t.value
+        case TextT():
+            return type(value) is str
         case EnumT():
             return type(value) is t.cls and any(value is m for m in t.cls)
         case TensorT():
@@ -92,7 +95,7 @@ def accepts(t: Type, value: Any) -> bool:
         case UnionT():
             return any(accepts(m, value) for m in t.members)
         case MapT():
-            return False
+            return t.given and type(value) is (set if t.item is None else dict)
         case OpaqueT():
             return True
 
@@ -129,8 +132,9 @@ def case_numbers(cases: Sequence[Type], values: Sequence[Any]) -> list[int]:
     by_class = {}
     for cls in set(map(type, values)):
         fitting = [k for k, case in enumerate(cases) if _class_decides(case, cls)]
-        if len(fitting) == 1 and not any(_class_may(case, cls) for k, case in enumerate(cases) if k != fitting[0]):
-            by_class[cls] = fitting[0]
+        may = [k for k, case in enumerate(cases) if _class_may(case, cls)]
+        if len(may) == 1 and (fitting == may or cls in (int, float)):  # that an int is too large, is seen later
+            by_class[cls] = may[0]
     if len(by_class) == len(set(map(type, values))):
         return [by_class[type(v)] for v in values]
     numbers = [by_class[type(v)] if type(v) in by_class else case_of(cases, v) for v in values]
@@ -148,10 +152,14 @@ def _class_decides(t: Type, cls: type) -> bool:
             return cls is type(None)
         case BoolT():
             return cls is bool
+        case TextT():
+            return cls is str
         case StructT():
             return cls is t.cls
         case ListT():
             return cls is list
+        case MapT():
+            return cls is (set if t.item is None else dict)
         case UnionT():
             return any(_class_decides(m, cls) for m in t.members)
     return False
@@ -164,6 +172,8 @@ def _class_may(t: Type, cls: type) -> bool:
             return cls in WHOLE | FLOATS
         case TupleT():
             return cls is tuple
+        case DictT():
+            return cls is dict
         case ListT():
             return cls in (list, tuple)
         case UnionT():
@@ -223,8 +233,8 @@ class Conformance:
                     clean = False
                     yield _too_large(instance, link, value, nbytes), field
                     nbytes -= value.nbytes
-            if isinstance(t, StructT | ListT | TupleT | DictT):
-                key = id(value), t if isinstance(t, ListT | TupleT | DictT) else None
+            if isinstance(t, StructT | ListT | TupleT | DictT | MapT):
+                key = id(value), None if isinstance(t, StructT) else t
                 if key in seen or key in self._clean:
                     continue
                 seen[key] = value
@@ -247,6 +257,10 @@ class Conformance:
             ]
         if isinstance(t, DictT):
             return [("", (value[k], item, (link, f"[{k!r}]"), field)) for k, item in zip(t.keys, t.items, strict=True)]
+        if isinstance(t, MapT):
+            places = [(k, (link, f"[{k!r}]")) for k in value]
+            values = [] if t.item is None else [("", (value[k], t.item, place, field)) for k, place in places]
+            return [*(("", (k, t.key, place, field)) for k, place in places), *values]
         if isinstance(t, ListT):
             return [("", (v, t.item, (link, f"[{k}]"), field)) for k, v in enumerate(value)]
         out: list[tuple[str, _Place | None]] = []
@@ -350,6 +364,8 @@ def _rewrite(t: Type, value: Any) -> str:
     if len(wanted) != 1:
         return ""
     tensor, cls = wanted[0], type(value)
+    if isinstance(tensor, TextT) and issubclass(cls, str):
+        return "convert it with str(x)"
     if isinstance(tensor, TensorT):
         if issubclass(cls, np.ndarray | np.generic):
             if not value.dtype.isnative and value.dtype == np.dtype(tensor.dtype).newbyteorder():

@@ -1,8 +1,8 @@
 """Copies of instances as Python objects, for snapshots of what words cannot hold.
 
 In come values; out come copies in which nothing is shared with them that may change: dataclasses, NamedTuples, lists,
-tuples, dicts and arrays are new, everything else is the same. What was one object is one again. There is no recursion
-over data.
+tuples, dicts, sets and arrays are new, everything else is the same. What was one object is one again. There is no
+recursion over data.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _slots(cls: type) -> tuple[str, ...] | None:
 def _inside(value: Any, known: dict[type, tuple[str, ...] | None]) -> Any:
     """Return what a value holds, as a sequence or by name; None if it is not copied."""
     cls = type(value)
-    if cls is list or cls is tuple:
+    if cls is list or cls is tuple or cls is set:
         return list(value)
     if cls is dict:
         return dict(value)
@@ -86,7 +86,7 @@ def _empty(value: Any) -> Any:
     """Return the copy of a value, without what it holds; of an array all of it, as small as the array itself is."""
     cls = type(value)
     if not issubclass(cls, np.ndarray):
-        return cls() if cls in (list, dict) else new_object(cls)
+        return cls() if cls in (list, dict, set) else new_object(cls)
     if 0 not in value.strides:
         return value.copy()
     once = value[tuple(slice(None) if step else slice(0, 1) for step in value.strides)]
@@ -96,6 +96,8 @@ def _empty(value: Any) -> Any:
 def _fill(out: Any, inside: Any, copy_of: Any) -> None:
     if type(out) is list:
         out += map(copy_of, inside)
+    elif type(out) is set:
+        out.update(inside)
     elif type(out) is dict:
         out.update((name, copy_of(v)) for name, v in inside.items())
     elif isinstance(inside, dict):

@@ -10,6 +10,8 @@ classes differently).
     items       the words of each element                           likewise
     records     address of the data, -1, address of the extents     one region per dtype
     extents     int64                                               shared by arrays of one shape
+    texts       records of strings, see `data.texts`                one region
+    tables      slots less 1, the slots                             one region per type of dict
 
 `data.collect` fills one.
 """
@@ -31,7 +33,7 @@ from acronumba import memory
 from acronumba.data.classes import names_of
 from acronumba.data.schema import MISSING, attribute
 from acronumba.ir.nodes import StructLayout
-from acronumba.ir.types import ListT, RefT, TensorT, Word, words
+from acronumba.ir.types import ListT, MapT, RefT, TensorT, TextT, Word, words
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
@@ -55,13 +57,13 @@ class TooLarge(Exception):
 class Region:
     """A table inside the words of a heap."""
 
-    kind: str  # "rows", "heads", "items", "records", "extents"
+    kind: str  # "rows", "heads", "items", "records", "extents", "texts", "tables"
     start: int  # first word
     count: int  # rows
     width: int  # words per row
     refs: tuple[int, ...]  # columns that hold references into the words
     cls: type | None = None  # of "rows"
-    listed: ListT | None = None  # of "heads"
+    listed: ListT | MapT | None = None  # of "heads"
     dtype: str = ""  # of "records": their column 0 holds addresses in the pool of this dtype
 
     @property
@@ -211,7 +213,7 @@ def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> npt.NDArray
 
 def reference_columns(types: Iterable[Word], first: int = 0) -> tuple[int, ...]:
     """Return which of these words are references; `first` is the column of the first one."""
-    return tuple(k for k, w in enumerate(types, first) if isinstance(w, TensorT | ListT | RefT))
+    return tuple(k for k, w in enumerate(types, first) if isinstance(w, TextT | TensorT | ListT | RefT))
 
 
 def row_references(layout: StructLayout) -> tuple[int, ...]:
@@ -240,7 +242,7 @@ def mover(pieces: Sequence[tuple[int, int, int, int]]) -> Move:
     def move(addresses: Words) -> Words:
         k = np.searchsorted(starts, addresses, "right") - 1
         moved = new_starts[k] + (addresses - starts[k]) // old[k] * new[k]
-        return np.where(addresses == 0, 0, moved)
+        return np.where(addresses <= 0, addresses, moved)  # None, or a string of one character
 
     return move
 

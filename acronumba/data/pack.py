@@ -44,6 +44,7 @@ from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.rests import Rests, kept_of
 from acronumba.data.schema import Reads, Schema, guess, infer, loses, merge, restrict, schema_text
 from acronumba.data.shared import Inherited
+from acronumba.data.unchanged import Guard, guard_of
 from acronumba.data.unpack import Memory, Reader, Unpacker
 from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
@@ -271,6 +272,10 @@ class Packer:
         if isinstance(done, BaseException):
             return None
         return Batch(roots=done[1], errors={}, heaps=(done[0],), schema=self.schema)
+
+    def guard(self, batch: Batch) -> Guard | None:
+        """Return what tells whether what a batch was made of still is as it was packed; None if that is not known."""
+        return guard_of(batch.heaps[0], self.layouts, self.visible) if len(batch.heaps) == 1 else None
 
     def faults(self, column: Any) -> set[tuple[type, str]]:
         """Return the fields that do not have their type in some object, by class and name."""

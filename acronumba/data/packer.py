@@ -27,12 +27,14 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     NeverT,
     NoneT,
     OpaqueT,
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -97,7 +99,7 @@ class _Writer:
         self._names: dict[str, Any] = {}
         self._used: set[str] = set(_TAKEN)
         self._structs: dict[type, _Pool] = {}
-        self._lists: dict[ListT, _Pool] = {}
+        self._lists: dict[ListT | MapT, _Pool] = {}
         self._lines: list[str] = []
 
     # --- What there is ---
@@ -124,12 +126,12 @@ class _Writer:
         todo = [t]
         while todo:
             t = todo.pop()
-            if isinstance(t, ListT) and t not in self._lists:
+            if isinstance(t, ListT | MapT) and t not in self._lists:
                 self._lists[t] = self._list_pool(t)
             for cls in sorted(classes_of(t) - self._structs.keys(), key=lambda c: self.layout(c)[0]):
                 self._structs[cls] = self._struct_pool(cls)
                 todo += [f.type for f in self.layout(cls)[1].fields]
-            todo += [t.item] if isinstance(t, ListT) else list(getattr(t, "items", getattr(t, "members", ())))
+            todo += [item_type(t)] if isinstance(t, ListT | MapT) else parts_of(t)
 
     def _struct_pool(self, cls: type) -> _Pool:
         name = self._name(_lower(cls.__name__))
@@ -137,9 +139,12 @@ class _Writer:
         made = f"room.objects({self._constant(name.upper(), cls)}, {layout.size}, {row_references(layout)!r})"
         return _Pool(name, made)
 
-    def _list_pool(self, listed: ListT) -> _Pool:
-        item, name = listed.item, self._name(f"list{len(self._lists)}")
+    def _list_pool(self, listed: ListT | MapT) -> _Pool:
+        kind = "list" if isinstance(listed, ListT) else "dict"
+        item, name = item_type(listed), self._name(f"{kind}{len(self._lists)}")
         constant = self._constant(name.upper(), listed)
+        if isinstance(listed, MapT):
+            return _Pool(name, f"room.maps({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
         exact = ", exact=True" if self._exact else ""
         return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r}{exact})")
 
@@ -177,7 +182,7 @@ class _Writer:
         for cls, pool in self._structs.items():
             pool.slots = [self._slot(f.type, f"{pool.name}_{f.name}", f.offset) for f in self.layout(cls)[1].fields]
         for listed, pool in self._lists.items():
-            pool.slots = [self._slot(listed.item, f"{pool.name}_item", 0)]
+            pool.slots = [self._slot(item_type(listed), f"{pool.name}_item", 0)]
         self.line(0, "def pack(columns, count, careful):")
         self.line(1, f'"""Pack instances of ({", ".join(map(_plain_text, self._params))}).')
         self._legend()
@@ -201,7 +206,7 @@ class _Writer:
                 self.line(2, f"{f.offset}  {f.name}: {_plain_text(f.type)}")
         for listed, pool in self._lists.items():
             self.line(0, "")
-            self.line(1, f"{pool.name}: {_plain_text(listed)}, {len(words(listed.item))} words per element")
+            self.line(1, f"{pool.name}: {_plain_text(listed)}, {len(words(item_type(listed)))} words per element")
 
     def _declare(self, roots: list[_Slot]) -> None:
         """Make the pools and the columns: a column holds one field of all objects, in the order of their rows."""
@@ -219,9 +224,11 @@ class _Writer:
         if isinstance(rest[0], TensorT):
             column = ", column=True" if rest[0].column else ""
             return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)}{column})"
+        if isinstance(rest[0], TextT):
+            return "room.texts()"
         if isinstance(rest[0], Array0T):
             return f"room.points({rest[0].dtype!r})"
-        if isinstance(rest[0], StructT | ListT):
+        if isinstance(rest[0], StructT | ListT | MapT):
             return f"room.references({', '.join(self._pool(m).name for m in rest)})"
         if isinstance(t, EnumT):
             numbers = {id(m): k for k, m in enumerate(t.cls)}  # type: ignore[var-annotated,arg-type]
@@ -230,7 +237,7 @@ class _Writer:
         return {IntT: f"Ints({exact})", FloatT: f"Floats({exact})", BoolT: "Bools()"}[type(t)]
 
     def _pool(self, t: Type) -> _Pool:
-        return self._lists[t] if isinstance(t, ListT) else self._structs[t.cls]  # type: ignore[union-attr]
+        return self._lists[t] if isinstance(t, ListT | MapT) else self._structs[t.cls]  # type: ignore[union-attr]
 
     def _follow(self, roots: list[_Slot]) -> None:
         self.line(0, "")
@@ -281,9 +288,9 @@ class _Writer:
                 self.line(indent, f"expect({source}, NOTHING)")
             case StrT():
                 self.line(indent, f"expect_constant({source}, {self._constant('TEXT', t.value)})")
-            case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | StructT() | ListT():
+            case IntT() | FloatT() | BoolT() | EnumT() | TextT() | TensorT() | Array0T(sure=True):
                 self.line(indent, f"{slot.name}.add({source})")
-            case Array0T(sure=True):
+            case StructT() | ListT() | MapT():
                 self.line(indent, f"{slot.name}.add({source})")
             case Array0T():
                 which, point = slot.parts
@@ -328,10 +335,15 @@ class _Writer:
             for slot in pool.slots:
                 self._write(slot, "rows", ":")
         for listed, pool in self._lists.items():
-            if words(listed.item):
+            if words(item_type(listed)):
                 self.line(0, "")
                 self.line(1, f"rows = heap.table({pool.name}.items)")
                 self._write(pool.slots[0], "rows", ":")
+        for listed, pool in self._lists.items():
+            if isinstance(listed, MapT):
+                key = words(listed.key)
+                strings = tuple(k for k, word in enumerate(key) if isinstance(word, TextT))
+                self.line(1, f"{pool.name}.index(heap, {len(key)}, {strings})")
         self.line(0, "")
         self.line(1, f"roots = zeros((count, {width}), int64)")
         for slot in roots:
@@ -341,7 +353,9 @@ class _Writer:
         """Write the columns of a slot into rows."""
         target = f"{rows}[{where}, {slot.first}]"
         match slot.type:
-            case IntT() | FloatT() | BoolT() | EnumT() | TensorT() | Array0T(sure=True) | StructT() | ListT():
+            case IntT() | FloatT() | BoolT() | EnumT() | TextT() | TensorT() | Array0T(sure=True):
+                self.line(1, f"{target} = {slot.name}.words()")
+            case StructT() | ListT() | MapT():
                 self.line(1, f"{target} = {slot.name}.words()")
             case UnionT() if not slot.parts:
                 self.line(1, f"{target} = {slot.name}.words()")
@@ -367,6 +381,16 @@ def _columns(slot: _Slot) -> list[_Slot]:
     return [slot, *(column for part in slot.parts for column in _columns(part))]
 
 
+def item_type(t: ListT | MapT) -> Type:
+    """Return the type of the elements of lists, or of the entries of dicts."""
+    return t.item if isinstance(t, ListT) else t.entry
+
+
+def parts_of(t: Type) -> list[Type]:
+    """Return the types that a tuple, dict or union is made of."""
+    return list(getattr(t, "items", getattr(t, "members", ())))
+
+
 def _plain_text(t: Type) -> str:
     """Return a type as text that cannot end a docstring, whatever the keys of a dict are."""
     return type_text(t).replace("\\", "?").replace('"', "'") if not _has_data(t) else "..."
@@ -387,8 +411,8 @@ def _has_data(t: Type) -> bool:
             return True
         case TupleT():
             return any(map(_has_data, t.items))
-        case ListT():
-            return _has_data(t.item)
+        case ListT() | MapT():
+            return _has_data(item_type(t))
         case UnionT():
             return any(map(_has_data, t.members))
     return False

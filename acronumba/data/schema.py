@@ -36,7 +36,7 @@ from acronumba.data.hints import (
     may_hold,
     read_hint,
 )
-from acronumba.data.shared import Inherited
+from acronumba.data.shared import LONG_DICT, Inherited, is_table
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -44,16 +44,19 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    TEXT,
     UNSET,
     Array0T,
     DictT,
     EnumT,
     ListT,
+    MapT,
     NoneT,
     OpaqueT,
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -61,6 +64,7 @@ from acronumba.ir.types import (
     members,
     type_text,
     union,
+    wrong_key,
 )
 
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
@@ -293,7 +297,7 @@ def _loose(hint: Hint, t: Type) -> bool:
     if decided(hint):
         return False
     match t:
-        case TensorT() | Array0T() | StructT() | NoneT() | StrT() | EnumT():
+        case TensorT() | Array0T() | StructT() | NoneT() | StrT() | TextT() | EnumT():
             return False
         case ListT():
             return _loose(OBSERVED, t.item)
@@ -366,7 +370,8 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
             rows = [v for v in _distinct(column, (tuple,)) if len(v) == size]
             return TupleT(tuple(_type(h, [v[k] for v in rows], depth + 1) for k, h in enumerate(hint.items)))
         case DictHint():
-            return _dicts(_distinct(column, (dict,)), hint.item, depth)
+            by_strings = [v for v in _distinct(column, (dict,)) if all(type(k) is str for k in v)]
+            return _dicts(by_strings, hint.item, depth)
         case KeysHint():
             rows = [v for v in _distinct(column, (dict,)) if v.keys() == set(hint.keys)]
             orders = {tuple(v) for v in rows}
@@ -414,8 +419,14 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
         return INT
     if cls is float:
         return FLOAT
+    if cls is str:
+        return TEXT
     if is_struct(cls):
         return StructT(cls)
+    if cls is set:
+        key = _observe(list(chain.from_iterable(_distinct(column, (set,)))), depth + 1)
+        wrong = wrong_key(key)
+        return OpaqueT(f"a set with elements {wrong}") if wrong else MapT(key, None, given=True)
     if cls in (list, tuple, dict):
         if depth >= NESTING:
             return ENDLESS
@@ -424,7 +435,7 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
             return _tuples(values, depth) if cls is tuple else _dicts(values, OBSERVED, depth)
         item = _observe(list(chain.from_iterable(values)), depth + 1)
         return ENDLESS if item == ENDLESS else ListT(item)
-    return OpaqueT(f"an object of class {cls.__name__}" if cls is not str else "a str")
+    return OpaqueT(f"an object of class {cls.__name__}")
 
 
 def _arrays(values: list[Any], scalar: type) -> Type:
@@ -451,15 +462,20 @@ def _tuples(values: list[tuple[Any, ...]], depth: int) -> Type:
 
 
 def _dicts(values: list[dict[Any, Any]], hint: Hint, depth: int) -> Type:
+    """Return the type of dicts: a record if all have the same strings for keys, else data found by their keys."""
     keys = {tuple(v) for v in values}
     if not keys:
         return NEVER
-    if len(keys) > 1:
-        return OpaqueT("a dict whose keys differ between instances")
-    (names,) = keys
-    if not all(isinstance(k, str) for k in names):
-        return OpaqueT("a dict whose keys are not strings")
-    return DictT(names, tuple(_type(hint, [v[k] for v in values], depth + 1) for k in names))
+    names = next(iter(keys))
+    if len(keys) == 1 and all(type(k) is str for k in names):
+        items = tuple(_type(hint, [v[k] for v in values], depth + 1) for k in names)
+        if len(names) <= LONG_DICT or not is_table(items):
+            return DictT(names, items)
+    key = _observe(list(dict.fromkeys(chain.from_iterable(keys))), depth + 1)
+    wrong = wrong_key(key)
+    if wrong:
+        return OpaqueT(f"a dict with keys {wrong}")
+    return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), depth + 1), given=True)
 
 
 # --- From columns to a schema ---------------------------------------------------------------------------------------
@@ -474,6 +490,8 @@ def classes_of(t: Type) -> set[type]:
             return {c for item in t.items for c in classes_of(item)}
         case ListT():
             return classes_of(t.item)
+        case MapT():
+            return classes_of(t.entry)
         case UnionT():
             return {c for m in t.members for c in classes_of(m)}
     return set()
@@ -487,7 +505,11 @@ def loses(schema: Schema) -> bool:
         t = todo.pop()
         if isinstance(t, OpaqueT):
             return True
-        todo += [t.item] if isinstance(t, ListT) else getattr(t, "items", getattr(t, "members", ()))
+        todo += (
+            [t.entry if isinstance(t, MapT) else t.item]
+            if isinstance(t, ListT | MapT)
+            else (getattr(t, "items", getattr(t, "members", ())))
+        )
     return False
 
 
@@ -532,6 +554,8 @@ def _without(t: Type, dropped: set[type]) -> Type:
             return DictT(t.keys, tuple(_without(item, dropped) for item in t.items))
         case ListT():
             return ListT(_without(t.item, dropped))
+        case MapT(key=key, item=item) if item is not None:
+            return MapT(key, _without(item, dropped), t.given)
         case UnionT():
             return union(*(_without(m, dropped) for m in t.members))
     return t

@@ -22,7 +22,31 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from acronumba.data.classes import is_object, is_record, names_of, oddness
-from acronumba.ir.types import BOOL, FLOAT, INT, Array0T, ListT, StructT, TensorT, Type, dtype_type
+from acronumba.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NEVER,
+    NONE,
+    TEXT,
+    Array0T,
+    BoolT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    MapT,
+    NoneT,
+    OpaqueT,
+    StructT,
+    TensorT,
+    TextT,
+    TupleT,
+    Type,
+    dtype_type,
+    union,
+    wrong_key,
+)  # fmt: skip
 from acronumba.locks import lazy
 
 
@@ -31,7 +55,7 @@ class SharedLeaf:
     """A value read anew at each call: entry `path` of the leaves."""
 
     path: str  # "p.cells[0].w", "p['b']"
-    # TensorT with constant extents, Array0T, INT, FLOAT, ListT (of numbers; packed), StructT (recursive class; packed)
+    # TensorT with constant extents, Array0T, INT, FLOAT; packed: ListT (of numbers), MapT, StructT (recursive class)
     type: Type
 
 
@@ -131,6 +155,26 @@ def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
             yield from values_of(item, inner)
 
 
+def reaches_twice(value: object, seen: set[int]) -> str:
+    """Return how something is reached that was seen before and can be changed: ".a", "['b'][0]"; "" if nothing is."""
+    if isinstance(value, (*CONSTANTS, str, np.generic)) or type(value) in (int, float):
+        return ""
+    parts: Iterable[tuple[str, object]] = ()
+    if is_object(value):
+        parts = [(f".{n}", getattr(value, n)) for n in names_of(value) if hasattr(value, n)]
+    elif isinstance(value, dict):
+        parts = [(f"[{k!r}]", v) for k, v in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"[{k}]", v) for k, v in enumerate(value)]
+    elif not hasattr(value, "__array__"):
+        return ""
+    if not isinstance(value, tuple):
+        if id(value) in seen:
+            return " "
+        seen.add(id(value))
+    return next((f"{step}{found}" for step, part in parts if (found := reaches_twice(part, seen))), "")
+
+
 def describe(values: Mapping[str, object]) -> SharedTree:
     """Return the structure of the shared values of a call, by parameter name."""
     return SharedTree({name: describe_value(name, value) for name, value in values.items()})
@@ -172,10 +216,19 @@ def describe_value(
         extra = frozenset(getattr(value, "__dict__", ())) - {*names} if is_record(cls) else frozenset()
         return SharedNode(path, "object", cls, names, items, extra)
     if isinstance(value, dict):
+        if len(value) > LONG_DICT or not all(type(k) is str for k in value):
+            table = table_type(value)
+            if table is not None:
+                return SharedLeaf(path, table)
         if not all(type(k) is str for k in value):
-            return SharedOpaque(path, "a dict whose keys are not all strings")
+            what = wrong_key(union(*map(_key_type, value)))
+            return SharedOpaque(path, f"a dict with keys {what}" if what else "a dict with values of several kinds")
         entries = tuple(describe_value(f"{path}[{k!r}]", v, _classes, inside) for k, v in value.items())
         return SharedNode(path, "dict", dict, tuple(value), entries)
+    if type(value) is set:
+        elements = table_type(dict.fromkeys(value, 0))
+        if elements is not None or not value:
+            return SharedLeaf(path, MapT(NEVER if elements is None else elements.key, None, given=True))
     if isinstance(value, list | tuple):
         number = list_of_numbers(value)
         if number is not None:
@@ -235,6 +288,75 @@ def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
     return None
 
 
+LONG_DICT = 32  # dicts of more entries, all alike and none an array, are data, not structure
+
+
+def is_table(items: Iterable[Type]) -> bool:
+    """Whether the values of a dict are of one type, and neither arrays nor objects."""
+    whole = union(*items)
+    return whole != NEVER and _is_plain(whole)
+
+
+def _is_plain(t: Type) -> bool:
+    if isinstance(t, TupleT):
+        return all(map(_is_plain, t.items))
+    return _is_plain(t.item) if isinstance(t, ListT) else isinstance(t, IntT | FloatT | BoolT | TextT | EnumT)
+
+
+def table_type(value: dict[Any, Any]) -> MapT | None:
+    """Return the type of a dict that is found by its keys; None if it cannot be one."""
+    key = union(*map(_key_type, _kinds(value)))
+    items = [_value_type(v) for v in _kinds(value.values())]
+    item = union(*(t for t in items if t is not None))
+    whole = isinstance(item, TensorT) or _is_plain(item) or (isinstance(item, ListT) and isinstance(item.item, TensorT))
+    if None in items or wrong_key(key) or not whole:
+        return None
+    if len(value) <= LONG_DICT or all(type(k) is not str for k in value) or _is_plain(item):
+        return MapT(key, item, given=True)
+    return None
+
+
+def _kinds(values: Iterable[Any]) -> list[Any]:
+    """Return values of which one of each class that says its own type is enough."""
+    every = list(values)
+    simple = frozenset((int, str, float, bool))
+    one_each = dict(zip(map(type, every), every, strict=True))
+    if simple.issuperset(one_each):
+        return list(one_each.values())
+    return [v for v in every if type(v) not in simple] + [v for kind, v in one_each.items() if kind in simple]
+
+
+def never_changes(t: Type) -> bool:
+    """Whether equal values of a type are the same in every way: floats may differ in a sign, lists may be changed."""
+    if isinstance(t, TupleT):
+        return all(map(never_changes, t.items))
+    return isinstance(t, IntT | BoolT | TextT | EnumT | NoneT)
+
+
+def _key_type(key: object) -> Type:
+    if isinstance(key, tuple) and type(key) is tuple:
+        return TupleT(tuple(map(_key_type, key)))
+    if isinstance(key, enum.Enum):
+        return EnumT(type(key))
+    plain: dict[type, Type] = {int: INT, str: TEXT, bool: BOOL, type(None): NONE, float: FLOAT}
+    return plain.get(type(key)) or OpaqueT(f"an object of class {type(key).__name__}")
+
+
+def _value_type(value: object) -> Type | None:
+    """Return the type of a value of a dict that is data; None if it cannot be stored."""
+    if type(value) is tuple:
+        items = list(map(_value_type, value))
+        return None if None in items else TupleT(tuple(t for t in items if t is not None))
+    if type(value) is list:
+        items = list(map(_value_type, _kinds(value)))
+        return None if None in items else ListT(union(*(t for t in items if t is not None)))
+    if isinstance(value, np.ndarray | np.generic):
+        found = leaf_type(value)
+        return TensorT(found.dtype, (None,) * found.rank) if isinstance(found, TensorT) else None
+    known = _key_type(value)
+    return None if isinstance(known, OpaqueT | NoneT) else known
+
+
 Match: TypeAlias = Callable[[Any], bool]
 # What a program reads of classes through their objects, which an attribute of an object's own would hide.
 Inherited: TypeAlias = Mapping[type, frozenset[str]]
@@ -274,6 +396,10 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
             return lambda v: type(v) is cls
         case SharedLeaf(_, ListT() as listed):
             return lambda v: type(v) is list and list_of_numbers(v) == listed
+        case SharedLeaf(_, MapT(item=None) as elements):
+            return lambda v: type(v) is set and describe_value("", v) == SharedLeaf("", elements)
+        case SharedLeaf(_, MapT() as table):
+            return lambda v: type(v) is dict and table_type(v) == table
         case SharedLeaf(_, leaf):
             if leaf == INT:
                 return lambda v: type(v) is int and -(2**63) <= v < 2**63

@@ -20,9 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data.classes import field_names, new_object
+from acronumba.data.texts import text_at
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NO_VALUE,
+    TEXT,
     UNSET,
     Array0T,
     ArrayT,
@@ -39,6 +41,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -331,6 +334,8 @@ def _read(t: Type, at: int) -> Read:
             return lambda reader, row: None
         case StrT():
             return lambda reader, row: t.value
+        case TextT():
+            return lambda reader, row: reader.text(row[at])
         case TensorT() | Array0T(sure=True):
             kind = _tensor(t)
             return lambda reader, row: reader.array(kind, row[at])
@@ -353,6 +358,8 @@ def _read(t: Type, at: int) -> Read:
         case UnionT() if union_word(t) is not None:
             tensors = [_tensor(m) for m in members(t) if isinstance(m, TensorT)]
             nothing = NO_VALUE if UNSET in t.members else None
+            if TEXT in t.members:
+                return lambda reader, row: reader.text(row[at]) if row[at] else nothing
             if tensors:
                 return lambda reader, row: reader.array(tensors[0], row[at]) if row[at] else nothing
             return lambda reader, row: reader.made[row[at]] if row[at] else nothing
@@ -425,6 +432,7 @@ class Reader:
         self.made = {} if made is None else made  # objects, lists and arrays by address
         self._rows: dict[int, tuple[_Class, list[int], dict[str, Any]]] = {}
         self._lists: dict[int, tuple[ListT, list[int], int, bool]] = {}  # with the length, and whether it is a tuple
+        self._texts: dict[int, str] = {}
         self._maps: dict[int, tuple[MapT, list[int], int]] = {}  # dicts and sets, with the length
 
     def value(self, row: list[int]) -> Any:
@@ -477,12 +485,12 @@ class Reader:
                     continue
                 if address in made or address in rows or address in lists:
                     continue
-                if isinstance(t, MapT):
-                    later += self._map(t, address)
-                    continue
                 user = None if self._known is None else self._known.get(address)
                 if user is not None:
                     made[address] = user
+                    continue
+                if isinstance(t, MapT):
+                    later += self._map(t, address)
                     continue
                 fixed, inner = self._list(t, address) if isinstance(t, ListT) else self._row(address)
                 if fixed:
@@ -531,6 +539,13 @@ class Reader:
             find = self._unpacker.item(t.entry)[1]
             for k in range(0, len(data), width):
                 find(data[k : k + width], found)
+        return found
+
+    def text(self, word: int) -> str:
+        """Return the string of a word."""
+        found = self._texts.get(word)
+        if found is None:
+            found = self._texts[word] = text_at(word, self._memory.words)
         return found
 
     def array(self, kind: _Tensor, address: int) -> Any:

@@ -63,7 +63,7 @@ def _table() -> dict[str, Code]:
                 "change a copy: `list(x)`, `dataclasses.replace(x, ...)`",
             ),
             114: ("an iterator is read once, where it is made", "make a list: `[... for ...]`, `list(...)`"),
-            116: ("strings exist only as constants", "return the numbers and make the text from the results"),
+            116: ("no string is made of a number at run time", "return the numbers and make the text from the results"),
             117: ("this expression is not in the language", "write it with the expressions of the language"),
             201: (
                 "this function is not part of the model and cannot be called from it",

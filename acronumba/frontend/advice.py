@@ -21,7 +21,18 @@ from acronumba.frontend.values import (
     Val,
     Zip,
 )
-from acronumba.ir.types import Array0T, TensorT, Type, members
+from acronumba.ir.types import (
+    Array0T,
+    BoolT,
+    FloatT,
+    IntT,
+    ListT,
+    NoneT,
+    TensorT,
+    Type,
+    UnionT,
+    members,
+)
 
 
 def near(name: str, names: Iterable[str]) -> str:
@@ -32,6 +43,8 @@ def near(name: str, names: Iterable[str]) -> str:
 
 def one_type(t: Type) -> str:
     """Return how values of several types become values of one; "" if that is not known."""
+    if is_record_list(t):
+        return "make what is no sequence of like things a tuple, or a dataclass: (a, b) for [a, b]"
     tensors = [m for m in members(t) if isinstance(m, TensorT | Array0T)]
     dtypes = sorted({m.dtype for m in tensors})
     if len(dtypes) > 1:
@@ -39,6 +52,16 @@ def one_type(t: Type) -> str:
         return f"give them one dtype: x.astype(np.{wide})"
     ranks = {m.rank if isinstance(m, TensorT) else 0 for m in tensors}
     return "give the arrays one number of axes: x[None], or x.ravel()" if len(ranks) > 1 else ""
+
+
+def is_record_list(t: Type) -> bool:
+    """Whether a type is, or holds, that of a list of unlike things: of a list and a number, for example."""
+    if isinstance(t, ListT):
+        kinds = {
+            "number" if isinstance(m, IntT | FloatT | BoolT | TensorT | Array0T) else type(m) for m in members(t.item)
+        }
+        return len(kinds - {NoneT}) > 1 or is_record_list(t.item)
+    return any(map(is_record_list, members(t))) if isinstance(t, UnionT) else False
 
 
 def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:

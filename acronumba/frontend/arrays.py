@@ -23,6 +23,7 @@ from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.loops import iterate
+from acronumba.frontend.names import name_of_copy, path_of
 from acronumba.frontend.source import spot
 from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
 from acronumba.frontend.values import (
@@ -38,12 +39,14 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     Range,
+    Ref,
+    SharedVal,
     Tensor,
     TupleVal,
     Val,
     number,
 )
-from acronumba.frontend.walker import UNROLL, Event, Loop, Walker
+from acronumba.frontend.walker import UNROLL, Event, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, ListT, TensorT, union
 
@@ -404,9 +407,8 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
         raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, by an index")
     if not whole.places:
-        name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+        raise w.refuse("ACR111", node, seen=seen, rewrite=_own_copy(w, node))
     for p in whole.places:
         w.know.changed |= not p.find().written
         p.find().written = True
@@ -416,6 +418,20 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         name = _name_of(node)
         seen = f"{what} into {w.describe(x)}, which may have come in"
         raise w.refuse("ACR111", node, seen=seen, rewrite=f"{name} = {name}.copy()")
+
+
+def _own_copy(w: Walker, node: ast.AST) -> str:
+    """Return how what is written into becomes one's own: the array, or all that it is reached from."""
+    name = _name_of(node)
+    root = ast.parse(name, mode="eval").body
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    copied = name_of_copy(w, root)
+    owner = w.state.get(path_of(w, root))
+    came_in = isinstance(owner, SharedVal) or (isinstance(owner, Ref) and not owner.own) or copied != ast.unparse(root)
+    if came_in and ast.unparse(root) != name:
+        return f"{copied} = copy.deepcopy({ast.unparse(root)})"
+    return f"{copied if copied != ast.unparse(root) else name} = {name}.copy()"
 
 
 def _name_of(node: ast.AST) -> str:
@@ -434,7 +450,7 @@ def note_write(
     """Note a write: by which axes, in how many loops; refuse it if what was read before is still in use."""
     place = ref.place.find()
     made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
-    depth = len(around(w)) - (len(made.loops) if made is not None else 0)
+    depth = len(w.loops_around) - (len(made.loops) if made is not None else 0)
     key = (w.frame.path, *spot(node))
     # An index may be one of several: each of them writes here.
     deep, by_number, by_other = place.writes.get(key, (0, frozenset(), frozenset()))
@@ -447,10 +463,6 @@ def note_write(
             w.know.begin_again()
             raise Resweep
     note_event(w, "written", place, ref.latest, node)
-
-
-def around(w: Walker) -> tuple[Loop, ...]:
-    return tuple(loop for frame in w.frames for loop in frame.loops)
 
 
 @handles(KEPT, Tensor)
@@ -468,7 +480,7 @@ def note_event(
     whole: bool = False,
 ) -> None:  # fmt: skip
     """Note what happens to an array; refuse a write that what was kept before would not see, and the reverse."""
-    new = Event(kind=kind, place=place, latest=latest, loops=around(w), loc=w.at(node), whole=whole)
+    new = Event(kind=kind, place=place, latest=latest, loops=w.loops_around, loc=w.at(node), whole=whole)
     old = [e for e in w.events if e.place.find() is place]
     if kind == "written":
         made = max((k for k, e in enumerate(old) if e.kind == "made"), default=-1) if latest else -1

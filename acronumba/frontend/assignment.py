@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
-from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
@@ -18,9 +19,9 @@ from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value
-from acronumba.frontend.names import alias, bind_name, check_free, forget
+from acronumba.frontend.names import alias, bind_name, check_free, forget, path_of
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
-from acronumba.frontend.subscripts import each_place, get_item, index_parts, item_place, set_item
+from acronumba.frontend.subscripts import each_place, get_item, index_parts, item_place, set_in_pieces, set_item
 from acronumba.frontend.values import (
     ArrayRef,
     DictVal,
@@ -28,6 +29,7 @@ from acronumba.frontend.values import (
     ListVal,
     MapVal,
     NoneVal,
+    Poison,
     SharedVal,
     StaticList,
     Stream,
@@ -104,6 +106,11 @@ def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
 
 
 @handles(STATEMENTS, ast.AugAssign)
+def _augmented(w: Walker, stmt: ast.AugAssign) -> None:
+    with refused_alone(w, [stmt.target]):
+        augmented(w, stmt)
+
+
 def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     """Walk `x op= y`."""
     target = stmt.target
@@ -152,7 +159,7 @@ def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.Au
         written_tensor(w, base, stmt.target, "an assignment")
         w.expr(stmt.value)
         return
-    parts = index_parts(w, where)
+    parts = index_parts(w, base, where, stmt.target)
     if any(isinstance(e, Tensor) and e.type.dtype == "bool" for e in parts):  # only what the mask chooses is kept
         assign_item(w, base, parts, changed(w, base, w.expr(stmt.value), stmt), stmt.target, chosen=True)
         return
@@ -255,19 +262,34 @@ def _written_out(stmt: ast.AugAssign) -> str:
     return f"{place} = {place} {OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"
 
 
+@contextmanager
+def refused_alone(w: Walker, targets: Iterable[ast.expr]) -> Iterator[None]:
+    """See to it that what reads a field is not refused, too, where what the field was given is."""
+    try:
+        yield
+    except Refused:
+        for target in targets:
+            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+            paths = [path_of(w, e) for e in parts if isinstance(e, ast.Attribute)]
+            w.state |= {path: Poison() for path in paths if path is not None}
+        raise
+
+
 @handles(STATEMENTS, ast.Assign)
 def _assign(w: Walker, stmt: ast.Assign) -> None:
-    val = w.value(stmt.value)
-    if len(stmt.targets) > 1:
-        alias(val)
-    for target in stmt.targets:
-        w.assign(target, val)
+    with refused_alone(w, stmt.targets):
+        val = w.value(stmt.value)
+        if len(stmt.targets) > 1:
+            alias(val)
+        for target in stmt.targets:
+            w.assign(target, val)
 
 
 @handles(STATEMENTS, ast.AnnAssign)
 def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
     if stmt.value is not None:
-        w.assign(stmt.target, w.value(stmt.value))
+        with refused_alone(w, [stmt.target]):
+            w.assign(stmt.target, w.value(stmt.value))
 
 
 @handles(TARGETS, ast.Name)
@@ -288,6 +310,8 @@ def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
 
 @handles(TARGETS, ast.Subscript)
 def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
+    if set_in_pieces(w, target, val):
+        return
     base, where = item_place(w, target)
     each_place(w, base, lambda b: store_item(w, b, where, val, target), target)
 
@@ -299,7 +323,7 @@ def store_item(w: Walker, base: Val, where: Any, val: Val, target: ast.Subscript
         return
     match base:
         case ArrayRef():
-            assign_item(w, base, index_parts(w, where), val, target)
+            assign_item(w, base, index_parts(w, base, where, target), val, target)
         case Tensor():
             written_tensor(w, base, target, "an assignment")
         case ListVal() | DictVal() | MapVal() | Kept():

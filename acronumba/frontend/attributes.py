@@ -38,11 +38,13 @@ from acronumba.frontend.values import (
     Record,
     Ref,
     SharedVal,
+    SliceVal,
     Static,
     StaticList,
     StrVal,
     Super,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -115,6 +117,8 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             python_class(owner), name
         ):
             return builtin_method(w, owner, python_class(owner), name, node)
+        case SliceVal() if name in ("start", "stop", "step"):
+            return {"start": owner.start, "stop": owner.stop, "step": owner.step}[name]
         case Range() if name in ("start", "stop", "step"):
             return w.read({"start": owner.start, "stop": owner.stop, "step": owner.step}[name])
         case NoneVal(given=True):
@@ -124,7 +128,7 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             raise w.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
         case Num() if name in ("real",):
             return owner
-        case Num() | StrVal() if hasattr(python_class(owner), name):
+        case Num() | StrVal() | Text() if hasattr(python_class(owner), name):
             return builtin_method(w, owner, python_class(owner), name, node)
     names = field_names(owner.cls) if isinstance(owner, Record) else dir(python_class(owner))
     raise w.refuse("ACR307", node, seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
@@ -231,6 +235,8 @@ def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
 def attribute_of(w: Walker, owner: Val, node: ast.Attribute) -> Val:
     """Read an attribute of a value, and keep it as what is known of the name."""
     path = path_of(w, node)
+    if path is not None:
+        w.check_poison(w.state.get(path, owner))
     val = attribute(w, owner, node.attr, node)
     if path is not None and isinstance(owner, Ref) and not isinstance(val, Bound | Static | Func):
         w.state[path] = val

@@ -37,11 +37,13 @@ from acronumba.frontend.values import (
     Poison,
     Range,
     SharedVal,
+    SliceVal,
     Static,
     StaticList,
     Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     Val,
     members_of,
@@ -51,7 +53,7 @@ from acronumba.frontend.values import (
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, NONE, Array0T, ListT, Type, Word, type_text
+from acronumba.ir.types import BOOL, FLOAT, INT, NONE, TEXT, Array0T, ListT, Type, Word, type_text
 from acronumba.ir.visit import writes
 
 State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
@@ -60,8 +62,13 @@ State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
 Point = tuple[int, State]  # a place from which control flow goes on
 
 
+GROWS = "a tuple that grows, whose length is known only at run time"
+
+
 def conversion(what: str) -> str:
-    """Return the rewrite for an array of a dtype that is not in the language, or nothing."""
+    """Return the rewrite for an array of a dtype that is not in the language, or for `GROWS`; else nothing."""
+    if what == GROWS:
+        return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     floating = re.search(r"an array of dtype [<>]?f", what)  # float16, or not in the processor's byte order
     return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
@@ -102,7 +109,7 @@ class FunctionCode:
 
     def note_name(self, val: Val, name: str) -> None:
         """Note the name that the user gives to a value."""
-        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num) else None
+        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num | Text) else None
         if isinstance(var, ir.Var) and not name.startswith("#"):
             self.given.setdefault(var, name)
 
@@ -198,8 +205,8 @@ class Blocks:
                 return f"function {val.source.name}"
             case Bound():
                 return f"method {val.func.source.name}"
-            case Poison():
-                return "something refused"
+            case Poison():  # it was refused where it was made, or is now: what is done with it is no other mistake
+                self.check_poison(val)
             case SharedVal(node=node):
                 return f"{node.path}, a {node.cls.__name__}"
             case StrVal(value=value):
@@ -212,6 +219,8 @@ class Blocks:
                 return f"functools.partial of {self.describe(val.func)}"
             case Range():
                 return "a range"
+            case SliceVal():
+                return "a slice"
             case MapView():
                 return f"the {val.what} of a dict"
             case Stream():
@@ -406,18 +415,32 @@ class Blocks:
         """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""
         if num.const is NOT_CONST and num.shared is not None and num.shared.path in self.constants:
             self.demanded.add(num.shared.path)
-        return self.present(num)
+        return self.present(num) if num.given is None else NOT_CONST
 
     def present(self, num: Num) -> Any:
         """Return the same, for a decision that does not depend on it: a shared int stays a value of run time."""
         if num.const is NOT_CONST and num.shared is not None:
             return self.constants.get(num.shared.path, NOT_CONST)
+        if num.given is not None:
+            op, a, b = num.given
+            values = self.present(a), self.present(b)
+            return NOT_CONST if NOT_CONST in values else SCALARS[op].reference(*values)
         return num.const
+
+    def decided(self, num: Num) -> Any:
+        """Return the value of a number that decides what the program is; the shared ints in it become constants."""
+        if num.given is None:
+            return self.known(num)
+        value = self.present(num)
+        if value is not NOT_CONST:
+            for part in num.given[1:]:
+                self.decided(part)
+        return value
 
     def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:
         """Apply an operation of `SCALARS`, folding constants."""
         row = SCALARS[op]
-        result: Any = {"i": INT, "f": FLOAT, "b": BOOL}.get(row.result) or args[-1].type
+        result: Any = {"i": INT, "f": FLOAT, "b": BOOL, "t": TEXT}.get(row.result) or args[-1].type
         if all(a.const is not NOT_CONST for a in args):
             try:
                 if _endless(op, [a.const for a in args]):

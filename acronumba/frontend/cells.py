@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from acronumba.frontend.advice import one_type
-from acronumba.frontend.block import Blocks, Resweep
+from acronumba.frontend.block import GROWS, Blocks, Resweep, conversion
 from acronumba.frontend.naming import note_unified
 from acronumba.frontend.values import (
     ArrayPlace,
@@ -57,7 +57,7 @@ class Cells(Blocks):
                 seen = f"list[{type_text(cell.item)}] and an element {type_text(item)}"
                 raise self.refuse("ACR303", seen=seen, rewrite=one_type(wider))
             if endless(wider):
-                raise self.refuse("ACR303", seen=type_text(wider)[:200])
+                raise self.refuse("ACR303", seen=without_end(wider), rewrite=conversion(without_end(wider)))
             cell.item = wider
             self.know.changed = True
 
@@ -113,7 +113,8 @@ class Cells(Blocks):
         self.same_places(a, b)
         if a.fixed and b.fixed:
             if a.item != b.item:
-                raise self.refuse("ACR303", seen=f"list[{type_text(a.item)}] and list[{type_text(b.item)}]")
+                seen = f"list[{type_text(a.item)}] and list[{type_text(b.item)}]"
+                raise self.refuse("ACR303", seen=seen, rewrite=one_type(ListT(union(a.item, b.item))))
             return a
         if b.fixed:
             a, b = b, a
@@ -153,7 +154,7 @@ class Cells(Blocks):
         key = ("type", t)
         cell = self.know.cells.get(key)
         if cell is None and isinstance(t, MapT):
-            cell = self.know.cells[key] = Cell(item=t.entry, real=True, fixed=True)
+            cell = self.know.cells[key] = Cell(item=t.entry, real=True, fixed=True, data=t.given, unsure=t.given)
         elif cell is None:
             assert isinstance(t, ListT)
             cell = self.know.cells[key] = Cell(item=t.item, real=True, fixed=True, data=t in self.data_lists)
@@ -207,6 +208,18 @@ def emptier(a: Type, b: Type) -> bool:
     if a == NEVER:
         return b != NEVER
     return isinstance(a, ListT) and isinstance(b, ListT) and emptier(a.item, b.item)
+
+
+def without_end(t: Type) -> str:
+    """Return what is endless, in the user's terms."""
+    todo: list[Type] = [t]
+    for u in todo:  # it grows
+        if len({len(m.items) for m in members(u) if isinstance(m, TupleT)}) > 2:
+            return GROWS
+        for m in members(u):
+            todo += getattr(m, "items", ())
+            todo += [inner for name in ("item", "key") if (inner := getattr(m, name, None)) is not None]
+    return type_text(t)[:200]
 
 
 def endless(t: Type) -> bool:

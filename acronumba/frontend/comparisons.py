@@ -20,6 +20,7 @@ from acronumba.frontend.magic import (
     has_method,
     iterated,
     object_class,
+    one_string,
     same_object,
     same_reference,
 )
@@ -42,6 +43,7 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -68,8 +70,8 @@ _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge_
 
 # What never equals a value of another of these kinds.
 _KINDS: dict[type, str] = {
-    Num: "number", StrVal: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict", MapVal: "dict",
-    ListVal: "list", StaticList: "list", Range: "range", Func: "function",
+    Num: "number", StrVal: "string", Text: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict",
+    MapVal: "dict", ListVal: "list", StaticList: "list", Range: "range", Func: "function",
 }  # fmt: skip
 
 
@@ -132,7 +134,7 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
         if isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
             raise w.refuse("ACR117", node, seen=f"`is` of {w.describe(a)} and {w.describe(b)}")
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
-        if isinstance(a, NoneVal | StrVal) or isinstance(b, NoneVal | StrVal):
+        if isinstance(a, NoneVal | StrVal | Text) or isinstance(b, NoneVal | StrVal | Text):
             raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
         return w.ufunc(name, (a, b), node)
     if isinstance(a, Num) and isinstance(b, Num) and name is not None:
@@ -301,7 +303,7 @@ def compare_floats(w: Walker, name: str, a: Num, b: Num, node: ast.AST) -> Num:
 def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
     """`a in b`."""
     if isinstance(b, UnionVal):
-        b = not_none(w, b, node)
+        b = one_string(w, not_none(w, b, node))
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,), node), node)
     b = iterated(w, b, node)

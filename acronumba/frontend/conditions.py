@@ -40,9 +40,11 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
+    as_text,
     number,
     unkept,
 )
@@ -170,6 +172,8 @@ def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
             return number(False)
         case StrVal(value=value):
             return number(bool(value))
+        case Text():
+            return w.scalar("gt", w.scalar("text_len", as_text(val)), number(0))
         case TupleVal() | StaticList() | DictVal():
             return number(bool(val.items))
         case ListVal():
@@ -232,6 +236,15 @@ def host_value(w: Walker, val: Val, node: ast.AST | None, what: str, index: bool
     val = w.whole(val)
     if isinstance(val, UnionVal):
         val = not_none(w, val, node)
+    if isinstance(val, UnionVal):  # an int on one path and a scalar of NumPy on the other, for example
+
+        def one(v: Val) -> Val:
+            x = host_value(w, v, node, what, index)
+            return w.as_int(x) if index else w.read(x)
+
+        val = w.each(val, one, node)
+        if w.block is None:
+            raise Dead
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
         val = by_member(w, val, int)
     if isinstance(val, Tensor):

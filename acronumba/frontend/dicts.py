@@ -15,6 +15,7 @@ from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, MAPPINGS, handles
 from acronumba.frontend.keyed import (
+    check_own,
     copied,
     erase,
     find,
@@ -89,6 +90,7 @@ def real(w: Walker, val: DictVal, node: ast.AST | None) -> MapVal:
 def changeable(w: Walker, val: Val, node: ast.AST) -> MapVal:
     """Return a dict or set that is about to be changed."""
     if isinstance(val, MapVal):
+        check_own(w, val, node)
         return val
     if isinstance(val, DictVal) and val.cell is not None:
         w.make_real(val.cell)

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import partial
 
-from acronumba.frontend.block import Dead
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.known_texts import known, made
 from acronumba.frontend.lists import append, new_list
+from acronumba.frontend.magic import one_string
 from acronumba.frontend.names import bind_name, part_of, read_name
 from acronumba.frontend.source import spot
+from acronumba.frontend.texts import joined
 from acronumba.frontend.values import (
-    NOT_CONST,
     ListVal,
     Static,
     StaticList,
     StrVal,
+    Text,
     TupleVal,
     Val,
 )
@@ -101,25 +104,25 @@ def _lambda(w: Walker, node: ast.Lambda) -> Val:
 
 @handles(EXPRESSIONS, ast.JoinedStr)
 def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
-    """Evaluate an f-string of what is known when the model is compiled."""
-    out = ""
+    """Evaluate an f-string of strings, and of what is known when the model is compiled."""
+    out: list[Val] = []
     for part in node.values:
         if not isinstance(part, ast.FormattedValue):
             assert isinstance(part, ast.Constant)
-            out += str(part.value)
+            out.append(StrVal(str(part.value)))
             continue
-        value = w.static(w.expr(part.value), part)
-        form = w.static(w.expr(part.format_spec), part) if part.format_spec is not None else ""
-        if NOT_CONST in (value, form) or not isinstance(value, str | int | float | bool | None):
-            raise w.refuse("ACR116", part)
+        val = one_string(w, w.expr(part.value))
+        if isinstance(val, Text) and part.format_spec is None and part.conversion in (-1, ord("s")):
+            out.append(val)
+            continue
+        value = known(w, val, part)
+        form = known(w, w.expr(part.format_spec), part) if part.format_spec is not None else ""
         if part.conversion >= 0:
-            value = f"{value!s}" if part.conversion == ord("s") else repr(value)
-        try:
-            out += format(value, form)
-        except ValueError as error:
-            w.fail("ValueError", str(error), node)
-            raise Dead from None
-    return StrVal(out)
+            value = (
+                str(value) if part.conversion == ord("s") else (ascii if part.conversion == ord("a") else repr)(value)
+            )
+        out.append(StrVal(made(w, partial(format, value, form), node)))
+    return joined(w, out, node)
 
 
 @handles(EXPRESSIONS, ast.Slice)

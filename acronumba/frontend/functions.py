@@ -51,6 +51,7 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -199,7 +200,9 @@ def shared_by_calls(w: Walker, val: Val, func: Func, node: ast.AST | None) -> Va
             return replace(val, places=(), fresh=False, aliased=True, named=True)
         case TupleVal():
             return TupleVal(tuple(shared_by_calls(w, v, func, node) for v in val.items))
-        case Num() | NoneVal() | EnumVal() | StrVal() | Ref() | UnionVal() | SharedVal() | Static() | Func() | Poison():
+        case Num() | NoneVal() | EnumVal() | StrVal() | Text() | Ref() | UnionVal() | SharedVal() | Static():
+            return val
+        case Func() | Poison():
             return val
         case ListVal():
             return replace(val, own=False)

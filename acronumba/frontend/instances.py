@@ -11,7 +11,7 @@ from acronumba.config import COPIES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
 from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
-from acronumba.frontend.cells import endless
+from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
 from acronumba.frontend.templates import (
     TArray,
@@ -58,7 +58,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import Array0T, BoolT, EnumT, FloatT, IntT, ListT, TensorT, type_text, union, words
+from acronumba.ir.types import Array0T, BoolT, EnumT, FloatT, IntT, ListT, TensorT, union, words
 
 NEVER_RETURNS = "this call never returns"
 
@@ -387,7 +387,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         return
     result = union(*types_, *(() if old is None else (old,)))
     if endless(result):
-        w.errors.append(w.refuse("ACR303", w.code.loc, seen=type_text(result)[:200]).error)  # type: ignore[arg-type]
+        w.errors.append(w.refuse("ACR303", w.code.loc, seen=without_end(result)).error)  # type: ignore[arg-type]
         return
     if result != old:
         w.know.results[key] = result

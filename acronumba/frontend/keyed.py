@@ -13,6 +13,7 @@ from typing import Any
 from acronumba.frontend.block import Dead
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.lists import widen_items
+from acronumba.frontend.loops import iterate
 from acronumba.frontend.maps import size, value_at, width
 from acronumba.frontend.names import alias
 from acronumba.frontend.source import spot
@@ -21,10 +22,12 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     MapVal,
+    MapView,
     NoneVal,
     Num,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -39,17 +42,16 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
-    BoolT,
     EnumT,
-    IntT,
-    NoneT,
     StrT,
+    TensorT,
+    TextT,
     TupleT,
     Type,
     members,
-    type_text,
     union,
     words,
+    wrong_key,
 )
 
 
@@ -80,7 +82,7 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
     match val:
         case Num() if val.type == FLOAT:
             raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}", rewrite="a key that is an int: int(x)")
-        case Num() | StrVal() | NoneVal():
+        case Num() | StrVal() | Text() | NoneVal():
             return val
         case EnumVal():
             if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
@@ -88,6 +90,11 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
             return val
         case TupleVal():
             return TupleVal(tuple(key_of(w, v, node) for v in val.items))
+        case UnionVal() if any(isinstance(t, TensorT) for t in val.possible):
+            got: Val = w.each(val, lambda v: key_of(w, v, node), node)
+            if w.block is None:
+                raise Dead
+            return got
         case UnionVal():
             for t in val.possible:
                 check_key(w, t, node)
@@ -99,18 +106,10 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
 
 def check_key(w: Walker, t: Type, node: ast.AST) -> None:
     """Refuse a type of keys of which equal ones may have other words."""
-    kinds = members(t)
-    for m in kinds:
-        if isinstance(m, TupleT):
-            for inner in m.items:
-                check_key(w, inner, node)
-        elif not isinstance(m, IntT | BoolT | StrT | EnumT | NoneT):
-            raise w.refuse("ACR309", node, seen=f"a key of type {type_text(m)}")
-    numbers = [m for m in kinds if isinstance(m, IntT | BoolT) or (isinstance(m, EnumT) and issubclass(m.cls, int))]
-    texts = [m for m in kinds if isinstance(m, EnumT) and issubclass(m.cls, str)]
-    if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT) for m in kinds))):
-        seen = " and ".join(map(type_text, numbers if len(numbers) > 1 else kinds))
-        raise w.refuse("ACR309", node, seen=f"keys {seen}, which may be equal", rewrite="keys of one type: int(k)")
+    wrong = wrong_key(t)
+    if wrong:
+        rewrite = "keys of one type: int(k)" if wrong.endswith("equal") else ""
+        raise w.refuse("ACR309", node, seen=f"keys {wrong}", rewrite=rewrite)
 
 
 def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
@@ -128,7 +127,7 @@ def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
             raise w.refuse("ACR309", node, seen="an int where the keys are members of an enum")
         case EnumVal() if issubclass(key.cls, int) and INT in kinds:
             return host_value(w, key, node, "a key of a dict", index=True)
-        case EnumVal() | StrVal() if isinstance(key, StrVal) or issubclass(key.cls, str):
+        case EnumVal() | StrVal() | Text() if not isinstance(key, EnumVal) or issubclass(key.cls, str):
             if any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
                 raise w.refuse("ACR309", node, seen="a string where the keys are members of an enum")
         case TupleVal():
@@ -140,9 +139,24 @@ def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
     return None
 
 
+def with_texts(kept: Type, asked: Type) -> Type:
+    """Return a type of keys in which constants are strings of run time, if one of such a type is looked for."""
+    for a in members(asked):
+        for k in members(kept):
+            match k, a:
+                case StrT(), TextT():
+                    return union(kept, a)
+                case TupleT(), TupleT() if len(k.items) == len(a.items):
+                    kept = union(kept, TupleT(tuple(map(with_texts, k.items, a.items))))
+    return kept
+
+
 def find(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
     """Return the index of the entry of a key, a negative number if there is none."""
     key = key_of(w, key, node)
+    loose = TupleT((with_texts(base.type.key, w.type_of(key)), base.type.entry.items[1]))
+    if loose != base.type.entry and not base.cell.find().fixed:
+        widen_items(w, base, loose)
 
     def one(val: Val) -> Val:
         fit = fitted(w, val, base.type.key, node)
@@ -182,6 +196,7 @@ def found(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
 
 def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
     """Store a value under a key."""
+    check_own(w, base, node)
     if isinstance(key, Tensor):
         raise w.refuse("ACR309", node, seen=f"a key {w.describe(key)}", rewrite="d[int(k)]")
     key = key_of(w, key, node)
@@ -202,6 +217,13 @@ def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
         w.emit(ir.ListOp(outs=(), op="put", width=width(base), args=args, loc=w.at(node)))
 
 
+def check_own(w: Walker, base: MapVal, node: ast.AST | None) -> None:
+    """Refuse to change a dict that came in."""
+    if base.type.given:
+        rewrite = f"make a copy first: {'set(s)' if base.is_set else 'dict(d)'}"
+        raise w.refuse("ACR113", node, seen=f"a change of {w.describe(base)}", rewrite=rewrite)
+
+
 def check_not_walked(w: Walker, base: MapVal, node: ast.AST | None) -> None:
     """Refuse to take an entry out in a loop over the dict: which ones follow is then not what Python says."""
     if any(c.find() is base.cell.find() for c in w.walked):
@@ -212,6 +234,7 @@ def check_not_walked(w: Walker, base: MapVal, node: ast.AST | None) -> None:
 
 def take_out(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> None:
     """Remove an entry that is there."""
+    check_own(w, base, node)
     check_not_walked(w, base, node)
     args = (base.var, w.word(index))
     w.emit(ir.ListOp(outs=(), op="remove", width=width(base), args=args, loc=w.at(node)))
@@ -219,22 +242,40 @@ def take_out(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> None:
 
 def erase(w: Walker, base: MapVal, node: ast.AST | None) -> None:
     """Remove all entries."""
+    check_own(w, base, node)
     check_not_walked(w, base, node)
     w.emit(ir.ListOp(outs=(), op="erase", width=width(base), args=(base.var,), loc=w.at(node)))
 
 
 def update(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
     """Store all entries of another dict, or elements of another set."""
+    check_own(w, base, node)
     if other.type.key == NEVER:
         return
     w.mix(base.cell, other.cell.pure)
     check_key(w, union(base.type.key, other.type.key), node)
     widen_items(w, base, other.type.entry)
+    if other.type.given and other.type.entry != base.type.entry:
+        _put_each(w, base, other, node)
+        return
     if other.type.entry != base.type.entry:
         w.unify_cells(base.cell, other.cell)
     if w.block is not None:
         args = (base.var, other.var)
         w.emit(ir.ListOp(outs=(), op="update", width=width(base), args=args, loc=w.at(node)))
+
+
+def _put_each(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
+    """Store the entries of a dict that came in one by one: those of the other have a wider type."""
+    item = (w.frame.scope, "#entry")
+
+    def turn() -> None:
+        entry = w.state[item]
+        assert isinstance(entry, TupleVal)
+        key, val = entry.items
+        put(w, base, key, val, node)
+
+    iterate(w, MapView(other, "entries"), node, ast.Name("#entry", ast.Store()), turn, ())
 
 
 def copied(w: Walker, base: MapVal, node: ast.AST, what: str = "copy") -> MapVal:

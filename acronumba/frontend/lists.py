@@ -9,6 +9,7 @@ from typing import Any
 
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.names import alias
+from acronumba.frontend.naming import with_places
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -23,7 +24,6 @@ from acronumba.frontend.values import (
     Val,
     map_type,
     number,
-    with_places,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
@@ -38,7 +38,7 @@ def describe_index(w: Walker, where: Any) -> str:
 def new_list(w: Walker, items: Sequence[Val], node: ast.AST) -> Val:
     """Return the list of some items made at a place of the source."""
     cell = w.cell(("list", w.frame.path, *spot(node)))
-    val = StaticList(tuple(items), cell)
+    val = StaticList(tuple(items), cell, loops=w.loops_around)
     return w.realise(val) if cell.find().real and w.block is not None else val
 
 

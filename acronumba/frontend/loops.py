@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import Dead, Point, Refused, State
+from acronumba.frontend.block import GROWS, Dead, Point, Refused, State, conversion
+from acronumba.frontend.cells import without_end
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
 from acronumba.frontend.lists import at_run_time, list_get
-from acronumba.frontend.magic import iterated
+from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.maps import turns
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.parts import same
 from acronumba.frontend.source import assigned_names
-from acronumba.frontend.templates import TAbsent, Template, TStatic, equal_templates
+from acronumba.frontend.templates import TAbsent, Template, TList, TMap, TStatic, TType, equal_templates
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -65,6 +66,7 @@ def write_loop(
     assumed: dict[Any, Template] = {
         key: w.loop_template(entry_state[key]) if key in entry_state else TAbsent() for key in names
     }
+    moving: list[Any] = []
     for _ in range(20):
         before = w.mark()
         w.block, w.state = entry_block, dict(entry_state)
@@ -99,12 +101,23 @@ def write_loop(
                     store_back(w, assumed, vars)
                 w.end(ir.Jump(block=head, loc=w.loc))
             else:
+                moving = [k for k in assumed if not equal_templates(wider[k], assumed[k])]
                 assumed = wider
         if stable:
             end_loop(w, no, here, otherwise)
             return
         w.go_back(before)
-    raise w.refuse("ACR303", None, seen="a variable whose type changes at every turn of the loop")
+    raise always_another(w, {key: assumed[key] for key in moving})
+
+
+def always_another(w: Walker, moving: Mapping[Any, Template]) -> Refused:
+    """Return the refusal of a loop at every turn of which something has another type."""
+    names = sorted({str(key[-1]) for key in moving if not str(key[-1]).startswith("#")})
+    found = "a type that is another one at every turn of the loop"
+    for shape in moving.values():
+        if isinstance(shape, TType | TList | TMap) and without_end(w.template_type(shape)) == GROWS:
+            found = GROWS
+    return w.refuse("ACR303", None, seen=f"{', '.join(names) or 'a value'}: {found}", rewrite=conversion(found))
 
 
 def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[], None] | None) -> None:
@@ -234,7 +247,7 @@ def iterate(
     if isinstance(iterable, Stream):
         iterable = iterable.inner
     if isinstance(iterable, UnionVal):
-        iterable = not_none(w, iterable, node)
+        iterable = one_string(w, not_none(w, iterable, node))
         if isinstance(iterable, UnionVal):
             raise w.refuse("ACR302", node, seen=w.describe(iterable))
     iterable = iterated(w, iterable, node)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
@@ -45,14 +45,14 @@ from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.values import Func, NoneVal, Val
+from acronumba.frontend.values import ClassNumber, Func, NoneVal, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
-from acronumba.frontend.words import ClassNumber
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
 from acronumba.ir.types import (
     ListT,
+    MapT,
     NoneT,
     Type,
     UnionT,
@@ -75,6 +75,7 @@ class Lowered:
     witness: Witness  # the functions and names that were read
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
+    apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach nothing twice
 
 
 # What says how nodes and values are walked (see `handlers`).
@@ -176,6 +177,8 @@ def _data_lists(
             case ListT():
                 yield t
                 yield from walk(t.item)
+            case MapT():
+                yield from walk(t.entry)
             case UnionT():
                 for m in t.members:
                     yield from walk(m)
@@ -246,6 +249,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         witness=sweep.witness,
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
+        apart=sweep.apart,
     )
 
 
@@ -320,10 +324,11 @@ def _name_variables(code: FunctionCode) -> None:
 
 
 def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> ir.Program:
+    without: dict[type, dict[str, Type]] = {cls: {} for cls in sweep.stored}  # some have no field
     layouts = make_layouts(
         {
             cls: {n: t for n, t in row.items() if n in sweep.reads.get(cls, ()) or n in sweep.stored.get(cls, ())}
-            for cls, row in sweep.know.fields.items()
+            for cls, row in (without | sweep.know.fields).items()
         }
     )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}

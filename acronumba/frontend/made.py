@@ -19,7 +19,7 @@ from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.handlers import TARGETS, handles
-from acronumba.frontend.names import alias, forget, forget_field, name_views
+from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     Bound,
@@ -256,7 +256,8 @@ def _read_only(w: Walker, owner: Val, name: str, node: ast.AST) -> Exception:
         call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("
         rewrite = f"{text} = {call}{name}=...)"
     elif isinstance(owner, Ref | SharedVal | Record):
-        rewrite = f"make an object of one's own in the call: {text} = {cls.__name__}(...)"
+        own = text if place is None else name_of_copy(w, place.value)
+        rewrite = f"change a copy: {own} = copy.copy({text})"
     return w.refuse("ACR113", node, seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
 
 

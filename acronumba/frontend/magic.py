@@ -10,10 +10,10 @@ from typing import Any
 from acronumba.frontend.attributes import class_attribute
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
-from acronumba.frontend.values import Made, Num, Record, Ref, SharedVal, TupleVal, Val, number
+from acronumba.frontend.values import Made, Num, Record, Ref, SharedVal, Text, TupleVal, UnionVal, Val, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL
+from acronumba.ir.types import BOOL, TEXT, StrT, TextT
 
 
 def object_class(val: Val) -> type | None:
@@ -52,6 +52,13 @@ def index_value(w: Walker, where: Any, val: Val, node: ast.AST) -> Val:
 def iterated(w: Walker, val: Val, node: ast.AST | None) -> Val:
     """Return what is walked when an object is: what its `__iter__` returns."""
     return call_special(w, val, "__iter__", (), node) if has_method(w, val, "__iter__") else val
+
+
+def one_string(w: Walker, val: Val) -> Val:
+    """Return a value that is one of several strings as one string of run time; any other as it is."""
+    if isinstance(val, UnionVal) and all(isinstance(t, StrT | TextT) for t in val.possible):
+        return Text(w.to_words(val, TEXT)[0])
+    return val
 
 
 def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:

@@ -11,11 +11,12 @@ from typing import Any
 from acronumba.errors import Loc
 from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
-from acronumba.frontend.cells import endless, places_in
+from acronumba.frontend.cells import endless, places_in, without_end
 from acronumba.frontend.naming import (
     loosest,
     note_named,
     note_shared,
+    with_places,
 )
 from acronumba.frontend.parts import (
     alike,
@@ -69,11 +70,10 @@ from acronumba.frontend.values import (
     number,
     options_of,
     type_of,
-    with_places,
 )
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, type_text, union, words
+from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, union, words
 
 
 @dataclass(slots=True, eq=False)
@@ -324,7 +324,7 @@ class Merge(Words):
         except Refused as error:
             return TPoison(error.error.seen if error.error is not None else "")
         if endless(t):
-            return TPoison(f"it has types without end: {type_text(t)[:100]}")
+            return TPoison(without_end(t), "ACR303")
         return TType(t, tuple(dict.fromkeys((*places_of(a), *places_of(b)))))
 
     def _join_dicts(self, a: Template, b: Template) -> Template | None:
@@ -333,7 +333,9 @@ class Merge(Words):
         Where a dict of known keys meets one of run time, or they have other keys, both are made at run time.
         """
         match a, b:
-            case TMap(), TMap() if a.is_set == b.is_set:
+            case TMap(), TMap() if a.cell.find() is b.cell.find():
+                return a
+            case TMap(), TMap() if a.is_set == b.is_set and not (a.cell.find().data or b.cell.find().data):
                 return TMap(self.unify_cells(a.cell, b.cell), a.is_set)
             case TParts(kind="dict"), TParts(kind="dict") if a.meta == b.meta:
                 if a.cell is not None and b.cell is not None:

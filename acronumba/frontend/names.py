@@ -15,6 +15,7 @@ from acronumba.frontend.advice import near
 from acronumba.frontend.block import (
     Dead,
     Refused,
+    conversion,
 )
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.source import NoSource, read_source
@@ -69,6 +70,12 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
     return None
 
 
+def name_of_copy(w: Walker, node: ast.expr) -> str:
+    """Return the name for a copy of what a local name stands for: itself; a global one stays what it is."""
+    outer = isinstance(node, ast.Name) and scope_of(w, node.id)[0] is None
+    return "own" if outer else ast.unparse(node)
+
+
 def is_computed(w: Walker, owner: Val, name: str) -> bool:
     """Whether a property gives an attribute of an object."""
     classes = owner.classes if isinstance(owner, Ref) else (owner.cls,) if isinstance(owner, Made | Record) else ()
@@ -116,7 +123,7 @@ def is_iterator(val: Val) -> bool:
 
 def loops_around(w: Walker) -> int:
     """Return in how many loops the walk is."""
-    return sum(len(frame.loops) for frame in w.frames)
+    return len(w.loops_around)
 
 
 def named_iterator(w: Walker, val: Val) -> Stream:
@@ -220,7 +227,7 @@ def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) 
         val = val.value
     if isinstance(val, Poison):
         if val.why:
-            raise w.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}")
+            raise w.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}", rewrite=conversion(val.why))
         raise Refused(None)
     return consumed(w, val, name, key, node) if isinstance(val, Stream) else val
 

@@ -25,7 +25,6 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
     TupleVal,
     Val,
@@ -55,6 +54,7 @@ MAGIC = {
 
 def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
     """Apply `-`, `+` or `~`."""
+    w.check_poison(val)
 
     def one(v: Val) -> Val:
         match op, v:
@@ -137,8 +137,6 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
     if isinstance(op, ast.Add):
         if isinstance(a, TupleVal) and isinstance(b, TupleVal):
             return TupleVal(a.items + b.items)
-        if isinstance(a, StrVal) and isinstance(b, StrVal):
-            return StrVal(a.value + b.value)
         if _is_list(a) and _is_list(b):
             head, tail = w.items_of(a), w.items_of(b)
             if head is not None and tail is not None:
@@ -198,10 +196,13 @@ def arithmetic(w: Walker, op: str | None, a: Num, b: Num, node: ast.AST) -> Num:
         return w.scalar(op, w.as_float(a), w.as_float(b), node=node)
     if op == "div":
         return w.scalar("quotient", w.as_int(a), w.as_int(b), node=node)
-    a, b = w.read(w.as_int(a)), w.read(w.as_int(b))
+    x, y = w.read(w.as_int(a)), w.read(w.as_int(b))
     if op == "floordiv":  # which may also overflow
-        w.check(w.scalar("ne", b, number(0)), "ZeroDivisionError", ZERO_DIVISION, (), node)
-    return w.scalar(op, a, b, node=node)
+        w.check(w.scalar("ne", y, number(0)), "ZeroDivisionError", ZERO_DIVISION, (), node)
+    out = w.scalar(op, x, y, node=node)
+    if op in ("add", "sub", "mul") and out.const is NOT_CONST and w.present(a) is not NOT_CONST is not w.present(b):
+        out.given = op, a, b
+    return out
 
 
 def is_float(num: Num) -> bool:

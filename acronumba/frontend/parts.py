@@ -28,10 +28,12 @@ from acronumba.frontend.values import (
     Ref,
     Reversed,
     SharedVal,
+    SliceVal,
     Static,
     Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -62,6 +64,8 @@ def same(a: Any, b: Any) -> bool:
             return True
         case StrVal():
             return bool(a.value == b.value)
+        case Text():
+            return a.var is b.var
         case Tensor():
             kinds = a.array0 is b.array0 or (a.array0 is not None and b.array0 is not None and same(a.array0, b.array0))
             return bool(a.ref == b.ref and a.type == b.type and kinds)
@@ -113,7 +117,13 @@ def alike(a: Val, b: Val) -> bool:
             return a.what == b.what
         case (Zip(), Zip()):
             return a.strict == b.strict and len(a.parts) == len(b.parts)
-        case (Range(), Range()) | (Enumerate(), Enumerate()) | (Reversed(), Reversed()) | (Stream(), Stream()):
+        case (
+            (SliceVal(), SliceVal())
+            | (Range(), Range())
+            | (Enumerate(), Enumerate())
+            | (Reversed(), Reversed())
+            | (Stream(), Stream())
+        ):
             return True
     return same(a, b)
 

@@ -9,9 +9,8 @@ import ast
 import functools
 from collections.abc import Sequence
 
-import numpy as np
-
 from acronumba.frontend.block import Refused
+from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.names import check_free
@@ -112,17 +111,16 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
 
 @handles(STATEMENTS, ast.With)
 def _with(w: Walker, stmt: ast.With) -> None:
-    """Walk the body under `np.errstate`, which says only what NumPy warns of; anything else is refused."""
+    """Walk the body under settings of warnings and of printing, which change no value; anything else is refused."""
     for item in stmt.items:
         call = item.context_expr
         func = w.expr(call.func) if isinstance(call, ast.Call) else None
-        if not isinstance(func, Static) or func.value is not np.errstate or item.optional_vars is not None:
+        if not isinstance(func, Static) or all(func.value is not c for c in CONTEXTS) or item.optional_vars is not None:
             raise w.refuse("ACR102", stmt)
         assert isinstance(call, ast.Call)
-        for given in (*call.args, *(keyword.value for keyword in call.keywords)):
-            value = w.static(w.expr(given), call)
-            if value not in ("ignore", "warn", None):
-                raise w.refuse("ACR102", given, seen=f"np.errstate({value!r}), which raises or calls")
+        if call.args:
+            raise w.refuse("ACR203", call.args[0], seen=f"an argument of {func.value.__name__} without its name")
+        check_setting(w, func.value, {k.arg or "**": w.expr(k.value) for k in call.keywords}, call)
     w.body(stmt.body)
 
 

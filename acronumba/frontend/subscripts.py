@@ -34,7 +34,7 @@ from acronumba.frontend.lists import (
     widen_list,
 )
 from acronumba.frontend.magic import call_special, has_method, index_value
-from acronumba.frontend.names import alias
+from acronumba.frontend.names import alias, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
@@ -44,12 +44,14 @@ from acronumba.frontend.values import (
     Kept,
     ListVal,
     MapVal,
+    Maybe,
     NoneVal,
     Num,
     Poison,
     Range,
     Record,
     SharedVal,
+    SliceVal,
     Static,
     StaticList,
     StrVal,
@@ -57,13 +59,14 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    held,
     is_choosable,
     number,
     type_of,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, INT, NEVER
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
@@ -76,15 +79,17 @@ def index_of(w: Walker, node: ast.expr) -> Any:
 def index_part(w: Walker, node: ast.expr) -> Any:
     """Evaluate the index of one axis."""
     if not isinstance(node, ast.Slice):
-        val = w.expr(node)
-        if not isinstance(val, Static) or not isinstance(val.value, slice):
-            return val
-        known = val.value
-        bounds = [None if end is None else number(end) for end in (known.start, known.stop)]
-        return slice(bounds[0], bounds[1], 1 if known.step is None else known.step)
+        return in_index(w, w.expr(node), node)
     parts = [None if x is None else (w.expr(x), x) for x in (node.lower, node.upper, node.step)]
     start, stop = (None if p is None else slice_bound(w, *p) for p in parts[:2])
     return slice(start, stop, 1 if parts[2] is None else slice_step(w, *parts[2]))
+
+
+def in_index(w: Walker, val: Val, node: ast.AST) -> Any:
+    """Return a value as it stands in an index: a slice as one of bounds and an int."""
+    if not isinstance(val, SliceVal):
+        return val
+    return slice(slice_bound(w, val.start, node), slice_bound(w, val.stop, node), slice_step(w, val.step, node))
 
 
 def slice_bound(w: Walker, val: Val, node: ast.AST | None) -> Num | UnionVal | None:
@@ -215,9 +220,10 @@ def _numbers(w: Walker, where: slice, node: ast.AST) -> Tensor:
 
 def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) -> Val:
     """Index an array by a value or several, each of which may be one of several."""
+    where = _one_place(w, where, node) if isinstance(base, ArrayRef) else where
     if isinstance(where, UnionVal):
         return w.each(where, lambda e: array_item(w, base, e, node), node)
-    parts = index_parts(w, where)
+    parts = index_parts(w, base, where, node)
     for k, v in enumerate(parts):
         if isinstance(v, UnionVal):  # also None, which is a new axis
 
@@ -230,11 +236,22 @@ def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) ->
     return SUBSCRIPTS[type(base)](w, base, parts, node)  # type: ignore[no-any-return]
 
 
-def index_parts(w: Walker, where: Any) -> tuple[Any, ...]:
+def index_parts(w: Walker, base: Val, where: Any, node: ast.AST) -> tuple[Any, ...]:
     """Return an index as the indices of the axes, as far as they are given."""
     if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
-        where = w.items_of(where)
-    return where if isinstance(where, tuple) else (where,)
+        where = tuple(in_index(w, v, node) for v in w.items_of(where) or ())
+    parts = where if isinstance(where, tuple) else (where,)
+    return tuple(_one_place(w, e, node) for e in parts) if isinstance(base, ArrayRef) else parts
+
+
+def _one_place(w: Walker, e: Any, node: ast.AST) -> Any:
+    """Return an index that is an int on one path and a scalar of NumPy on the other as an int: it has one place."""
+    if not isinstance(e, UnionVal):
+        return e
+    whole = all(
+        isinstance(t, IntT) or (isinstance(t, TensorT) and not t.rank and t.dtype[:3] == "int") for t in e.possible
+    )
+    return host_value(w, e, node, "an index of an array", index=True) if whole else e
 
 
 def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any, node: ast.AST) -> Val | None:
@@ -477,6 +494,36 @@ def check_assignable(w: Walker, base: Val, target: ast.Subscript) -> None:
     elif not isinstance(base, Tensor | ArrayRef | DictVal | MapVal | Kept) and not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
         raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
+
+
+def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
+    """`idx[1] = v` of a list whose elements cannot be stored, slices for example: it stays in pieces.
+
+    That is possible where the list has one name and is changed at a known place, in the loops that it was made in.
+    """
+    key = path_of(w, target.value)
+    old = None if key is None else w.state.get(key)
+    if not isinstance(old, StaticList) or old.loops != w.loops_around:
+        return False
+    if all(type_of(v) is not None for v in (*old.items, val)) or sum(holds(v, old) for v in w.state.values()) > 1:
+        return False
+    where = w.expr(target.slice)
+    k = w.static(where, target.slice) if isinstance(where, Num) else NOT_CONST
+    if not isinstance(k, int) or not -len(old.items) <= k < len(old.items):
+        return False
+    items = list(old.items)
+    items[k] = val
+    w.state[key] = replace(old, items=tuple(items))
+    return True
+
+
+def holds(val: Val, what: Val) -> bool:
+    """Whether a value is another one, or has it among its parts."""
+    if val is what:
+        return True
+    parts = val.items if isinstance(val, TupleVal | DictVal | Record | StaticList) else held(val)
+    inner = (val.value,) if isinstance(val, Maybe) else val.options if isinstance(val, Choice) else ()
+    return any(holds(v, what) for v in (*parts, *inner))
 
 
 def set_item(

@@ -26,9 +26,9 @@ def unrolled_range(
 ) -> tuple[Val, ...] | None:
     """Return the values of a short constant range if its turns are to be written out.
 
-    They are where the variable indexes something and they fit, and (unless only `indexed` loops are) where the body is
-    small. Where the variable indexes, shared ints that the range is made of become constants; a small body is no
-    reason to compile again for another value of a parameter.
+    They are where the variable indexes something, or is part of a text, and they fit, and (unless only `indexed` loops
+    are) where the body is small. In the first case shared ints that the range is made of become constants; a small
+    body is no reason to compile again for another value of a parameter.
     """
     if not isinstance(target, ast.Name):
         return None
@@ -38,22 +38,38 @@ def unrolled_range(
     items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
     if len(items) > UNROLL:
         return None
-    used = any(
-        isinstance(n, ast.Subscript) and any(isinstance(m, ast.Name) and m.id == target.id for m in ast.walk(n.slice))
-        for stmt in inner
-        for n in ast.walk(stmt)
-    )
+    used = any(decides(stmt, target.id) for stmt in inner)
     if not used and (not items or indexed or any(is_given(w, v) for v in (r.start, r.stop, r.step))):
         return None
     if not (fits(w, items, target, body) if used else is_small(w, items, target, body)):
         return None
     for v in (r.start, r.stop, r.step):
-        w.known(v)
+        w.decided(v)
     return items
 
 
+def decides(node: ast.AST, name: str) -> bool:
+    """Whether a name stands in an index, or in what a text is made of: that of `raise` and `assert` is made later."""
+    if isinstance(node, ast.Raise):
+        return False
+    parts: tuple[ast.AST, ...] = ()
+    match node:
+        case ast.Subscript(slice=index):
+            parts = (index,)
+        case ast.JoinedStr() | ast.Call(func=ast.Name(id="str" | "repr" | "format") | ast.Attribute(attr="format")):
+            parts = (node,)
+        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=right):
+            parts = (right,)
+    if any(isinstance(m, ast.Name) and m.id == name for part in parts for m in ast.walk(part)):
+        return True
+    children = [node.test] if isinstance(node, ast.Assert) else ast.iter_child_nodes(node)
+    return any(decides(child, name) for child in children)
+
+
 def is_given(w: Walker, num: Num) -> bool:
-    """Return whether a number is that of a shared parameter, not of a global or a constant."""
+    """Return whether a number is that of a shared parameter, or made of one, not of a global or a constant."""
+    if num.given is not None:
+        return any(is_given(w, part) for part in num.given[1:])
     return num.const is NOT_CONST and num.shared is not None and re.split(r"[.[]", num.shared.path)[0] in w.roots
 
 

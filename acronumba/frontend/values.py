@@ -21,6 +21,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    TEXT,
     Array0T,
     ArrayForm,
     ArrayT,
@@ -34,6 +35,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -48,10 +50,12 @@ NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 class Num:
     """A Python int, float or bool: a constant, a shared number, or a variable."""
 
-    type: IntT | FloatT | BoolT
+    type: IntT | FloatT | BoolT | TextT  # TextT: only as an argument or result of `scalar`, see `as_text`
     var: ir.Var | None = None
     const: Any = NOT_CONST
     shared: SharedLeaf | None = None  # a shared number, not yet read
+    # Of an int that comes of shared ones and constants: the operation of `SCALARS`, and what it was applied to.
+    given: tuple[str, Num, Num] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +73,13 @@ class NoneVal:
 @dataclass(slots=True, eq=False)
 class StrVal:
     value: str
+
+
+@dataclass(slots=True, eq=False)
+class Text:
+    """A string of run time."""
+
+    var: ir.Var
 
 
 @dataclass(slots=True, eq=False)
@@ -265,7 +276,7 @@ class Cell:
     item: Type = NEVER  # the union of the elements seen so far
     real: bool = False  # must be a list at run time: it is changed, stored, or merged
     fixed: bool = False  # the item type is given
-    data: bool = False  # lists of this type may be instance data
+    data: bool = False  # lists of this type may be instance data, dicts of this type are
     touched: bool = False  # a list of it is changed somewhere
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
@@ -302,7 +313,7 @@ class ListVal:
 
 @dataclass(slots=True, eq=False)
 class MapVal:
-    """A dict at run time, or a set: a list of entries. All of them were made in the call."""
+    """A dict at run time, or a set: a list of entries. By its type it was made in the call, or came in."""
 
     cell: Cell  # its items are entries: tuples of a key and what lies under it
     var: ir.Var
@@ -327,7 +338,7 @@ def map_type(cell: Cell, is_set: bool) -> MapT:
     """Return the type of the dicts or sets of a cell."""
     entry = cell.find().item
     key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
-    return MapT(key, None if is_set else item)
+    return MapT(key, None if is_set else item, cell.find().data)
 
 
 @dataclass(slots=True, eq=False)
@@ -337,6 +348,7 @@ class StaticList:
     items: tuple[Val, ...]
     cell: Cell
     stored: bool = False  # already made at run time, at a place that keeps it
+    loops: tuple[Any, ...] | None = None  # around the place that made it; None: not known
 
 
 @dataclass(slots=True, eq=False)
@@ -407,6 +419,15 @@ class Range:
     start: Num
     stop: Num
     step: Num
+
+
+@dataclass(slots=True, eq=False)
+class SliceVal:
+    """A slice that is a value; one that stands in an index is a `slice` of bounds and an int (`subscripts`)."""
+
+    start: Val
+    stop: Val
+    step: Val
 
 
 @dataclass(slots=True, eq=False)
@@ -486,9 +507,10 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal | MapView
-    | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | Zip | Enumerate | Reversed
-    | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
+    Num | EnumVal | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal
+    | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
+    | Enumerate
+    | Reversed | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
 
@@ -501,7 +523,7 @@ def held(val: Val) -> tuple[Val, ...]:
             return (val.self,)
         case Method():
             return (val.owner,)
-        case Range():
+        case Range() | SliceVal():
             return (val.start, val.stop, val.step)
         case Zip():
             return val.parts
@@ -531,6 +553,8 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
             return Method(items[0], val.name)
         case Range():
             return Range(*items)  # type: ignore[arg-type]
+        case SliceVal():
+            return SliceVal(*items)
         case Zip():
             return Zip(tuple(items), val.strict)
         case Enumerate():
@@ -572,6 +596,14 @@ def as_number(e: ir.Extent) -> Num:
     return number(e) if isinstance(e, int) else Num(INT, var=e)
 
 
+def as_text(val: Val) -> Num:
+    """Return a string as an argument of `Blocks.scalar`."""
+    if isinstance(val, StrVal):
+        return Num(TEXT, const=val.value)
+    assert isinstance(val, Text)
+    return Num(TEXT, var=val.var)
+
+
 def number(value: Any) -> Num:
     """Return a constant."""
     kind = BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
@@ -589,6 +621,8 @@ def type_of(val: Val) -> Type | None:
             return NONE
         case StrVal():
             return StrT(val.value)
+        case Text():
+            return TEXT
         case Tensor():
             return val.python_type
         case ArrayRef():
@@ -613,19 +647,6 @@ def type_of(val: Val) -> Type | None:
             return union(*val.possible)
         case _:
             return None
-
-
-def with_places(val: Val, places: Sequence[ArrayPlace]) -> Val:
-    """Return what was read of something with where the arrays in it may have been made, as it is known of that."""
-    match val:
-        case Tensor() if val.type.rank or val.array0 is not None:
-            kind = (val.type.dtype, val.type.rank)
-            val.places, val.passed = tuple(p for p in places if p.kind == kind), True
-        case TupleVal() | DictVal():
-            return replace(val, items=tuple(with_places(v, places) for v in val.items))
-        case UnionVal():
-            return replace(val, places=tuple(places))
-    return val
 
 
 def members_of(cls: Any) -> list[Any]:
@@ -664,6 +685,15 @@ def is_own(val: Val) -> bool:
             return val.own
         case TupleVal() | DictVal() | Record() | StaticList():
             return all(map(is_own, val.items))
+        case MapVal():
+            return not val.type.given
         case UnionVal():
             return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
     return not isinstance(val, SharedVal)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNumber:
+    """Placeholder of a class's tag."""
+
+    cls: type

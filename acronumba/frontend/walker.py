@@ -144,10 +144,16 @@ class Walker(Contract):
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
+        self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that must not reach anything twice
 
     @property
     def frame(self) -> Frame:
         return self.frames[-1]
+
+    @property
+    def loops_around(self) -> tuple[Loop, ...]:
+        """The loops around the present place, the outermost first."""
+        return tuple(loop for frame in self.frames for loop in frame.loops)
 
     def has(self, cls: type, name: str) -> bool:
         """Whether objects of a class have an attribute by their class."""

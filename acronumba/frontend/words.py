@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,14 +14,16 @@ from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpa
 from acronumba.frontend.advice import storable
 from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
-from acronumba.frontend.cells import Cells, endless
+from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.handlers import KEPT, READ
+from acronumba.frontend.naming import with_places
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
     Bound,
     Cell,
     Choice,
+    ClassNumber,
     DictVal,
     EnumVal,
     Func,
@@ -39,14 +41,15 @@ from acronumba.frontend.values import (
     StaticList,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
     array_form,
     array_numbers,
+    as_text,
     number,
     type_of,
-    with_places,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -70,6 +73,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -234,6 +238,8 @@ class Words(Cells):
                 return (self.word(val),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
+            case (TextT(), Text() | StrVal()):
+                return (self.word(as_text(val)),)
             case (ArrayT(), ArrayRef()) if union(t, val.type_in_words) == t:
                 parts, *numbers = array_numbers(val)
                 assert isinstance(parts, ListVal)
@@ -440,7 +446,7 @@ class Words(Cells):
         if wider != old:
             self.one_form(wider)
             if endless(wider):
-                raise self.refuse("ACR303", seen=type_text(wider)[:200])
+                raise self.refuse("ACR303", seen=without_end(wider))
             table[name] = wider
             self.know.changed = True
         return wider
@@ -485,8 +491,8 @@ class Words(Cells):
                 return NoneVal(given=True)
             case NeverT():
                 raise self.never()
-            case StrT():
-                return StrVal(t.value)
+            case StrT() | TextT():
+                return StrVal(t.value) if isinstance(t, StrT) else Text(vars[0])
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
@@ -676,10 +682,3 @@ class Words(Cells):
                         return
             case _:
                 yield val
-
-
-@dataclass(frozen=True, slots=True)
-class ClassNumber:
-    """Placeholder of a class's tag."""
-
-    cls: type

@@ -9,6 +9,7 @@ from acronumba.data.words import RECORD
 from acronumba.emit.tree import I32, I64, Expr, Local, const, convert, load, select
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
+from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, TensorT
@@ -21,7 +22,7 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
         case ir.Const():
             value = 0 if instr.value is None else instr.value
             if instr.out not in w.constants:
-                w.assign(instr.out, const(value, w[instr.out].type))
+                w.assign(instr.out, constant(w, value) if isinstance(value, str) else const(value, w[instr.out].type))
         case ir.Copy():
             w.assign(instr.out, w[instr.src])
         case ir.Scalar():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Local, const, convert, intrinsic, load, select
-from acronumba.host import maps
+from acronumba.host import maps, texts
 from acronumba.host.segments import Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Var
@@ -83,6 +83,8 @@ def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
             maps.put(w, segment, instr)
         case "update":
             maps.update(w, segment, instr)
+        case "join":
+            texts.join(w, segment, instr)
 
 
 class _Dynamic:

@@ -38,6 +38,7 @@ from acronumba.errors import Loc
 from acronumba.host.instructions import emit_words, instruction
 from acronumba.host.lists import dynamic
 from acronumba.host.segments import DYNAMIC, Frame, Segment, constants_of
+from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BoolT, FloatT, TensorT, Word
@@ -69,9 +70,8 @@ class _Machine(Writer):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan.program)
-        known = constants_of(self.program)
-        self.constants = {v: const(0 if x is None else x, _type(v.type)) for v, x in known.items()}
-        self.frames = [Frame(k, f, self.numbers, known.keys()) for k, f in enumerate(self.program.functions)]
+        self.known = constants_of(self.program)
+        self.frames = [Frame(k, f, self.numbers, self.known.keys()) for k, f in enumerate(self.program.functions)]
         for frame in self.frames:
             frame.reserve(self._words)
             frame.cleanness()
@@ -89,6 +89,10 @@ class _Machine(Writer):
     def run(self) -> Host:
         b = self.b
         self.reg = {name: b.let(name, self.word(name)) for name in ("pc", *self.REGISTERS, *self.FIXED)}
+        self.constants = {
+            v: constant(self, x) if isinstance(x, str) else const(0 if x is None else x, _type(v.type))
+            for v, x in self.known.items()
+        }
         for frame in self.frames:
             for v in (*frame.function.params, *(v for x in frame.function.blocks for i in x.instrs for v in writes(i))):
                 if v not in self.locals and v not in self.constants:

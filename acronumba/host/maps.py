@@ -4,6 +4,8 @@ In: a `ListOp`. Out: its code, written with a `Writer`. A dict is a list whose e
 Behind the room for its entries, a power of two (or 0: there is no table), lies a table of twice as many words: the
 number of an entry and 1, or 0 where none is. A key is looked for from the place on that its hash says, one word after
 the other (linear probing); an entry that goes lets those behind it move up (Knuth, TAOCP 3, 6.4, algorithm R).
+A dict that came in has no room, so that it is never changed in place; a fourth word of it is the address of its table,
+which begins with the number of its slots less 1 (`data.collect.Maps`).
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from collections.abc import Sequence
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Expr, Local, const, convert, intrinsic, load
 from acronumba.host.segments import Segment
+from acronumba.host.texts import use
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Var
-from acronumba.ir.types import ListT, entry_widths
+from acronumba.ir.types import ListT, TextT, entry_widths, words
 
 FIRST = 8  # entries for which the first room is
 
@@ -87,21 +90,28 @@ def _widths(instr: ListOp) -> tuple[int, int]:
 def _library(w: Writer, instr: ListOp) -> str:
     """Return the name of the functions for dicts whose keys and entries have so many words."""
     key, width = _widths(instr)
-    name = f"dict_{key}_{width}"
+    t = instr.args[0].type
+    assert isinstance(t, ListT)
+    strings = [isinstance(word, TextT) for word in words(t.item)[:key]]
+    name = "_".join([f"dict_{key}_{width}", *(f"s{j}" for j, one in enumerate(strings) if one)])
     names = [f"k{j}" for j in range(key)]
+    hashes = [f"text_hash({n})" if one else n for n, one in zip(names, strings, strict=True)]
+    tests = ["text_same(ld(entry, {0}), {1}) != 0" if one else "ld(entry, {0}) == {1}" for one in strings]
     given = "".join(f", {n}: i64" for n in names)
     text = _TEXT.format(
         name=name,
         key=key,
         width=width,
         given=given,
-        hash="".join(f"\n    h = (h ^ {n}) * 6364136223846793005\n    h = h ^ lshr(h, 32)" for n in names),
-        same=" and ".join(f"ld(entry, {j}) == {n}" for j, n in enumerate(names)) or "1 == 1",
+        hash="".join(f"\n    h = (h ^ {n}) * 6364136223846793005\n    h = h ^ lshr(h, 32)" for n in hashes),
+        same=" and ".join(test.format(j, n) for j, (test, n) in enumerate(zip(tests, names, strict=True))) or "1 == 1",
         words="".join(f", ld(entry, {j})" for j in range(key)),
         comma_words=", ".join(f"ld(entry, {j})" for j in range(key)),
         parameters=", ".join(f"{n}: i64" for n in names),
         arguments=", ".join(names),
     )
+    if any(strings):
+        use(w)
     w.helper(f"{name}_find", text)
     return name
 
@@ -122,6 +132,10 @@ def {name}_find(it: i64{given}) -> i64:
     room = ld(it, 2)
     table = at + room * {width} * 8
     mask = 2 * room - 1
+    if room == 0:
+        table = ld(it, 3)
+        mask = ld(table, 0)
+        table = table + 8
     slot = {name}_hash({arguments}) & mask
     while 1 == 1:
         there = ld(table, slot)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from acronumba.emit import tree
 from acronumba.emit.intrinsics import OF_C
 from acronumba.emit.tree import F64, I1, I64, Expr, const, convert, intrinsic, select
+from acronumba.host.texts import TEXTS
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import Scalar
 from acronumba.ir.ops import MATH, SCALARS, TENSORS
@@ -24,7 +25,7 @@ _Make = Callable[..., Expr]
 def scalar(w: Writer, instr: Scalar) -> None:
     args = [w[a] for a in instr.args]
     floats = isinstance(instr.args[0].type, FloatT)
-    make = (_FLOATS if floats else _INTS).get(instr.op) or _ANY.get(instr.op)
+    make = (_FLOATS if floats else _INTS).get(instr.op) or _ANY.get(instr.op) or TEXTS.get(instr.op)
     if make is None and instr.op in MATH:
         _math(w, instr, args)
         return

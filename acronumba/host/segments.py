@@ -16,7 +16,7 @@ from acronumba.ir.visit import reads, writes
 from acronumba.runtime.state import FRAME
 
 # Operations on lists without a static bound.
-DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put", "update"})
+DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put", "update", "join"})
 
 
 def stands_alone(instr: ir.Instr) -> bool:
@@ -24,9 +24,9 @@ def stands_alone(instr: ir.Instr) -> bool:
     return isinstance(instr, ir.Read | ir.Spawn) or (isinstance(instr, ir.ListOp) and instr.op in DYNAMIC)
 
 
-def constants_of(program: ir.Program) -> dict[ir.Var, int | float | None]:
+def constants_of(program: ir.Program) -> dict[ir.Var, int | float | str | None]:
     """Return the variables that are only ever assigned one constant, with its value."""
-    known: dict[ir.Var, int | float | None] = {}
+    known: dict[ir.Var, int | float | str | None] = {}
     other = {v for f in program.functions for v in f.params}
     for instr in (i for f in program.functions for block in f.blocks for i in block.instrs):
         for v in writes(instr):

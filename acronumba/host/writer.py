@@ -126,5 +126,5 @@ class Writer:
         if name not in self.helpers:
             from acronumba.emit.parse import parse
 
-            for function in parse(text):
+            for function in parse(text, functions=tuple(self.helpers.values())):
                 self.helpers[function.name] = function

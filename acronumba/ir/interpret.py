@@ -483,16 +483,10 @@ def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
             this.words[:] = [x for k in reversed(range(this.count)) for x in this.words[k * w : k * w + w]]
         case "find":
             return (this.places().get(tuple(args[1:]), -1),)
-        case "put":
-            this.put(args[1:])
-        case "remove":
-            assert 0 <= args[1] < this.count, f"entry {args[1]} of {this.count}"
-            del this.words[args[1] * w : args[1] * w + w]
-            this.count -= 1
-            this.index = None
-        case "update":
-            for k in range(args[1].count):
-                this.put(args[1].words[k * w : k * w + w])
+        case "put" | "remove" | "update":
+            _change_dict(i.op, this, args[1:], w)
+        case "join":
+            return ("".join(this.words),)
         case "erase":
             this.words, this.count, this.index = [], 0, None
         case "sort":
@@ -502,6 +496,21 @@ def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
         case _:
             raise AssertionError(f"no list operation {i.op}")
     return ()
+
+
+def _change_dict(op: str, this: List, args: list[Any], w: int) -> None:
+    """Carry out an operation that changes a dict."""
+    match op:
+        case "put":
+            this.put(args)
+        case "remove":
+            assert 0 <= args[0] < this.count, f"entry {args[0]} of {this.count}"
+            del this.words[args[0] * w : args[0] * w + w]
+            this.count -= 1
+            this.index = None
+        case "update":
+            for k in range(args[0].count):
+                this.put(args[0].words[k * w : k * w + w])
 
 
 def interpret(

@@ -81,7 +81,7 @@ class Site:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Const:
     out: Var
-    value: int | float | bool | None
+    value: int | float | bool | str | None
     loc: Loc
 
 

@@ -390,8 +390,8 @@ TENSORS: Mapping[str, TensorOp] = _table()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarOp:
-    """A row of `SCALARS`. Types: i int, f float, b bool, a either number (both arguments alike), x any word (both
-    alike).
+    """A row of `SCALARS`. Types: i int, f float, b bool, t string, a either number (both arguments alike), x any
+    word (both alike).
     """
 
     name: str
@@ -405,6 +405,31 @@ class ScalarOp:
 
 # Functions of `math` that are C's and give a float. `math.floor` gives an int; powers are an operator's.
 MATH = tuple(name for name in OF_C if name not in ("fma", "floor", "pow"))
+
+
+LAST_CHARACTER = 0x10FFFF
+PREDICATES = ("isalpha", "isalnum", "isdigit", "isdecimal", "isnumeric", "isspace")  # true of all characters, and any
+CASES = ("upper", "lower")
+
+
+def _starts(text: str, part: str, at: int) -> bool:
+    """Whether a part of a string begins at an index."""
+    return at >= 0 and _some(text).startswith(_some(part), at)
+
+
+def _asked(name: str) -> Callable[[str | None], bool]:
+    method: Callable[[str], bool] = getattr(str, name)
+    return lambda text: method(_some(text))
+
+
+def _changed(name: str) -> Callable[[str | None], str]:
+    method: Callable[[str], str] = getattr(str, name)
+    return lambda text: method(_some(text)[:1])
+
+
+def _some(text: str | None) -> str:
+    """Return a string; None is there where an operation is done too early, and its result is not looked at."""
+    return "\0" if text is None else text
 
 
 def _scalars() -> dict[str, ScalarOp]:
@@ -438,8 +463,17 @@ def _scalars() -> dict[str, ScalarOp]:
         row("int", "b", "i", False, int), row("float", "i", "f", False, float), row("bool", "a", "b", False, bool),
         row("trunc", "f", "i", True, int), row("round", "f", "i", True, round),
         row("floor", "f", "i", True, math.floor), row("ceil", "f", "i", True, math.ceil),
+        row("text_eq", "tt", "b", False, o.eq), row("text_lt", "tt", "b", False, lambda s, t: _some(s) < _some(t)),
+        row("text_len", "t", "i", False, lambda s: len(_some(s))),
+        row("text_at", "ti", "t", False, lambda s, k: s[k] if s and 0 <= k < len(s) else "\0"),
+        row("text_code", "t", "i", False, lambda s: ord(_some(s)) if len(_some(s)) == 1 else -1),
+        row("text_of_code", "i", "t", False, lambda k: chr(k) if 0 <= k <= LAST_CHARACTER else "\0"),
+        row("text_find", "tti", "i", False, lambda s, t, at: _some(s).find(_some(t), max(at, 0))),
+        row("text_starts", "tti", "b", False, _starts),
     ]  # fmt: skip
     rows += [row(k, "f" * len(OF_C[k].args), "f", True, getattr(math, k)) for k in MATH]
+    rows += [row(f"text_{k}", "t", "b", False, _asked(k)) for k in PREDICATES]
+    rows += [row(f"text_{k}", "t", "t", False, _changed(k)) for k in CASES]  # of one character
     rows += [row(k, "f", "b", False, getattr(math, k)) for k in ("isnan", "isinf", "isfinite")]
     return {r.name: r for r in rows}
 

@@ -15,12 +15,14 @@ from acronumba.ir.types import (
     BOOL,
     DTYPES,
     INT,
+    TEXT,
     BoolT,
     FloatT,
     IntT,
     ListT,
     RefT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     Word,
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 from acronumba.ir.agree import Wrong, demand, dtype_of, fits, refined, shape_of, type_texts
 from acronumba.ir.op_rules import RULES
 
-_LETTERS: dict[str, tuple[type, ...]] = {"i": (IntT,), "f": (FloatT,), "b": (BoolT,), "a": (IntT, FloatT)}
+_LETTERS: dict[str, tuple[type, ...]] = {
+    "i": (IntT,), "f": (FloatT,), "b": (BoolT,), "t": (TextT,), "a": (IntT, FloatT),
+}  # fmt: skip
 
 
 class Rules:
@@ -56,7 +60,8 @@ class Rules:
             case ir.Scalar():
                 self._scalar(instr)
             case ir.IsNull():
-                demand(isinstance(instr.ref.type, RefT | ListT | TensorT), f"{instr.ref.name} is not a reference")
+                kinds = RefT | ListT | TensorT | TextT
+                demand(isinstance(instr.ref.type, kinds), f"{instr.ref.name} is not a reference")
                 self._assign(BOOL, instr.out)
             case ir.ClassTag():
                 demand(isinstance(instr.ref.type, RefT), f"{instr.ref.name} is not an object")
@@ -153,6 +158,8 @@ class Rules:
                 demand(good, f"{i.value!r} is not an int of 64 bits")
             case FloatT():
                 demand(isinstance(i.value, float), f"{i.value!r} is not a float")
+            case TextT():
+                demand(i.value is None or isinstance(i.value, str), f"{i.value!r} is not a string")
             case _:
                 demand(i.value is None, f"{i.value!r} is not a reference")
 
@@ -180,6 +187,8 @@ class Rules:
                 self._assign(FloatT(), i.out)
             case "b":
                 self._assign(BOOL, i.out)
+            case "t":
+                self._assign(TEXT, i.out)
             case _:
                 for word in any_word:
                     self._assign(word, i.out)
@@ -254,11 +263,12 @@ class Rules:
         arguments: dict[str, tuple[Word, ...]] = {
             "len": (), "get": (INT,), "set": (INT, *item), "append": item, "pop": (INT,), "insert": (INT, *item),
             "extend": (this.type,), "slice": (INT, INT, INT), "reverse": (), "find": _key(this, t), "put": item,
-            "remove": (INT,), "update": (this.type,), "erase": (),
+            "remove": (INT,), "update": (this.type,), "erase": (), "join": (),
         }  # fmt: skip
         results: dict[str, tuple[Word, ...]] = {
-            "len": (INT,), "get": item, "pop": item, "slice": (this.type,), "find": (INT,),
+            "len": (INT,), "get": item, "pop": item, "slice": (this.type,), "find": (INT,), "join": (TEXT,),
         }  # fmt: skip
+        demand(i.op != "join" or t == TEXT, f"join of {type_text(this.type)}")
         if i.op == "sort":
             demand(len(rest) == 2, "sort takes a list, keys and a bool")
             keys = rest[0].type

@@ -4,9 +4,9 @@ A `Type` says what one Python value of the user's program is: a number, a tensor
 infers them, `data.pack` derives them from instances, and both agree through `words`, which says how a value of the
 type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
 
-    Type  = IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | MapT
-          | ListT | UnionT | NeverT | OpaqueT
-    Word  = IntT | FloatT | BoolT | TensorT | RefT | ListT           (what one variable of the IR holds)
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT
+          | MapT | ListT | UnionT | NeverT | OpaqueT
+    Word  = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT   (what one variable of the IR holds)
 """
 
 from __future__ import annotations
@@ -51,9 +51,14 @@ NO_VALUE = NoValue()
 
 @dataclass(frozen=True, slots=True)
 class StrT:
-    """A string; only constants exist, so no word at all."""
+    """A string that is known when the model is compiled: no word at all."""
 
     value: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextT:
+    """A string of run time, in one word: see `data.texts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,7 @@ class MapT:
 
     key: Type
     item: Type | None  # None: it is a set
+    given: bool = False  # it came in, and is never changed: `data.collect.Maps`
 
     @property
     def entry(self) -> TupleT:
@@ -190,13 +196,13 @@ class RefT:
 
 
 Type: TypeAlias = (
-    IntT | FloatT | BoolT | NoneT | StrT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | MapT | ListT
-    | UnionT | NeverT
-    | OpaqueT
+    IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | MapT
+    | ListT | UnionT | NeverT | OpaqueT
 )  # fmt: skip
-Word: TypeAlias = IntT | FloatT | BoolT | TensorT | RefT | ListT
+Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
-INT, FLOAT, BOOL, NONE, NEVER, UNSET = IntT(), FloatT(), BoolT(), NoneT(), NeverT(), UnsetT()
+INT, FLOAT, BOOL, NONE, NEVER, UNSET, TEXT = IntT(), FloatT(), BoolT(), NoneT(), NeverT(), UnsetT(), TextT()
+MOST_CONSTANTS = 16  # strings that are cases of a union of their own
 
 
 def class_key(cls: type) -> str:
@@ -206,8 +212,8 @@ def class_key(cls: type) -> str:
 
 def _order(t: Type) -> tuple[int, str]:
     order = [
-        NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TupleT, DictT, MapT, OpaqueT,
-        UnsetT,
+        NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TextT, TupleT, DictT, MapT,
+        OpaqueT, UnsetT,
     ]  # fmt: skip
     return order.index(type(t)), class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
 
@@ -221,8 +227,9 @@ def union(*types: Type) -> Type:
     """Return the least type that holds every value of `types`.
 
     Tensors of one dtype and rank merge (extents that differ become run-time), also scalars and arrays of rank 0; lists
-    merge if their items do, tuples of one length and dicts of the same keys merge item by item; everything else becomes
-    a member of a `UnionT`. The union of nothing is `NEVER`, which is part of every type.
+    merge if their items do, tuples of one length and dicts of the same keys merge item by item; constant strings are
+    strings of run time beside one of these, or where there are many; everything else becomes a member of a `UnionT`.
+    The union of nothing is `NEVER`, which is part of every type.
     """
     out: list[Type] = []
     for t in (m for u in types for m in members(u)):
@@ -233,6 +240,8 @@ def union(*types: Type) -> Type:
                 break
         else:
             out.append(t)
+    if sum(isinstance(t, StrT) for t in out) > MOST_CONSTANTS:
+        out = [TEXT, *(t for t in out if not isinstance(t, StrT))]
     if len(out) < 2:
         return out[0] if out else NEVER
     return UnionT(tuple(sorted(out, key=_order)))
@@ -243,6 +252,8 @@ def _merge(a: Type, b: Type) -> Type | None:
     if a == b:
         return a
     match a, b:
+        case (TextT(), StrT()) | (StrT(), TextT()):
+            return TEXT
         case TensorT(), TensorT() if a.dtype == b.dtype and a.rank == b.rank:
             return TensorT(a.dtype, tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)))
         case Array0T() | TensorT(shape=()), Array0T() | TensorT(shape=()) if a.dtype == b.dtype:
@@ -256,9 +267,9 @@ def _merge(a: Type, b: Type) -> Type | None:
             return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case DictT(), DictT() if a.keys == b.keys:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
-        case MapT(), MapT() if (a.item is None) == (b.item is None):
+        case MapT(), MapT() if (a.item is None, a.given) == (b.item is None, b.given):
             item = None if a.item is None or b.item is None else union(a.item, b.item)
-            return MapT(union(a.key, b.key), item)
+            return MapT(union(a.key, b.key), item, a.given)
     return None
 
 
@@ -266,8 +277,8 @@ def words(t: Type) -> tuple[Word, ...]:
     """Return how a value of the type is laid out, one entry per 64-bit word.
 
     `None`, string constants and `NeverT` take no word. A union takes one word, with 0 for None, if its members besides
-    None are all structs, or are one single list or tensor; otherwise it takes a word that numbers its `union_cases`,
-    followed by the words of every case (those of the cases that do not apply are zero).
+    None are all structs, or are one single list, tensor or string; otherwise it takes a word that numbers its
+    `union_cases`, followed by the words of every case (those of the cases that do not apply are zero).
     """
     match t:
         case IntT() | EnumT():
@@ -278,7 +289,7 @@ def words(t: Type) -> tuple[Word, ...]:
             return (BOOL,)
         case NoneT() | StrT() | NeverT() | OpaqueT():
             return ()
-        case TensorT() | ListT():
+        case TextT() | TensorT() | ListT():
             return (t,)
         case MapT():
             return (ListT(t.entry),)
@@ -299,6 +310,24 @@ def words(t: Type) -> tuple[Word, ...]:
             assert_never(t)
 
 
+def wrong_key(t: Type) -> str:
+    """Say why values of a type are no keys of dicts: equal keys must have equal words. "" if they are."""
+    kinds = members(t)
+    for m in kinds:
+        if isinstance(m, TupleT):
+            inner = next(filter(None, map(wrong_key, m.items)), "")
+            if inner:
+                return inner
+        elif not isinstance(m, IntT | BoolT | StrT | TextT | EnumT | NoneT):
+            return f"of type {type_text(m)}"
+    numbers = [m for m in kinds if isinstance(m, IntT | BoolT) or (isinstance(m, EnumT) and issubclass(m.cls, int))]
+    texts = [m for m in kinds if isinstance(m, EnumT) and issubclass(m.cls, str)]
+    if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT | TextT) for m in kinds))):
+        both = " and ".join(map(type_text, numbers if len(numbers) > 1 else kinds))
+        return f"{both}, which may be equal"
+    return ""
+
+
 def entry_widths(entry: Type) -> tuple[int, int]:
     """Return how many words a key of a dict has, and an entry."""
     assert isinstance(entry, TupleT)
@@ -312,7 +341,7 @@ def union_word(t: UnionT) -> Word | None:
         return None
     if all(isinstance(m, StructT) for m in rest):
         return RefT(tuple(m.cls for m in rest if isinstance(m, StructT)))
-    if len(rest) == 1 and isinstance(rest[0], ListT | TensorT):
+    if len(rest) == 1 and isinstance(rest[0], ListT | TensorT | TextT):
         return rest[0]
     return None
 
@@ -374,6 +403,8 @@ def type_text(t: Type | Word) -> str:
             return "Never"
         case StrT():
             return f"Literal[{t.value!r}]"
+        case TextT():
+            return "str"
         case EnumT() | StructT():
             return t.cls.__name__
         case TensorT():

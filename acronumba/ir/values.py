@@ -36,6 +36,7 @@ from acronumba.ir.types import (
     StrT,
     StructT,
     TensorT,
+    TextT,
     TupleT,
     Type,
     UnionT,
@@ -163,6 +164,8 @@ def closeness(value: object, t: Type) -> int:
             return 0
         case StrT():
             return 2 * (kind is str and value == t.value)
+        case TextT():
+            return 2 * (kind is str)
         case EnumT() | StructT():
             return 2 * (kind is t.cls)
         case TensorT():
@@ -181,7 +184,7 @@ def closeness(value: object, t: Type) -> int:
         case ListT():
             return 2 if kind is list else int(kind is tuple)
         case MapT():
-            return 2 * (kind is (set if t.item is None else dict))
+            return 2 * (t.given and kind is (set if t.item is None else dict))
         case UnionT():
             return max(closeness(value, m) for m in t.members)
         case OpaqueT() | ArrayT():
@@ -239,7 +242,7 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
                 out.append(float(value))
             except OverflowError:
                 raise Misfit(path, "an int too large for a float") from None
-        case BoolT() | StructT():
+        case BoolT() | TextT() | StructT():
             out.append(value)
         case NoneT() | StrT() | NeverT() | OpaqueT():
             pass
@@ -261,7 +264,7 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
         case UnionT():
             _flatten_union(value, t, memo, path, out)
         case MapT():
-            raise Misfit(path, f"{_seen(value)} cannot be data")
+            out.append(_map(value, t, memo, path))
         case ArrayT():
             raise TypeError(f"{path}: data hold no {type_text(t)}")
         case _:
@@ -283,6 +286,16 @@ def _list(value: Any, t: ListT, memo: Memo, path: str) -> List:
     for k, element in enumerate(value):
         _flatten(element, t.item, memo, f"{path}[{k}]", inner)
     return memo.put(value, t, List(t.item, inner, len(value), value))  # type: ignore[no-any-return]
+
+
+def _map(value: Any, t: MapT, memo: Memo, path: str) -> List:
+    known = memo.get(value, t)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    inner: list[Any] = []
+    for k, item in (dict.fromkeys(value) if t.item is None else value).items():
+        _flatten((k, item), t.entry, memo, f"{path}[{k!r}]", inner)
+    return memo.put(value, t, List(t.entry, inner, len(value), value))  # type: ignore[no-any-return]
 
 
 def _flatten_union(value: Any, t: UnionT, memo: Memo, path: str, out: list[Any]) -> None:
@@ -374,7 +387,7 @@ class _Builder:
                 raise Misfit("", f"{t.what} cannot be a result")
             case EnumT():
                 return _by_number(t.cls)[next(stream)]
-            case TensorT() | StructT() | ListT():
+            case TextT() | TensorT() | StructT() | ListT():
                 return self._word(next(stream))
             case Array0T():
                 boxed = t.sure or next(stream)
@@ -405,6 +418,8 @@ class _Builder:
 
     def _map(self, source: List, t: MapT) -> Any:
         """Return the dict or set of a list of entries, empty as yet."""
+        if source.origin is not None:
+            return source.origin
         if id(source) not in self._made:
             self._made[id(source)] = set() if t.item is None else {}
             self._open.append((source, self._made[id(source)]))

@@ -11,8 +11,10 @@ its packer whether it fits the instances. Nothing is compiled to machine code be
 
 from __future__ import annotations
 
+import operator
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -26,13 +28,17 @@ from acronumba.data.shared import (
     SharedTree,
     describe,
     matcher,
+    never_changes,
+    reaches_twice,
 )
+from acronumba.data.unchanged import Latest
 from acronumba.data.witness import Witness
 from acronumba.errors import AcronumbaError
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
     INT,
     ListT,
+    MapT,
     StructT,
     TensorT,
 )  # fmt: skip
@@ -56,6 +62,7 @@ if TYPE_CHECKING:
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
     from acronumba.data.unpack import Unpacker
+    from acronumba.errors import Loc
     from acronumba.frontend.lower import Lowered
     from acronumba.ir.interpret import InstanceFailure, Interpreter
     from acronumba.ir.nodes import Program, StructLayout
@@ -132,7 +139,13 @@ class Compiled:
         self._demanded = [(get, get(roots)) for get in demanded]
         read = (*(p.path for p in self.program.shared), *self.lowered.demanded)
         self._reads_outer = any(root_of(path, names) not in self.tree.roots for path in read)
+        self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in self.lowered.apart.items()]
+        self._check_apart(roots)
+        self._latest: defaultdict[int, Latest] = defaultdict(
+            Latest
+        )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+        self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
         self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None
@@ -202,6 +215,19 @@ class Compiled:
     def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
+    def _twice(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
+        """Yield what is reached twice in shared values that are copied as if nothing were."""
+        for paths, getters, loc in self._apart:
+            seen: set[int] = set()
+            found = (path + again.strip() for path, get in zip(paths, getters, strict=True)
+                     if (again := reaches_twice(get(roots), seen)))  # fmt: skip
+            yield from ((path, loc) for path in found)
+
+    def _check_apart(self, roots: Mapping[str, Any]) -> None:
+        for path, loc in self._twice(roots):
+            raise refuse("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
+                          "copy.copy(x) of each part that is changed")  # fmt: skip
+
     def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
         """Return the values of `program.shared`, or None if the structure, or the code, is not what was compiled.
 
@@ -226,7 +252,7 @@ class Compiled:
             if not all(o.matches() for o in self._outer):
                 return None
             roots = self._roots(shared)
-        if any(get(roots) != value for get, value in self._demanded):
+        if any(get(roots) != value for get, value in self._demanded) or any(self._twice(roots)):
             return None
         return [get(roots) for get in self._getters]
 
@@ -462,10 +488,24 @@ class Compiled:
         """Return the shared values that are lists or objects, packed, by their number."""
         found = {}
         for k, packer in self._shared_packers.items():
-            found[k] = batch = packer.pack([[leaves[k]]])
-            for error in batch.errors.values():
-                raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
+            t = packer.schema.params[0]
+            if isinstance(t, StructT):
+                found[k] = self._latest[k].batch(leaves[k], partial(self._pack_shared, k, leaves[k]), packer.guard)
+                continue
+            known = self._tables.get(k)
+            if known is not None and known[0] is leaves[k] and _unchanged(known[1], leaves[k]):
+                found[k] = known[2]
+                continue
+            found[k] = batch = self._pack_shared(k, leaves[k])
+            if isinstance(t, MapT) and t.item is not None and never_changes(t.entry):
+                self._tables[k] = leaves[k], dict(leaves[k]), batch
         return found
+
+    def _pack_shared(self, k: int, value: Any) -> Batch:
+        batch = self._shared_packers[k].pack([[value]])
+        for error in batch.errors.values():
+            raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
+        return batch
 
     @lazy
     def _shared_packers(self) -> dict[int, Packer]:
@@ -474,7 +514,7 @@ class Compiled:
 
         found = {}
         for k, param in enumerate(self.program.shared):
-            if isinstance(param.type, ListT | StructT):
+            if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
                 found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
         return found
@@ -576,6 +616,11 @@ class Compiled:
         from acronumba.analysis.plan import plan_text
 
         return plan_text(self.plan)
+
+
+def _unchanged(old: dict[Any, Any], now: dict[Any, Any]) -> bool:
+    """Whether a dict whose values never change still has the same entries in the same order."""
+    return old == now and all(map(operator.is_, old, now))
 
 
 def compile_model(

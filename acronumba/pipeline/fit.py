@@ -24,6 +24,7 @@ from acronumba.ir.types import (
     FloatT,
     IntT,
     ListT,
+    MapT,
     OpaqueT,
     TensorT,
     TupleT,
@@ -65,6 +66,8 @@ def has_numbers(t: Type | None) -> bool:
             return any(map(has_numbers, items))
         case ListT(item):
             return has_numbers(item)
+        case MapT():
+            return has_numbers(t.entry)
         case _:
             return False
 
@@ -86,6 +89,8 @@ def holds(wide: Type, narrow: Type) -> bool:
             return wide.keys == narrow.keys and all(map(holds, wide.items, narrow.items))
         case ListT(item), ListT(other):
             return holds(item, other)
+        case MapT(given=True), MapT(given=True):
+            return holds(wide.entry, narrow.entry)
         case _:
             return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT)
 

@@ -25,9 +25,11 @@ from acronumba.ir.types import (
     FLOAT,
     INT,
     NONE,
+    TEXT,
     DictT,
     EnumT,
     ListT,
+    MapT,
     OpaqueT,
     StrT,
     StructT,
@@ -201,11 +203,11 @@ def test_every_kind_of_annotation() -> None:
         "pair": "tuple[float, bool]",
         "many": "list[int]",
         "table": "{a: int, b: int}",
-        "entry": "{size: int, name: a str}",
+        "entry": "{size: int, name: str}",
         "kind": "Literal['add'] | Literal['mul']",
         "expr": "Add | Num",
         "anything": "int16[]",
-        "text": "a str",
+        "text": "str",
         "children": "list[Everything]",
     }
 
@@ -248,9 +250,16 @@ def test_observed_types() -> None:
     assert infer([[Colour.RED]]).params == (EnumT(Colour),)
     assert infer([[np.float32(1)]]).params == (TensorT("float32", ()),)
     assert infer([np.zeros((3, 4), np.int8)]).params == (TensorT("int8", (None,)),)
-    assert infer([["a", "b"]]).params == (OpaqueT("a str"),)
-    assert infer([[1, "b"]]).params == (INT,)  # the string is an error of its instance
-    assert infer([[{"a": 1}, {"b": 1}]]).params == (OpaqueT("a dict whose keys differ between instances"),)
+    assert infer([["a", "b"]]).params == (TEXT,)
+    assert infer([["a", None]]).params == (union(TEXT, NONE),)
+    assert infer([[b"a", b"b"]]).params == (OpaqueT("an object of class bytes"),)
+    assert infer([[1, b"b"]]).params == (INT,)  # the bytes are an error of their instance
+    assert infer([[{"a": 1}, {"b": 1}]]).params == (MapT(TEXT, INT, given=True),)
+    assert infer([[{1: 1, 2: 1.5}]]).params == (MapT(INT, union(INT, FLOAT), given=True),)
+    assert infer([[{1.0: 1}]]).params == (OpaqueT("a dict with keys of type float"),)
+    assert infer([[{2: 1, True: 2}]]).params == (OpaqueT("a dict with keys bool and int, which may be equal"),)
+    assert infer([[{(1, "a"): 2}]]).params == (MapT(TupleT((INT, TEXT)), INT, given=True),)
+    assert infer([[{f"w{k}": k for k in range(100)}]]).params == (MapT(TEXT, INT, given=True),)
     assert isinstance(infer([[np.zeros(2, np.float16)]]).params[0], OpaqueT)
 
 
@@ -783,13 +792,13 @@ def same(o: Any) -> Any:
 @dataclass
 class Labelled:
     word: int
-    label: Any = "a"
+    label: Any = b"a"
     note: Any = None
     below: Labelled | None = None
 
 
 def test_a_pack_keeps_fields_that_are_not_stored_as_they_were() -> None:
-    data = [Labelled(1), Labelled(2, "b", {1: [5]}), Labelled(3, np.zeros(2, np.float16), below=Labelled(4, "c"))]
+    data = [Labelled(1), Labelled(2, b"b", {1: [5]}), Labelled(3, np.zeros(2, np.float16), below=Labelled(4, b"c"))]
     was, packed = copy.deepcopy(data), pack(data)
     assert packed._plain is None, "the words hold all but these fields"
     data[0].label = "changed"

@@ -94,6 +94,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     math.trunc: "y", math.isclose: "y, 0.5", next: "(q for q in [n, 2])", slice: "1, 2",
     dict: "a=n", callable: "abs", deque: "[n, 2]", defaultdict: "int", OrderedDict: "a=n", Counter: "[n, 2]",
     nn.sigmoid: "x", nn.erf: "x", math.dist: "[y, 1.0], [0.0, y]",
+    chr: "97", ord: "'a'", str: "'a'",
     math.ldexp: "y, 3", np.can_cast: "np.int32, np.float32", np.isdtype: "x.dtype, 'integral'",
     np.issubdtype: "x.dtype, np.floating", np.astype: "x, np.int64", np.isscalar: "y", np.iterable: "x", np.real: "x",
     np.imag: "x", np.angle: "x", np.isclose: "x, x + 1e-6", np.allclose: "x, x + 1e-6", np.array_equal: "x, x + y",

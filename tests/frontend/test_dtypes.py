@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, Unsupported, model
+from acronumba.host.texts import TEXTS
 from acronumba.ir.ops import SCALARS, TENSORS
 from tests.support import dtypes, numpy_table
 
@@ -68,8 +69,8 @@ def test_much_of_the_table_as_machine_code(family: str) -> None:
     agree(random.Random(5).sample(cells, min(2000, len(cells))), "compiled")
 
 
-# Of no dtype's own, and tested elsewhere: random numbers, functions of `nn`, identity of objects.
-ELSEWHERE = {"threefry", "sigmoid", "same"}
+# Of no dtype's own, and tested elsewhere: random numbers, functions of `nn`, identity of objects, strings.
+ELSEWHERE = {"threefry", "sigmoid", "same", *TEXTS}
 
 
 def test_each_operation_has_a_cell() -> None:

@@ -31,7 +31,7 @@ REFUSED: list[tuple[Any, tuple[Any, ...], tuple[tuple[str, str, str], ...]]] = [
 class Tree:
     value: int
     kids: list[Tree] = field(default_factory=list)
-    tag: str = "a"
+    tag: bytes = b"a"
 
 
 TREES = [Tree(1, [Tree(2)]), Tree(3)]
@@ -327,7 +327,7 @@ def tuple_that_grows_in_a_list(n):
     return ys
 
 
-@refused("ACR303 | ys | without end", "ACR303 | ys | without end", columns=N)
+@refused("ACR303 | ys | a tuple that grows", "ACR303 | ys | keep a list", columns=N)
 def tuple_that_grows_in_a_loop(n):
     ys = (1, 2)
     for _ in range(n):
@@ -337,7 +337,7 @@ def tuple_that_grows_in_a_loop(n):
 
 @refused("ACR304 | t.tag |", columns=TREES)
 def text_read(t):
-    return t.tag == "a"
+    return t.tag == b"a"
 
 
 @refused("ACR305 | a, b, c | 2 values for 3 names", columns=N)

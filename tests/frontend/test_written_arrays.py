@@ -76,7 +76,7 @@ REFUSED = {
     "x[0] = 1.0": "ACR111 | x[0] | x = x.copy()",
     "y = x.reshape(2, 2)\n    y[0] = 1.0": "ACR111 | y[0] | y = y.copy()",
     "for row in [x, x]:\n        row[0] = 1.0": "ACR111 | row[0] | row = row.copy()",
-    "G[0] = 1.0": "ACR111 | G[0] | G = G.copy()",
+    "G[0] = 1.0": "ACR111 | G[0] | own = G.copy()",
     "h = np.zeros(4)\n    f = h.reshape(-1)\n    h[0] = 1.0\n    return f": "ACR112 | f = h.reshape(-1) | .copy()",
     "h = np.zeros((2, 2))\n    f = h.reshape(-1)\n    f[0] = 1.0\n    return h": "ACR111 | f[0] | by an index",
     "h = x * 1\n    for t in (0, 1):\n        f = h.ravel()\n        h[t] = 0\n    return f": "ACR112 | f = h.ravel()",

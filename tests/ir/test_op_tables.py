@@ -16,7 +16,7 @@ import pytest
 import acronumba
 from acronumba.emit.tree import F32, F64, I64
 from acronumba.frontend.ufuncs import CALLED
-from acronumba.host import numbers
+from acronumba.host import numbers, texts
 from acronumba.ir import op_rules, ops
 from acronumba.ir.ops import MATH, SCALARS, TENSORS
 from acronumba.kernels.write import element, products
@@ -100,7 +100,7 @@ def test_a_sign_is_pythons(name: str) -> None:
 
 
 def test_each_operation_on_numbers_has_its_rules() -> None:
-    made = {*numbers._INTS, *numbers._FLOATS, *numbers._ANY}
+    made = {*numbers._INTS, *numbers._FLOATS, *numbers._ANY, *texts.TEXTS}
     assert made | {*MATH} == SCALARS.keys()
     assert all(getattr(math, name) is SCALARS[name].reference for name in MATH)
     assert all(row.fails for row in SCALARS.values() if row.grows or row.total)
@@ -119,7 +119,7 @@ OWN = {
     "analysis/grouping/rows.py": 2,  # how lengths are computed; what a row of one tensor may go through
     "api/twin.py": 4,  # methods of Python's numbers
     "frontend/operators.py": 1,  # bits of Python's ints
-    "host/numbers.py": 2, "ir/op_rules.py": 1, "kernels/write/element.py": 1,  # rules
+    "host/numbers.py": 2, "host/texts.py": 1, "ir/op_rules.py": 1, "kernels/write/element.py": 1,  # rules
 }  # fmt: skip
 
 

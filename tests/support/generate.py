@@ -68,6 +68,19 @@ class KeyOf:
 
 
 @dataclass(frozen=True)
+class Str:
+    """A string."""
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """A dict with keys of its own in each instance."""
+
+    key: Type
+    item: Type
+
+
+@dataclass(frozen=True)
 class ListOf:
     """A list."""
 
@@ -102,8 +115,9 @@ class OneOf:
     items: tuple[Type, ...]
 
 
-Type = Tens | Kind | Obj | Enum | KeyOf | ListOf | TupleOf | DictOf | Perhaps | OneOf
+Type = Tens | Kind | Obj | Enum | KeyOf | Str | MapOf | ListOf | TupleOf | DictOf | Perhaps | OneOf
 INT, FLOAT, BOOL = Kind("int"), Kind("float"), Kind("bool")
+WORDS = ["", "a", "b", "ab", "ba", "abc", "\0", "é", "éa", "\ud800", "😀b", "bbbbbbbbbb"]
 SMALL = Kind("small")  # an int from 0 to 5: how often a function calls itself
 STATE_METHODS = [
     "", "    def moved(self, x):", "        return dataclasses.replace(self, h=self.h + x)", "",
@@ -195,6 +209,11 @@ class _Data:
                 return bool(rng.integers(2))
             case Enum():
                 return getattr(self.module.Colour, MEMBERS[int(rng.integers(3))])
+            case Str():
+                return WORDS[int(rng.integers(len(WORDS)))]
+            case MapOf(key, item):
+                entries = range(int(rng.integers(0, 6)))
+                return self.again(t, lambda: {self.make(key, depth): self.make(item, depth) for _ in entries})
             case KeyOf():
                 return self.module.random.key(int(rng.integers(100)), int(rng.integers(100)))
             case Tens():
@@ -375,7 +394,9 @@ class Maker:
     def an_int(self, d: int = 2) -> str:
         options: list[Callable[[], str]] = [lambda: str(self.rng.randrange(-2, 9))]
         options += [lambda a=a: a.text for a in self.atoms if a.type == INT] * 2
-        options += [lambda a=a: f"len({a.text})" for a in self.atoms if isinstance(a.type, ListOf)]
+        options += [lambda a=a: f"len({a.text})" for a in self.atoms if isinstance(a.type, ListOf | Str | MapOf)]
+        maps = [a for a in self.atoms if isinstance(a.type, MapOf) and a.type.item == INT]
+        options += [lambda a=a: f"{a.text}.get({self.value(a.type.key, 0)}, -1)" for a in maps]
         options += [lambda t=t: t for t in self.extents.values()]
         options += [lambda: f"p.{self.share('int', self.rng.randrange(1, 5))}"] if len(self.shared) < 6 else []
         if d > 0:
@@ -440,6 +461,13 @@ class Maker:
                 lambda: f"not ({self.a_bool(d - 1)})", lambda: f"{self.a_float(1)} {self.pick(['<', '>='])} {self.a_float(1)}",
                 lambda: f"{self.an_int(0)} <= {self.an_int(1)} < {self.an_int(0)}",
             ]  # fmt: skip
+            if any(a.type == Str() for a in self.atoms):
+                x, y = lambda: self.string(d - 1), lambda: self.string(d - 1)
+                signs = ["==", "!=", "<", ">=", "in", "not in"]
+                options += [lambda: f"{x()} {self.pick(signs)} {y()}", lambda: f"{x()}.startswith({y()})",
+                            lambda: f"bool({x()})"]  # fmt: skip
+            maps = [a for a in self.atoms if isinstance(a.type, MapOf)]
+            options += [lambda a=a: f"{self.value(a.type.key, 1)} in {a.text}" for a in maps]
             if self.reads:
                 options += [lambda: f"bool({self.tensor(B, (), d - 1, exact=True)[0]})"] * 4
         out = self.pick(options)()
@@ -872,10 +900,30 @@ class Maker:
                 return "None" if self.chance(0.3) else self.value(inner, d)
             case OneOf(items):
                 return self.value(self.pick(items), d)
+            case Str():
+                return self.string(d)
+            case MapOf():
+                atom = self.find(lambda a: a.type == t)
+                return atom.text if atom is not None else f"{{{self.value(t.key, 0)}: {self.value(t.item, 0)}}}"
             case Enum():
                 atom = self.find(lambda a: a.type == t)
                 return atom.text if atom is not None and self.chance(0.7) else f"Colour.{self.pick(MEMBERS)}"
         raise TypeError(t)
+
+    def string(self, d: int = 2) -> str:
+        """Return an expression of a string."""
+        known = [a.text for a in self.atoms if a.type == Str()]
+        options: list[Callable[[], str]] = [lambda: repr(self.pick(WORDS))]
+        options += [lambda: self.pick(known)] * 4 if known else []
+        if d > 0 and known:
+            x, y = lambda: self.string(d - 1), lambda: self.string(d - 1)
+            options += [
+                lambda: f"({x()} if {self.a_bool(1)} else {y()})", lambda: f"{self.pick(known)}[{self.an_int(0)}:]",
+                lambda: f"({x()} + {y()})", lambda: f"f'{{{self.pick(known)}}}!'",
+                lambda: f"''.join(reversed({self.pick(known)}))", lambda: f"{self.pick(known)}[::2]",
+                lambda: f"''.join([{x()}, {y()}])", lambda: f"{self.pick(known)}.removeprefix({y()})",
+            ]  # fmt: skip
+        return self.pick(options)()
 
     # ---- statements
 
@@ -1582,7 +1630,8 @@ class Maker:
                                Tens(self.some_dtype(), (f"f{letter}", self.extent())), ListOf(INT), Tens(F32, ()),
                                Perhaps(INT), Perhaps(vector), OneOf((INT, vector)), TupleOf((INT, FLOAT)), ListOf(vector),
                                Perhaps(ListOf(INT)), ListOf(Perhaps(INT)), Perhaps(Tens(self.dtype, (f"f{letter}",))),
-                               Perhaps(FLOAT), Perhaps(Enum()), TupleOf((vector, Perhaps(INT)))]  # fmt: skip
+                               Perhaps(FLOAT), Perhaps(Enum()), TupleOf((vector, Perhaps(INT))), Str(), Perhaps(Str()),
+                               ListOf(Str()), MapOf(Str(), INT), MapOf(INT, vector)]  # fmt: skip
         return [(f"{letter}{k}", self.pick(options)) for k in range(self.pick([1, 1, 2, 3]))]
 
     def family(self) -> str:
@@ -1779,7 +1828,8 @@ class Maker:
             Tens(self.dtype, (letter, self.extent())), Tens(self.dtype, (letter,)), Tens(self.some_dtype(), (letter,)),
             ListOf(INT), ListOf(Tens(self.dtype, (self.extent(),))), ListOf(FLOAT), TupleOf((INT, Tens(self.dtype, (self.extent(),)))),
             DictOf((("a", INT), ("b", Tens(self.dtype, (self.extent(),))))), ListOf(TupleOf((INT, FLOAT))), Obj("Item"),
-            ListOf(Obj("Item")), Tens(self.dtype, ()),
+            ListOf(Obj("Item")), Tens(self.dtype, ()), Str(), ListOf(Str()), MapOf(Str(), INT), MapOf(INT, FLOAT),
+            MapOf(TupleOf((INT, Str())), INT), TupleOf((Str(), INT)),
         ])  # fmt: skip
 
     def make(self) -> Case:
@@ -1894,6 +1944,10 @@ def _annotation(t: Type) -> str:
             return "Colour"
         case KeyOf():
             return "random.Key"
+        case Str():
+            return "str"
+        case MapOf(key, item):
+            return f"dict[{_annotation(key)}, {_annotation(item)}]"
         case Tens(_, ()):
             return "np.generic"
         case Tens():

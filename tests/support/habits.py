@@ -29,8 +29,10 @@ from tests.support.generate import (
     Kind,
     ListOf,
     Maker,
+    MapOf,
     Obj,
     Perhaps,
+    Str,
     Tens,
     TupleOf,
     Type,
@@ -83,6 +85,7 @@ class Writer(Maker):
             Tens(I64, (letter,)), Tens("int32", (letter,)), Tens(self.dtype, (letter, self.extent())), KeyOf(), KeyOf(), SHAPE, ListOf(SHAPE),
             SPOT, ListOf(SPOT), TupleOf((RECORD, ListOf(INT))), ListOf(TupleOf((INT, self.vector))), ListOf(Perhaps(self.vector)),
             DictOf((("ids", Tens(I64, (letter,))), ("rows", ListOf(self.vector)))), Perhaps(RECORD), ListOf(self.vector), ListOf(INT),
+            Str(), Str(), ListOf(Str()), MapOf(Str(), INT), MapOf(INT, self.vector), MapOf(Str(), ListOf(INT)), ListOf(TupleOf((Str(), INT))),
         ])  # fmt: skip
 
     def outcome(self) -> Type:
@@ -90,7 +93,8 @@ class Writer(Maker):
             return super().outcome()
         t = Tens(self.some_dtype(), self.shape())
         return self.pick([TupleOf((ListOf(INT), t)), TupleOf((SPOT, t)), SPOT, RECORD, ListOf(RECORD), TupleOf((t, ListOf(ListOf(INT)))),
-                          DictOf((("a", t), ("b", TupleOf((INT, FLOAT))))), TupleOf((t, Perhaps(INT))), INT, FLOAT])  # fmt: skip
+                          DictOf((("a", t), ("b", TupleOf((INT, FLOAT))))), TupleOf((t, Perhaps(INT))), INT, FLOAT, Str(), TupleOf((t, Str())),
+                          ListOf(Str()), TupleOf((t, Perhaps(Str())))])  # fmt: skip
 
     def value(self, t: Type, d: int = 2) -> str:
         if isinstance(t, KeyOf):
@@ -127,6 +131,7 @@ class Writer(Maker):
                     self.of_names,
                     self.of_numbers,
                     self.of_writes,
+                    self.of_strings,
                 ]
             )(depth)
         else:
@@ -326,6 +331,48 @@ class Writer(Maker):
         """Return a key of a dict: an int, or a tuple of ints, bools and members of an enum."""
         a, b = self.natural(3), self.natural(2)
         return [a, f"({a}, {b})", f"({self.a_bool(1)}, {a})", f"({a}, Colour.{self.pick(['RED', 'BLUE'])})"][kind]
+
+    def of_strings(self, depth: int) -> None:
+        """Count, collect and look up characters and words."""
+        s, d, n, v, c = self.value(Str(), 1), self.name("d"), self.name("n"), self.name("v"), self.name("c")
+        match self.rng.randrange(7):
+            case 0:
+                self.put(f"{d} = {{}}")
+                self.put(f"for {c} in {s}:")
+                self.put(f"    {d}[{c}] = {d}.get({c}, 0) + {self.an_int(1)}")
+                self.put(f"{n} = len({d}) + sum({d}.values())")
+                self.add(n, INT)
+            case 1:
+                self.put(f"{v} = [{c} for {c} in {s} if {c} {self.pick(['!=', '<', '=='])} {self.value(Str(), 0)}]")
+                self.add(v, ListOf(Str()), True)
+            case 2:
+                self.put(f"{v} = ''")
+                self.put(f"for {n}, {c} in enumerate({s}):")
+                self.put(f"    if {n} % 2 == {self.natural(1)}:")
+                self.put(f"        {v} = {self.pick([f'{c} + {v}', f'{v} + {c}', c])}")
+                self.add(v, Str(), True)
+            case 3:
+                self.put(f"{n} = 0")
+                self.put(f"for {c}, {d} in zip({s}, {self.value(Str(), 1)}):")
+                self.put(f"    {n} += 1 if {c} == {d} else ord({c}) % 7")
+                self.add(n, INT)
+            case 4:
+                self.put(f"{v} = {s}")
+                self.put(f"{c} = {v}[0] if {v} else 'none'")
+                self.add(v, Str(), True)
+                self.add(c, Str(), True)
+            case 5:
+                found = self.find(lambda a: isinstance(a.type, MapOf))
+                if found is None:
+                    return
+                self.put(f"{n} = 0")
+                self.put(f"for {c}, {v} in {found.text}.items():")
+                self.put(f"    {n} += 1 if {c} == {self.value(found.type.key, 0)} else 2")
+                self.add(n, INT)
+            case _:
+                self.put(f"{d} = {{{s}: {self.an_int(1)}, {self.value(Str(), 1)}: {self.an_int(1)}}}")
+                self.put(f"{n} = {d}.get({self.value(Str(), 1)}, 3) if {self.a_bool(1)} else len({d})")
+                self.add(n, INT)
 
     def of_dicts(self, depth: int) -> None:
         """Count, group, remember and choose by keys; sets of what was seen."""

@@ -256,7 +256,7 @@ BAD: dict[str, tuple[Record, str, str]] = {
     "objects": (Record(a=np.array([1, None])), ".a", "object[2]"),
     "a masked array": (Record(a=np.ma.masked_array(A, [1, 0])), ".a", "float64[2]"),
     "a list for an array": (Record(a=[1.0]), ".a", "a list"),  # type: ignore[arg-type]
-    "text for an object": ("text", "", "a str"),  # type: ignore[dict-item]
+    "bytes for an object": (b"text", "", "a bytes"),  # type: ignore[dict-item]
 }
 
 

@@ -506,7 +506,9 @@ class _Spec:
 
     def _literal(self, v: ir.Var) -> int | float | bool | None:
         by = self.single.get(v)
-        return by.value if isinstance(by, ir.Const) and not isinstance(v.type, TensorT) else None
+        if not isinstance(by, ir.Const) or isinstance(v.type, TensorT) or isinstance(by.value, str):
+            return None
+        return by.value
 
     def constant_extent(self, x: ir.Extent) -> ir.Extent:
         if isinstance(x, ir.Var):

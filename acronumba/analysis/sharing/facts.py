@@ -342,7 +342,7 @@ class Sharing:
                     given = self._elements(instr.args[0], facts, _words(instr.args[0].type), None)
                 self._put(made.anywhere, given, listed=True)
                 self._meet(facts, instr.outs[0], Fact("objects", frozenset((self._place(instr),))))
-            case "len" | "find":
+            case "len" | "find" | "join":
                 self._meet(facts, instr.outs[0], VARYING)
         if instr.op in ("pop", "insert", "sort", "reverse", "remove"):
             for place in held:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.classes import field_names
+from acronumba.frontend import known_texts
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
 from acronumba.frontend.calls import every, of_collections, of_maps
@@ -28,6 +29,8 @@ from acronumba.frontend.calls.of_itertools import (
 from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
+from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
+from acronumba.frontend.calls.of_texts import text_method
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
@@ -71,8 +74,10 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
+    Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -93,6 +98,8 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     """Call something that exists at compile time."""
     if has_written(value):
         return call_written(w, value, args, kwargs, node)
+    if any(value is setting for setting in SETTINGS):
+        return change_setting(w, value, args, kwargs, node)
     if isinstance(value, type):
         return construct(w, value, args, kwargs, node)
     view = function_view(w, value, args, kwargs, node)
@@ -102,7 +109,8 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
-        raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"))
+        rewrite = A_MATRIX if value in (np.asmatrix, np.bmat) else ""
+        raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
     if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
         set_attribute(w, args[0], args[1].value, args[2], node or ast.Constant(0))
         return NoneVal()
@@ -117,6 +125,9 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
         func = w.constant(value.func)
         raise w.refuse("ACR210", node, seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
     raise w.refuse(code, node, seen=_name_of(node, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
+
+
+A_MATRIX = "np.array(x), with `@` for products of matrices"
 
 
 def _name_of(node: Node, default: str) -> str:
@@ -208,6 +219,8 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
         return _dataclass(w, cls, args, kwargs, node)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(w, cls, args, kwargs, node)
+    if cls is np.matrix:
+        raise w.refuse("ACR202", node, seen=_name_of(node, "np.matrix"), rewrite=A_MATRIX)
     if cls is super:
         return super_of(w, args, node)
     return made_by_init(w, cls, args, kwargs, node)
@@ -397,7 +410,12 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items, node or ast.Constant(0))
     if isinstance(owner, StrVal):
-        return _string_method(w, owner, name, args, kwargs, node)
+        parts = [as_iterable(w, v, node) if isinstance(v, Generator | Stream) else v for v in args]
+        if name != "format" and any(w.static(v, node) is NOT_CONST for v in parts):
+            return text_method(w, owner, name, parts, kwargs, node)
+        return known_texts.method(w, owner, name, parts, kwargs, node)
+    if isinstance(owner, Text):
+        return text_method(w, owner, name, args, kwargs, node)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs, node)
     if name == "index" or name == "count":
@@ -426,21 +444,6 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     if known is not None and known.whole:
         return call_row(w, known, [ref, *args], kwargs, node)
     return call_method(w, Method(w.whole(ref), name), args, kwargs, node)
-
-
-def _string_method(w: Walker, owner: StrVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
-    """Call a method of a constant string, when the model is compiled."""
-    values = [w.static(v, node) for v in args]
-    if name.startswith("_") or not hasattr(str, name) or kwargs or NOT_CONST in values:
-        raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
-    try:
-        out = getattr(owner.value, name)(*values)
-    except (TypeError, ValueError, LookupError) as error:
-        w.fail(type(error).__name__, str(error), node)
-        raise Dead from None
-    if isinstance(out, list):
-        return new_list(w, [w.constant(v) for v in out], node or ast.Constant(0))
-    return TupleVal(tuple(map(w.constant, out))) if isinstance(out, tuple) else w.constant(out)
 
 
 _LIST_CHANGES = ("append", "pop", "extend", "insert", "sort", "reverse", "clear", "remove")

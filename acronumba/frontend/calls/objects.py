@@ -29,6 +29,7 @@ from acronumba.frontend.values import (
     SharedVal,
     StaticList,
     StrVal,
+    Text,
     TupleVal,
     Val,
 )
@@ -74,7 +75,7 @@ def python_class(val: Val) -> type:
             return node.cls
         case Num(type=t):
             return runtime_class(t)
-        case StrVal():
+        case StrVal() | Text():
             return str
         case TupleVal():
             return tuple
@@ -90,7 +91,7 @@ def is_tuple(val: Val) -> bool:
 
 def runtime_class(t: Type) -> type:
     """Return the Python class of the values of a type."""
-    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, StrT, TupleT
+    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, StrT, TextT, TupleT
 
     match t:
         case IntT():
@@ -101,7 +102,7 @@ def runtime_class(t: Type) -> type:
             return bool
         case NoneT():
             return type(None)
-        case StrT():
+        case StrT() | TextT():
             return str
         case EnumT(cls=cls) | StructT(cls=cls):
             return cls

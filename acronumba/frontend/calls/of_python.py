@@ -18,7 +18,7 @@ from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.magic import call_special, has_method, iterated
+from acronumba.frontend.magic import call_special, has_method, iterated, one_string
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
@@ -41,14 +41,17 @@ from acronumba.frontend.values import (
     Range,
     Ref,
     Reversed,
+    SliceVal,
     Static,
     Stream,
     StrVal,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
     Zip,
+    as_text,
     number,
     unkept,
 )
@@ -129,8 +132,8 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
                 return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
                 return number(len(field_names(v.classes[0])))
-            case StrVal(value=value):
-                return number(len(value))
+            case StrVal() | Text():
+                return w.scalar("text_len", as_text(v))
             case _ if has_method(w, v, "__len__"):
                 return call_special(w, v, "__len__", (), node)
         items = w.items_of(v)
@@ -204,13 +207,13 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 
 def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
-        val = not_none(w, val, node)
+        val = one_string(w, not_none(w, val, node))
     val = iterated(w, unkept(val), node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner, node)
-    kinds = ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed | MapVal | MapView
+    kinds = ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
     if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
@@ -368,12 +371,9 @@ def _next(w: Walker, a: Args, node: Node) -> Val:
 
 @row("start stop step", slice, whole=True)
 def _slice(w: Walker, a: Args, node: Node) -> Val:
-    ends = [w.static(v, node) for v in (a["start"], a["stop"], a["step"])]
     if "stop" not in a.given:
-        ends = [None, ends[0], None]
-    if NOT_CONST in ends:
-        raise w.refuse("ACR403", node, seen="a slice() that is known only at run time", rewrite="x[a:b]")
-    return Static(slice(*ends))
+        return SliceVal(NoneVal(), a["start"], NoneVal())
+    return SliceVal(a["start"], a["stop"], a["step"])
 
 
 @row("x y mod", pow)

@@ -80,6 +80,7 @@ TEXTS: dict[Any, str] = {
     builtins.int: "(x=0, /, base=...)",
     builtins.float: "(x=0.0, /)",
     builtins.bool: "(x=False, /)",
+    builtins.str: "(object='', /)",
     builtins.list: "(iterable=(), /)",
     builtins.dict: "(*args, **kwargs)",
     builtins.set: "(*args)",

@@ -1,0 +1,82 @@
+"""Strings as words: how one is stored, and read back.
+
+A string of run time (`ir.types.TextT`) is one word. None is 0. A string of one character is ~c, where c is the number
+of its character: a negative word, which needs no memory, so that `s[i]`, loops over characters and comparisons of
+characters take none. Any other string is the address of a record that never changes:
+
+    length      of the string, in characters (code points)
+    hash        see `hash_of`; equal strings have equal hashes
+    characters  one word each
+
+Two strings are equal if their words are, or if both are addresses of records with equal contents: hash and length are
+compared first. So nothing is interned: strings of any two packs, of the program and of the call compare right, and the
+memory of a record is that of the heap that it lies in. Records lie in the heap of what was packed (each different
+string of a heap once; they hold no addresses, so that heaps are moved and pickled as before), in the table of constants
+of the host program, and in the heap of the call (`"".join`). As keys of dicts they are hashed by their record's hash
+and compared by contents (`host.maps`). `ir.interpret` has Python's own strings in their place.
+
+The front end keeps constants apart (`StrT`, no word at all): only where a constant meets a string of run time, in a
+list or under a name, does it become one (`ir.types.union`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+HEAD = 2  # words before the characters
+FACTOR = 0x5851F42D4C957F2D  # odd: of the hash
+_MASK = (1 << 64) - 1
+
+
+def signed(value: int) -> int:
+    """Return the int64 with the same 64 bits."""
+    value &= _MASK
+    return value - (1 << 64) if value >> 63 else value
+
+
+def hash_of(characters: Sequence[int]) -> int:
+    """Return the sum of each character and 1, times a power of `FACTOR`, in 64 bits."""
+    out, power = 0, FACTOR
+    for c in characters:
+        out += (c + 1) * power
+        power = power * FACTOR & _MASK
+    return signed(out)
+
+
+def immediate(text: str) -> int | None:
+    """Return the word of a string that needs no record, None for any other."""
+    return ~ord(text) if len(text) == 1 else None
+
+
+def record_of(text: str) -> tuple[int, ...]:
+    """Return the words of the record of a string."""
+    characters = tuple(map(ord, text))
+    return (len(characters), hash_of(characters), *characters)
+
+
+def records_of(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the records of strings, one after the other, and where each begins."""
+    counts = np.fromiter(map(len, texts), np.int64, len(texts))
+    characters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+    starts = np.cumsum(counts) - counts
+    at = starts + HEAD * np.arange(len(texts))
+    out = np.zeros(len(characters) + HEAD * len(texts), np.int64)
+    out[at] = counts
+    inside = np.arange(len(characters)) - starts.repeat(counts)
+    out[inside + (at + HEAD).repeat(counts)] = characters
+    powers = np.full(int(counts.max(initial=0)), FACTOR, np.uint64).cumprod()
+    terms = (characters + 1).view(np.uint64) * powers[inside]
+    sums = np.concatenate((np.zeros(1, np.uint64), terms.cumsum(dtype=np.uint64)))
+    out[at + 1] = (sums[starts + counts] - sums[starts]).view(np.int64)
+    return out, at
+
+
+def text_at(word: int, read: Callable[[int, int], Iterable[int]]) -> str:
+    """Return the string with a word; `read` gives words at an address."""
+    if word < 0:
+        return chr(~word)
+    (length,) = read(word, 1)
+    return "".join(map(chr, read(word + 8 * HEAD, length)))

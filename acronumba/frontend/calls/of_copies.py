@@ -1,0 +1,396 @@
+"""`copy.copy` and `copy.deepcopy`: objects, lists, dicts and arrays of one's own, which may be changed.
+
+A deep copy has one copy of what is reached twice. Which parts of a value are one thing is known of what was made in
+the call and is still in pieces. Of shared values it is looked up: `Walker.apart` says what must not reach anything
+twice, and each mini-batch is checked for it (`data.shared.reaches_twice`). Of what is known only at run time, two
+things of one kind may be one: then arrays stay read-only, and anything else is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from acronumba.data.classes import field_names
+from acronumba.data.shared import SharedConst, SharedNode, SharedOpaque
+from acronumba.frontend.arrays import made_array
+from acronumba.frontend.attributes import read_field
+from acronumba.frontend.calls.objects import is_tuple
+from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.dicts import is_mapping, key_value, new_dict
+from acronumba.frontend.lists import list_slice, new_list
+from acronumba.frontend.made import check_constructor, made_by_fields
+from acronumba.frontend.magic import call_special, has_method, object_class
+from acronumba.frontend.names import behind, function_value
+from acronumba.frontend.source import spot
+from acronumba.frontend.values import (
+    ArrayPlace,
+    ArrayRef,
+    Cell,
+    Choice,
+    DictVal,
+    EnumVal,
+    Func,
+    ListVal,
+    Made,
+    MapVal,
+    Maybe,
+    Method,
+    NoneVal,
+    Num,
+    Poison,
+    Record,
+    Ref,
+    SharedVal,
+    Static,
+    StaticList,
+    StrVal,
+    Tensor,
+    Text,
+    TupleVal,
+    UnionVal,
+    Val,
+    number,
+)
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import (
+    UNSET,
+    BoolT,
+    EnumT,
+    FloatT,
+    IntT,
+    NeverT,
+    NoneT,
+    OpaqueT,
+    StrT,
+    TensorT,
+    TextT,
+    TupleT,
+    Type,
+    members,
+)
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+# By these a class says how its objects are copied.
+_OWN_STATE = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+
+
+@row("x", copy.copy, whole=True)
+def _copy(w: Walker, a: Args, node: Node) -> Val:
+    return w.each(a["x"], lambda v: _shallow(w, v, node), node)
+
+
+@row("x", copy.deepcopy, whole=True)
+def _deepcopy(w: Walker, a: Args, node: Node) -> Val:
+    deep = _Deep(w, node)
+    out = w.each(a["x"], deep.first, node)
+    deep.check_arrays()
+    if deep.roots:
+        w.apart[tuple(deep.roots)] = w.at(node)
+    return out
+
+
+def _shallow(w: Walker, val: Val, node: Node) -> Val:
+    """Return a value of one's own with the same parts."""
+    where = node or ast.Constant(0)
+    if is_array(val) or isinstance(val, ListVal | MapVal | DictVal):
+        return w.call(Method(val, "copy"), (), {}, node)
+    if isinstance(val, StaticList):
+        return new_list(w, val.items, where)
+    if isinstance(val, SharedVal) and val.node.kind in ("list", "dict"):
+        return w.call(Static(val.node.cls), (val,), {}, node)
+    if has_method(w, val, "__copy__"):
+        return call_special(w, val, "__copy__", (), node)
+    cls = object_class(val)
+    if cls is not None:
+        return own_object(w, cls, fields_of(w, val, node), node)
+    if is_tuple(val) or _stays_itself(val):
+        return val
+    raise w.refuse("ACR202", node, seen=f"copy.copy of {w.describe(val)}")
+
+
+def is_array(val: Val) -> bool:
+    """Whether a value is an array: a NumPy scalar is none, and cannot be changed."""
+    return isinstance(val, ArrayRef) or (isinstance(val, Tensor) and bool(val.type.rank or val.array0 is not None))
+
+
+def _stays_itself(val: Val) -> bool:
+    """Whether a value is its own copy."""
+    if isinstance(val, Static):
+        return not isinstance(val.value, types.ModuleType)
+    return isinstance(val, Num | Tensor | NoneVal | StrVal | Text | EnumVal | Func | Choice | Poison)
+
+
+def own_object(w: Walker, cls: Any, fields: dict[str, Val], node: Node) -> Val:
+    """Return a new object of a class with some fields, made as `copy` does it: without `__init__`."""
+    check_constructor(w, cls, node)
+    for name in _OWN_STATE:
+        found = w.witness.attribute(cls, name)
+        if isinstance(found, types.FunctionType) and found.__module__ != "dataclasses":
+            seen = f"the class {cls.__name__}, which says by `{name}` how it is copied"
+            raise w.refuse("ACR210", node, seen=seen, rewrite=f"make the copy in the call: {cls.__name__}(...)")
+    return made_by_fields(w, cls, fields, None, node)
+
+
+def fields_of(w: Walker, val: Val, node: Node) -> dict[str, Val]:
+    """Return the fields of an object; those that cannot be read are refused where they are."""
+    match val:
+        case SharedVal(node=shared):
+            return dict(zip(shared.names, shared_parts(w, shared, node), strict=True))
+        case Record(names=names, items=items):
+            return dict(zip(names, items, strict=True))
+        case Made():
+            return w.fields_of(val)
+    assert isinstance(val, Ref)
+    cls = val.classes[0]
+    out = {name: _field(w, val, name, t, node) for name, t in w.know.fields.get(cls, {}).items()}
+    return {name: v for name, v in out.items() if v is not None}
+
+
+def _field(w: Walker, ref: Ref, name: str, t: Type, node: Node) -> Val | None:
+    """Return what lies in a field of an object; None if it has no value there."""
+    bad = next((m for m in members(t) if isinstance(m, OpaqueT)), None)
+    if bad is not None:
+        return Poison(bad.what, "ACR304")
+    got = read_field(w, ref, name, t, node)
+    if UNSET not in members(t):
+        return got
+    if not isinstance(got, UnionVal):
+        return None
+    return Maybe(w.narrowed(w.keep(got, lambda m: m != UNSET)), w.is_case(got, lambda m: m != UNSET))
+
+
+def shared_parts(w: Walker, shared: SharedNode, node: Node) -> tuple[Val, ...]:
+    """Return the parts of a shared structure; those that cannot be read are refused where they are."""
+    out: list[Val] = []
+    for item in shared.items:
+        function = behind(w, item.value) if isinstance(item, SharedConst) else None
+        if isinstance(item, SharedOpaque):
+            out.append(Poison(f"{item.path}: {item.what}", "ACR501"))
+        else:
+            out.append(w.shared_value(item) if function is None else function_value(w, function, node))
+    return tuple(out)
+
+
+class _Deep:
+    """One call of `copy.deepcopy`."""
+
+    def __init__(self, w: Walker, node: Node) -> None:
+        self.w, self.node = w, node
+        self.copies: dict[Any, Val] = {}  # by what was copied: what is reached twice has one copy
+        self.keep: list[Any] = []  # what is known by its number, `id`, lives on
+        self.kinds: set[Any] = set()  # of which there is a thing that is known only at run time
+        self.cells: set[Cell] = set()  # of lists and dicts in pieces
+        self.arrays: dict[tuple[str, int], list[tuple[bool, Val]]] = {}  # by dtype and rank: shared or not, the copy
+        self.roots: list[str] = []  # paths of the shared values
+        self.inside = False  # in one of them
+        self.classes: list[type] = []  # of the objects around
+        self.around: list[Any] = []  # the keys of these
+
+    def first(self, val: Val) -> Val:
+        """Return the copy of the value that was given."""
+        if is_array(val):
+            return self.w.call(Method(val, "copy"), (), {}, self.node)
+        return self.of(val)
+
+    def of(self, val: Val) -> Val:
+        """Return the copy of a value, the same one wherever it is reached again."""
+        key = self.key(val)
+        if key is not None and key in self.copies:
+            return self.copies[key]
+        self.keep.append(val)
+        leaf = self.shared_path(val)
+        outermost = leaf is not None and not self.inside
+        if outermost:
+            self.roots.append(leaf)  # type: ignore[arg-type]
+            self.inside = True
+        out = self.made(val)
+        if outermost:
+            self.inside = False
+        if key is not None:
+            self.copies[key] = out
+        return out
+
+    def shared_path(self, val: Val) -> str | None:
+        """Return where a shared structure or array lies."""
+        if isinstance(val, SharedVal):
+            return val.node.path
+        if isinstance(val, Tensor) and isinstance(val.ref, ir.SharedArg) and is_array(val):
+            return self.w.shared_params[val.ref.index].path
+        return None
+
+    def key(self, val: Val) -> Any:
+        """Return what is the same for values that are certainly one thing."""
+        match val:
+            case SharedVal(node=shared):
+                return shared.path
+            case Tensor(ref=ir.SharedArg(index=index)):
+                return index
+            case Tensor(ref=var) | Ref(var=var) | ListVal(var=var) | MapVal(var=var):
+                return id(var)
+            case Made(key=made):
+                return made
+            case StaticList() | DictVal() | ArrayRef():
+                return id(val)
+        return None
+
+    def made(self, val: Val) -> Val:
+        """Return a copy of a value that is reached for the first time."""
+        w = self.w
+        if has_method(w, val, "__deepcopy__"):
+            seen = f"{w.describe(val)}, which says by `__deepcopy__` how it is copied"
+            raise w.refuse("ACR210", self.node, seen=seen)
+        cls = object_class(val)
+        if cls is not None:
+            return self.object(val, cls)
+        match val:
+            case UnionVal():
+                return w.each(val, self.of, self.node)
+            case Tensor() | ArrayRef() if is_array(val):
+                return self.array(val)
+            case TupleVal(items=items):
+                return TupleVal(self.parts(items))
+            case Record(cls=cls, names=names, items=items):
+                return Record(cls, names, self.parts(items))
+            case Ref(classes=(cls,)):  # a NamedTuple
+                given = fields_of(w, val, self.node)
+                return Record(cls, field_names(cls), self.parts(tuple(given[n] for n in field_names(cls))))
+            case SharedVal(node=shared):
+                return self.structure(shared)
+            case StaticList() | DictVal():
+                return self.known(val)
+            case ListVal() | MapVal():
+                return self.at_run_time(val)
+            case Maybe(value=value) if is_array(value) or _stays_itself(value):
+                return Maybe(self.of(value), val.bound)
+        if _stays_itself(val):
+            return val
+        raise w.refuse("ACR202", self.node, seen=f"copy.deepcopy of {w.describe(val)}", rewrite="copy.copy(x)")
+
+    def parts(self, items: tuple[Val, ...]) -> tuple[Val, ...]:
+        """Return copies of the parts of something."""
+        out = []
+        for k, v in enumerate(items):
+            with self.part(k):
+                out.append(self.of(v))
+        return tuple(out)
+
+    @contextmanager
+    def part(self, name: Any) -> Iterator[None]:
+        """What is made meanwhile is made at a place of its own: that of a part."""
+        frame = self.w.frame
+        saved = frame.path
+        frame.path = (*saved, ("copied", name))
+        try:
+            yield
+        finally:
+            frame.path = saved
+
+    def object(self, val: Val, cls: type) -> Val:
+        """Return a copy of an object."""
+        key = self.key(val)
+        if key in self.around or (isinstance(val, Ref) and cls in self.classes):
+            seen = f"copy.deepcopy of {cls.__name__}, whose objects may hold others of their class"
+            raise self.w.refuse("ACR202", self.node, seen=seen, rewrite="copy.copy(x) of each object that is changed")
+        if isinstance(val, Ref) or (isinstance(val, Record) and not val.own):
+            self.only_one(cls, val)
+        self.classes.append(cls)
+        self.around.append(key if key is not None else object())
+        given = fields_of(self.w, val, self.node)
+        fields = dict(zip(given, self.parts(tuple(given.values())), strict=True))
+        del self.classes[-1], self.around[-1]
+        with self.part("object"):
+            return own_object(self.w, cls, fields, self.node)
+
+    def structure(self, shared: SharedNode) -> Val:
+        """Return a copy of a shared list, tuple or dict."""
+        items = self.parts(shared_parts(self.w, shared, self.node))
+        return self.new(shared.kind, shared.names, items)
+
+    def known(self, val: StaticList | DictVal) -> Val:
+        """Return a copy of a list or dict in pieces. Two of one cell may be one, whatever their parts are."""
+        cell = None if val.cell is None else val.cell.find()
+        if cell is None:
+            self.only_one("dict", val)
+        elif cell in self.cells:
+            self.refuse_twice(val)
+        else:
+            self.cells.add(cell)
+        items = self.parts(val.items)
+        return self.new("dict", val.keys, items) if isinstance(val, DictVal) else self.new("list", (), items)
+
+    def new(self, kind: str, keys: tuple[Any, ...], items: tuple[Val, ...]) -> Val:
+        """Return a new tuple, list or dict."""
+        where = self.node or ast.Constant(0)
+        with self.part(kind):
+            if kind == "tuple":
+                return TupleVal(items)
+            if kind == "list":
+                return new_list(self.w, items, where)
+            return new_dict(self.w, [(key_value(self.w, k), v) for k, v in zip(keys, items, strict=True)], where)
+
+    def at_run_time(self, val: ListVal | MapVal) -> Val:
+        """Return a copy of a list or dict of run time whose elements cannot be changed."""
+        w, where = self.w, self.node or ast.Constant(0)
+        self.only_one("dict" if is_mapping(val) else "list", val)
+        if not all(map(_unchangeable, members(val.cell.find().item))) or any(
+            p.find().written for p in val.cell.find().places
+        ):
+            seen = f"copy.deepcopy of {w.describe(val)}, whose elements may be changed"
+            rewrite = "[copy.deepcopy(x) for x in xs], if no two elements are one"
+            raise w.refuse("ACR202", self.node, seen=seen, rewrite=rewrite)
+        if isinstance(val, ListVal):
+            return list_slice(w, val, number(0), 1, w.list_lengths(val, self.node), where)
+        with self.part("dict"):
+            return w.call(Method(val, "copy"), (), {}, self.node)
+
+    def array(self, val: Tensor | ArrayRef) -> Val:
+        """Return a copy of an array; that costs nothing where nothing writes into it."""
+        w = self.w
+        key = (w.frame.path, *spot(self.node))
+        place = w.know.places.setdefault(key, ArrayPlace()).find()
+        x = w.whole(val)
+        assert isinstance(x, Tensor)
+        if place.written:
+            var = w.tensor_var(Tensor(x.type, x.ref, x.dims))
+            new = Tensor(x.type, var, x.dims, fresh=True, array0=x.array0)
+            out: Val = made_array(w, new, place, self.node or ast.Constant(0))
+        else:
+            out = Tensor(x.type, x.ref, x.dims, fresh=True, aliased=True, array0=x.array0, places=(place,))
+        self.arrays.setdefault((x.type.dtype, x.type.rank), []).append((self.inside, out))
+        return out
+
+    def check_arrays(self) -> None:
+        """See to it that nothing writes into arrays of which two may be one."""
+        for known in self.arrays.values():
+            if len(known) > 1 and not all(shared for shared, _ in known):
+                for _, out in known:
+                    if isinstance(out, ArrayRef):
+                        self.refuse_twice(out)
+                    assert isinstance(out, Tensor)
+                    out.places = ()
+
+    def only_one(self, kind: Any, val: Val) -> None:
+        """Refuse a second thing of a kind, known only at run time: it may be the first one."""
+        if self.inside:
+            return
+        if kind in self.kinds:
+            self.refuse_twice(val)
+        self.kinds.add(kind)
+
+    def refuse_twice(self, val: Val) -> None:
+        seen = f"copy.deepcopy of what holds {self.w.describe(val)} at several places, which may be one"
+        raise self.w.refuse("ACR202", self.node, seen=seen, rewrite="copy.copy(x) of each part that is changed")
+
+
+def _unchangeable(t: Type) -> bool:
+    """Whether nothing can change a value of a type, as it comes from a list."""
+    if isinstance(t, TupleT):
+        return all(_unchangeable(m) for item in t.items for m in members(item))
+    return isinstance(t, IntT | FloatT | BoolT | EnumT | NoneT | StrT | TextT | NeverT | TensorT)

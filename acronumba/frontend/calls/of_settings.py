@@ -1,0 +1,67 @@
+"""Calls of `repr` and `format`; settings of warnings and of printing, which change no value."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.frontend.calls.signatures import signature_of
+from acronumba.frontend.calls.tables import Args, Node, bind, row
+from acronumba.frontend.known_texts import known, made
+from acronumba.frontend.values import NoneVal, Poison, StrVal, Val
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+
+@row("x", repr, whole=True)
+def _repr(w: Walker, a: Args, node: Node) -> Val:
+    return StrVal(repr(known(w, a["x"], node)))
+
+
+@row("x spec", format, whole=True)
+def _format(w: Walker, a: Args, node: Node) -> Val:
+    value, spec = known(w, a["x"], node), known(w, a["spec"], node)
+    return StrVal(made(w, lambda: format(value, spec), node))
+
+
+# ---- settings
+
+
+_SAID: dict[str, tuple[Any, ...]] = dict.fromkeys(
+    ("all", "divide", "over", "under", "invalid"), (None, "ignore", "warn")
+)
+_ACTION: dict[str, tuple[Any, ...]] = {"action": (None, "ignore", "default", "always", "all", "module", "once")}
+# By what sets something: the values of its arguments by which nothing but what is said changes.
+_ALLOWED: dict[Any, dict[str, tuple[Any, ...]]] = {
+    np.errstate: _SAID,
+    np.seterr: _SAID,
+    np.printoptions: {},
+    np.set_printoptions: {},
+    warnings.catch_warnings: {**_ACTION, "record": (False,)},
+    warnings.simplefilter: _ACTION,
+    warnings.filterwarnings: _ACTION,
+    warnings.resetwarnings: {},
+}
+CONTEXTS = (np.errstate, np.printoptions, warnings.catch_warnings)
+SETTINGS = tuple(what for what in _ALLOWED if what not in CONTEXTS)
+
+
+def check_setting(w: Walker, what: Any, given: Mapping[str, Val], node: ast.AST | None) -> None:
+    """Refuse a setting that may raise, call or record something: a batch raises no warnings."""
+    for name, val in given.items():
+        allowed = _ALLOWED[what].get(name, () if what in (np.errstate, np.seterr) else None)
+        if allowed is not None and w.static(val, node) not in allowed:
+            seen = f"{name}={w.describe(val)} of {what.__name__}, by which something is raised, called or kept"
+            raise w.refuse("ACR102", node, seen=seen, rewrite="leave it out, or ignore the warnings")
+
+
+def change_setting(w: Walker, what: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+    """Call one of `SETTINGS`, which changes no value; what NumPy's settings were before is not known."""
+    given, _ = bind(w, what.__name__, signature_of(what).parameters, args, kwargs, node)
+    check_setting(w, what, given, node)
+    return Poison("the settings before", "ACR202") if what is np.seterr else NoneVal()

@@ -1,0 +1,206 @@
+"""Strings of run time: what is asked of them, and what is made of their characters.
+
+A `Text` is a word; a `StrVal` is known, and becomes one where it meets one. `calls.of_texts` has their methods.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acronumba.frontend.comprehensions import built
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.handlers import CONTAINS, EQUALS, INDEXED, ITEMS, MAPPINGS, PROTOCOLS, handles
+from acronumba.frontend.known_texts import percent
+from acronumba.frontend.lists import checked_index
+from acronumba.frontend.magic import one_string
+from acronumba.frontend.subscripts import cut, list_index
+from acronumba.frontend.values import (
+    NOT_CONST,
+    ListVal,
+    Num,
+    Poison,
+    Range,
+    StrVal,
+    Tensor,
+    Text,
+    Val,
+    as_text,
+    number,
+)
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import FLOAT, NEVER, TEXT, ListT
+
+
+def is_text(val: Val) -> bool:
+    """Whether a value is a string, known or not."""
+    return isinstance(val, Text | StrVal)
+
+
+def test(w: Walker, op: str, *args: Val) -> Num:
+    """Apply an operation of `SCALARS` that gives a number to strings and numbers."""
+    return w.scalar(op, *(v if isinstance(v, Num) else as_text(v) for v in args))
+
+
+def of_number(val: Num) -> Val:
+    """Return the string that an operation gives."""
+    if val.const is not NOT_CONST:
+        return StrVal(val.const)
+    assert val.var is not None
+    return Text(val.var)
+
+
+def length(w: Walker, val: Val) -> Num:
+    """Return how many characters a string has."""
+    return test(w, "text_len", val)
+
+
+def character(w: Walker, val: Val, index: Num) -> Val:
+    """Return the character at an index that is known to be inside."""
+    return of_number(test(w, "text_at", val, w.read(index)))
+
+
+def compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
+    """Compare two strings."""
+    match op:
+        case ast.Eq():
+            return test(w, "text_eq", a, b)
+        case ast.NotEq():
+            return w.negate(test(w, "text_eq", a, b))
+        case ast.Lt() | ast.GtE():
+            less = test(w, "text_lt", a, b)
+            return less if isinstance(op, ast.Lt) else w.negate(less)
+        case ast.Gt() | ast.LtE():
+            more = test(w, "text_lt", b, a)
+            return more if isinstance(op, ast.Gt) else w.negate(more)
+    return None
+
+
+@handles(EQUALS, Text)
+def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+    return compare(w, op, a, b) if is_text(a) and is_text(b) else None
+
+
+@handles(CONTAINS, Text, StrVal)
+def _contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
+    """`a in s`."""
+
+    def one(v: Val) -> Val:
+        if not is_text(v):
+            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} in a string")
+        return w.scalar("ge", test(w, "text_find", b, v, number(0)), number(0))
+
+    out = w.each(a, one, node)
+    assert isinstance(out, Num)
+    return out
+
+
+@handles(ITEMS, StrVal)
+def _of_constant(w: Walker, val: StrVal) -> tuple[Val, ...] | None:
+    return tuple(map(StrVal, val.value))
+
+
+@handles(PROTOCOLS, Text)
+def _turns(w: Walker, val: Text, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+    n = length(w, val)
+    return lambda: n, lambda i: character(w, val, i)
+
+
+@handles(INDEXED, Text, StrVal)
+def _item(w: Walker, base: Text | StrVal, where: Any, node: ast.AST) -> Val:
+    """`s[i]`, `s[a:b]`."""
+    if isinstance(where, slice):
+        return part(w, base, where, node)
+    where = list_index(w, where, node) if isinstance(where, Tensor) else where
+    where = host_value(w, where, node, "an index of a string", index=True)
+    if isinstance(base, StrVal) and w.known(w.as_int(where)) is not NOT_CONST:
+        where = number(w.known(w.as_int(where)))
+    index = checked_index(w, where, length(w, base), node, "string index out of range")
+    return Poison() if w.block is None else character(w, base, index)
+
+
+@handles(MAPPINGS, Text, StrVal)
+def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
+    """`s + t`, `s * n`, `"%d" % n`."""
+    if isinstance(op, ast.Mod) and isinstance(a, StrVal):
+        return percent(w, a.value, b, node)
+    if isinstance(op, ast.Add) and is_text(a) and is_text(b):
+        return joined(w, [a, b], node)
+    text, times = (a, b) if is_text(a) else (b, a)
+    if isinstance(op, ast.Mult) and is_text(text) and isinstance(times, Num) and times.type != FLOAT:
+        return repeated(w, text, w.as_int(times), node)
+    return None
+
+
+def repeated(w: Walker, text: Val, times: Num, node: ast.AST) -> Val:
+    """Return a string so many times, one after the other."""
+    known = w.known(times)
+    if isinstance(text, StrVal) and known is not NOT_CONST:
+        return StrVal(text.value * known)
+    word = Text(w.word(as_text(text)))
+    turns, item = Range(number(0), times, number(1)), ast.Name("#item", ast.Store())
+    return joined(w, built(w, turns, node, item, lambda: word, (), what="repeated"), node)
+
+
+def part(w: Walker, base: Text | StrVal, where: slice, node: ast.AST) -> Val:
+    """Return a slice of a string."""
+    if isinstance(base, StrVal):
+        ends = [None if v is None else w.static(v, node) for v in (where.start, where.stop)]
+        if NOT_CONST not in ends:
+            return StrVal(base.value[ends[0] : ends[1] : where.step])
+    start, step, count = cut(w, w.word(w.read(length(w, base))), where, node)
+    first, n = w.extent(start), w.extent(count)
+    places = Range(first, w.scalar("add", first, w.scalar("mul", n, number(step))), number(step))
+
+    def turn() -> Val:
+        k = w.state[(w.frame.scope, "#item")]
+        assert isinstance(k, Num)
+        return Text(w.word(as_text(character(w, base, k))))
+
+    return joined(w, built(w, places, node, ast.Name("#item", ast.Store()), turn, (), what="part"), node)
+
+
+def joined(w: Walker, parts: Val | Sequence[Val], node: ast.AST) -> Val:
+    """Return the string that the strings of a list make."""
+    items = w.items_of(parts) if not isinstance(parts, Sequence) else tuple(parts)
+    items = None if items is None else tuple(one_string(w, v) for v in items)
+    for v in items or ():
+        if not is_text(v):
+            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} where a string is expected")
+    if items is not None and all(isinstance(v, StrVal) for v in items):
+        return StrVal("".join(v.value for v in items if isinstance(v, StrVal)))
+    if items is not None and len(items) == 1:
+        return items[0]
+    if items is not None:
+        texts = w.var("list", ListT(TEXT))
+        words = tuple(w.word(as_text(v)) for v in items)
+        w.emit(ir.ListNew(out=texts, width=1, args=words, count=len(items), loc=w.at(node)))
+        return _join(w, texts, node)
+    assert isinstance(parts, ListVal)
+    if parts.item == NEVER:
+        return StrVal("")
+    if parts.item != TEXT:
+        parts = strings(w, parts, node)
+    return _join(w, parts.var, node)
+
+
+def _join(w: Walker, texts: ir.Var, node: ast.AST) -> Val:
+    out = w.var("text", TEXT)
+    w.emit(ir.ListOp(outs=(out,), op="join", width=1, args=(texts,), loc=w.at(node)))
+    return Text(out)
+
+
+def strings(w: Walker, iterable: Val, node: ast.AST, f: Callable[[Val], Val] = lambda v: v) -> ListVal:
+    """Return the list of f(v) of the strings of an iterable, each as one of run time."""
+
+    def one(v: Val) -> Val:
+        if not is_text(v):
+            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} where a string is expected")
+        return Text(w.word(as_text(f(v))))
+
+    def turn() -> Val:
+        return w.each(w.state[(w.frame.scope, "#item")], one, node)
+
+    return built(w, iterable, node, ast.Name("#item", ast.Store()), turn, (), what="strings")
