@@ -272,7 +272,9 @@ class Words(Cells):
                     self.make_real(val.cell)
                 val.stored = True
                 self.widen_cell(val.cell, t.item)
-                return (self.realise(val).var,)
+                made = self.realise(val)
+                self.same_places(val.cell, self.cells_by_type(t))
+                return (made.var,)
             case (MapT() as wanted, (DictVal(cell=Cell()) | MapVal()) as given):
                 return (self._map_word(given, wanted),)
             case (_, UnionVal()) if val.type == t:
