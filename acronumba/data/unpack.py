@@ -52,6 +52,7 @@ from acronumba.ir.types import (
     union_word,
     words,
 )
+from acronumba.ir.written import elements
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Decoder: TypeAlias = Callable[[int], Any]
@@ -330,7 +331,7 @@ def _read(t: Type, at: int) -> Read:
             return lambda reader, row: found[row[at]]
         case UnsetT():
             return lambda reader, row: NO_VALUE
-        case NoneT() | NeverT() | OpaqueT() | ArrayT():
+        case NoneT() | NeverT() | OpaqueT():
             return lambda reader, row: None
         case StrT():
             return lambda reader, row: t.value
@@ -342,6 +343,9 @@ def _read(t: Type, at: int) -> Read:
         case Array0T():
             kinds = _tensor(t.scalar), _tensor(Array0T(t.dtype))
             return lambda reader, row: reader.array(kinds[row[at]], row[at + 1])
+        case ArrayT():
+            part, end = _tensor(t.item if t.item.rank else Array0T(t.item.dtype)), at + 1 + t.numbers
+            return lambda reader, row: reader.written(t, part, row[at], row[at + 1 : end])
         case StructT() | ListT() | MapT():
             return lambda reader, row: reader.made[row[at]]
         case TupleT() | DictT():
@@ -553,6 +557,14 @@ class Reader:
         data, _, extents = self._memory.words(address, 3)
         shape = tuple(self._memory.words(extents, kind.rank)) if kind.shape is None else kind.shape
         self.made[key] = out = self._memory.tensor(data, kind.dtype, shape, kind.array0)
+        return out
+
+    def written(self, t: ArrayT, part: _Tensor, address: int, numbers: list[int]) -> Any:
+        """Return the elements of an array that the model wrote into, whose parts are in a list."""
+        segment, length, _ = self._memory.words(address, 3)
+        parts = self._memory.words(segment, length)
+        out = elements(t, numbers, lambda k: self.array(part, parts[k]))
+        out.flags.writeable = False
         return out
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from acronumba.frontend.attributes import tensor_attribute
 from acronumba.frontend.block import Resweep
-from acronumba.frontend.comprehensions import built, collect
+from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.loops import iterate
@@ -39,19 +39,16 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     Range,
-    Record,
     Ref,
     SharedVal,
-    StaticList,
     Tensor,
     TupleVal,
-    UnionVal,
     Val,
     number,
 )
 from acronumba.frontend.walker import UNROLL, Event, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, ArrayT, DictT, ListT, TensorT, TupleT, Type, members, union
+from acronumba.ir.types import INT, ListT, TensorT, union
 
 # ---- making
 
@@ -62,7 +59,8 @@ def keep_made(w: Walker, x: Tensor, node: ast.expr) -> Val:
     array = x.type.rank or (x.array0 is not None and x.array0.const is True)
     if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
         return x
-    place = w.know.places.setdefault((w.frame.path, *spot(node)), ArrayPlace()).find()
+    kind = x.type.dtype, x.type.rank
+    place = w.know.places.setdefault((w.frame.path, *spot(node), kind), ArrayPlace(kind)).find()
     if x.base is not None:
         x.filled = x.base.filled
     if place.written:
@@ -415,6 +413,7 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
         raise w.refuse("ACR111", node, seen=seen, rewrite=_own_copy(w, node))
     for p in whole.places:
+        w.know.changed |= not p.find().written
         p.find().written = True
     w.unify_places(whole.places)
     if whole.passed:
@@ -532,24 +531,15 @@ def _refuse_kept(w: Walker, kept: Event, written: Event) -> None:
 
 
 def present(w: Walker, val: Val, node: ast.AST) -> Val:
-    """Return a value with what arrays that are written to hold now in the place of them."""
+    """Return a value with what arrays that are written to hold now in the place of them.
+
+    Lists, dicts and objects hold the arrays themselves: those are read when the call is over (`ir.written`).
+    """
     match val:
         case ArrayRef():
             return elements(w, val, node)
-        case TupleVal() | DictVal() | Record() | StaticList():
+        case TupleVal() | DictVal():
             items = tuple(present(w, v, node) for v in val.items)
             same = all(a is b for a, b in zip(items, val.items, strict=True))
-            return val if same else replace(val, items=items)  # one list stays one list
-        case ListVal() if holds_arrays(val.item):
-            return collect(w, val, lambda v: present(w, v, node), node)
-        case UnionVal() if holds_arrays(val.type):
-            return w.each(val, lambda v: present(w, v, node), node, itself=True)
+            return val if same else replace(val, items=items)
     return val
-
-
-def holds_arrays(t: Type) -> bool:
-    """Whether values of a type hold arrays that are written to, but for those in objects."""
-    if isinstance(t, ArrayT):
-        return True
-    inner = (t.item,) if isinstance(t, ListT) else t.items if isinstance(t, TupleT | DictT) else members(t)
-    return any(holds_arrays(u) for u in inner if u is not t)

@@ -11,7 +11,7 @@ import numpy as np
 
 from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, came_in, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
-from acronumba.frontend.block import Refused, Resweep
+from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
@@ -21,13 +21,14 @@ from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, bind_name, check_free, forget, path_of
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
-from acronumba.frontend.subscripts import get_item, index_parts, item_place, set_in_pieces, set_item
+from acronumba.frontend.subscripts import each_place, get_item, index_parts, item_place, set_in_pieces, set_item
 from acronumba.frontend.values import (
     ArrayRef,
     DictVal,
     Kept,
     ListVal,
     MapVal,
+    NoneVal,
     Poison,
     SharedVal,
     StaticList,
@@ -41,7 +42,7 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import Array0T, TensorT, members
+from acronumba.ir.types import ArrayT
 
 
 def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val, node: ast.AST) -> None:
@@ -115,35 +116,12 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     target = stmt.target
     if isinstance(target, ast.Subscript):
         base, where = item_place(w, target)
-        if isinstance(base, Tensor | ArrayRef):
-            change_item(w, base, where, stmt)
-            return
-        old = get_item(w, base, where, target)
-        if isinstance(old, ArrayRef):  # it changes itself
-            change(w, old, stmt)
-            return
-        if isinstance(old, Tensor) and old.type.rank and old.whole.places:
-            written_tensor(w, old, stmt, "an assignment")
-            return
-        if has_method(w, base, "__setitem__"):
-            new = in_place(w, old, w.expr(stmt.value), stmt)
-            call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
-            return
-        if not isinstance(base, ListVal | DictVal | MapVal | Kept):
-            raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
-        if any(isinstance(t, Array0T) or (isinstance(t, TensorT) and t.rank) for t in members(w.type_of(old))):
-            place = ast.unparse(target)  # of a list: the array may have other names
-            seen = f"{place}, {w.describe(old)}, may be seen elsewhere"
-            raise w.refuse("ACR112", stmt, seen=seen, rewrite=WHERE_IT_WAS_MADE)
-        set_item(w, base, where, target, in_place(w, old, w.expr(stmt.value), stmt))
+        each_place(w, base, lambda b: change_item(w, b, where, target, stmt), target)
         return
     if isinstance(target, ast.Attribute):
         owner = attribute_owner(w, target)
         about_to_change(w, owner)
         old = attribute_of(w, owner, target)
-        if isinstance(old, ArrayRef):
-            change(w, old, stmt)
-            return
         new = in_place(w, old, w.expr(stmt.value), stmt)
         if new is not old:
             set_attribute(w, owner, target.attr, new, target)
@@ -151,16 +129,30 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     if not isinstance(target, ast.Name):
         raise w.refuse("ACR109", target, seen=type(target).__name__)
     old = w.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-    if isinstance(old, ArrayRef):
-        change(w, old, stmt)
-        return
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if new is not old:
         forget(w, w.frame.scope, target.id)
         bind_name(w, target.id, new)
 
 
-def change_item(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAssign) -> None:
+def change_item(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast.AugAssign) -> None:
+    """`x[i] op= y`."""
+    if isinstance(base, Tensor | ArrayRef):
+        change_elements(w, base, where, stmt)
+        return
+    old = get_item(w, base, where, target)
+    if has_method(w, base, "__setitem__"):
+        new = in_place(w, old, w.expr(stmt.value), stmt)
+        call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
+        return
+    if not isinstance(base, ListVal | DictVal | MapVal | Kept):
+        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
+    new = in_place(w, old, w.expr(stmt.value), stmt)
+    if not isinstance(old, ArrayRef):  # that changes itself
+        set_item(w, base, where, target, new)
+
+
+def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAssign) -> None:
     """`x[i] op= y` on an array."""
     assert isinstance(stmt.target, ast.Subscript)
     if isinstance(base, Tensor):
@@ -175,18 +167,21 @@ def change_item(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAss
     assign_item(w, base, parts, changed(w, old, w.expr(stmt.value), stmt), stmt.target)
 
 
-def change(w: Walker, ref: ArrayRef, stmt: ast.AugAssign) -> None:
-    """`x op= y` on an array that is written to: all its elements change, for every name."""
-    assign_item(w, ref, (), changed(w, ref, w.expr(stmt.value), stmt), stmt)
+def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
+    """Return the elements of `old op value`, of which NumPy demands that they fit the array where that has axes.
 
-
-def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
-    """Return the elements of `old op value`, of which NumPy demands that they fit the array where that has axes."""
+    `several`: the array is one of several that may be there; the instance fails where it is one that they do not fit.
+    """
     before = w.whole(old)
     new = w.whole(binary(w, stmt.op, before, value, stmt))
     assert isinstance(before, Tensor)
     if isinstance(old, ArrayRef) and isinstance(new, Tensor):
-        if not np.can_cast(new.type.dtype, before.type.dtype, "same_kind") or new.type.rank > before.type.rank:
+        fits = np.can_cast(new.type.dtype, before.type.dtype, "same_kind")
+        if several and not (fits and new.type.rank <= before.type.rank):
+            text = f"{w.describe(before)} cannot become {w.describe(new)} in place"
+            w.fail("ValueError" if fits else "TypeError", text, stmt)
+            raise Dead
+        if not fits or new.type.rank > before.type.rank:
             seen = f"{w.describe(before)} would become {w.describe(new)}"
             raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
         for a, b in zip(reversed(before.dims), reversed(new.dims), strict=False):
@@ -194,11 +189,21 @@ def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
     return new
 
 
-def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
-    """Return the value of `old op= value`: the same list, changed, or what `old op value` is."""
+def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
+    """Return the value of `old op= value`: the same list or array, changed, or what `old op value` is."""
     w.check_poison(old, value)
     if isinstance(old, UnionVal):
-        return w.each(old, lambda v: in_place(w, v, value, stmt), stmt)
+        itself = all(isinstance(t, ArrayT) for t in old.possible)  # whichever it is, it changes itself
+
+        def one(v: Val) -> Val:
+            new = in_place(w, v, value, stmt, True)
+            return NoneVal() if itself else new
+
+        new = w.each(old, one, stmt, itself=True)
+        return old if itself else new
+    if isinstance(old, ArrayRef):  # all its elements change, for every name
+        assign_item(w, old, (), changed(w, old, value, stmt, several), stmt)
+        return old
     cls = python_class(old)
     if cls is list and not isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
         if isinstance(stmt.op, ast.Mult):
@@ -309,6 +314,11 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     if set_in_pieces(w, target, val):
         return
     base, where = item_place(w, target)
+    each_place(w, base, lambda b: store_item(w, b, where, val, target), target)
+
+
+def store_item(w: Walker, base: Val, where: Any, val: Val, target: ast.Subscript) -> None:
+    """`x[i] = v`."""
     if has_method(w, base, "__setitem__"):
         call_special(w, base, "__setitem__", (index_value(w, where, base, target), val), target)
         return
@@ -318,6 +328,6 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
         case Tensor():
             written_tensor(w, base, target, "an assignment")
         case ListVal() | DictVal() | MapVal() | Kept():
-            set_item(w, base, where, target, w.whole(val))
+            set_item(w, base, where, target, val)
         case _:
             raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")

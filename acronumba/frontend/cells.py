@@ -5,13 +5,24 @@ Each list has a cell. Lists that meet under one name share theirs; what is known
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.block import GROWS, Blocks, Resweep, conversion
 from acronumba.frontend.naming import note_unified
-from acronumba.frontend.values import ArrayPlace, ArrayRef, Cell, ListVal, Tensor, Val, is_own
+from acronumba.frontend.values import (
+    ArrayPlace,
+    ArrayRef,
+    Cell,
+    DictVal,
+    ListVal,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    is_own,
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     NEVER,
@@ -54,8 +65,9 @@ class Cells(Blocks):
         """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
         if any(p.find().passed for p in places):
             self.pass_itself(places)
-        note_unified(places)
-        self.know.changed = True
+        if len({p.find() for p in places}) > 1:
+            note_unified(places)
+            self.know.changed = True
 
     def pass_itself(self, places: Sequence[ArrayPlace]) -> None:
         """See to it that arrays of some places are known as one, and passed as themselves, not as their elements."""
@@ -70,7 +82,7 @@ class Cells(Blocks):
         places: dict[Any, list[ArrayPlace]] = {}
         for m in members(t):
             if isinstance(m, ArrayT):
-                places.setdefault((m.seen.dtype, m.seen.rank), []).append(self.know.arrays[m.form].place)
+                places.setdefault((m.seen.dtype, m.seen.rank), []).append(self.know.arrays[m.seen.dtype, m.form].place)
         for some in places.values():
             self.pass_itself(some)
 
@@ -98,8 +110,7 @@ class Cells(Blocks):
                 return other
         self.mix(a, not b.mixed)
         self.mix(b, not a.mixed)
-        a.places |= b.places
-        b.places |= a.places
+        self.same_places(a, b)
         if a.fixed and b.fixed:
             if a.item != b.item:
                 seen = f"list[{type_text(a.item)}] and list[{type_text(b.item)}]"
@@ -119,13 +130,18 @@ class Cells(Blocks):
     def put_in(self, cell: Cell, val: Val) -> None:
         """Note what is put into the lists of a cell: a list that was not made in the call, or an array that was."""
         self.mix(cell, is_own(val))
-        made: tuple[ArrayPlace, ...] = (val.place,) if isinstance(val, ArrayRef) else ()
-        if isinstance(val, Tensor) and val.type.rank:
-            made = val.whole.places
+        self._note_places(cell, places_in(val))
+
+    def _note_places(self, cell: Cell, made: Iterable[ArrayPlace]) -> None:
         places = cell.find().places
         before = len(places)
         places.update(dict.fromkeys(p.find() for p in made))
         self.know.changed |= len(places) > before
+
+    def same_places(self, a: Cell, b: Cell) -> None:
+        """Note that lists of two cells may be one list: what was put into those of one is in those of the other."""
+        self._note_places(a, tuple(b.find().places))
+        self._note_places(b, tuple(a.find().places))
 
     def mix(self, cell: Cell, own: bool) -> None:
         """Note that an element goes into the lists of a cell, which may be a list that was not made in the call."""
@@ -171,6 +187,20 @@ class Cells(Blocks):
             if not empty or not isinstance(inner, ListT):
                 return
             inner, outer = inner.item, outer.item
+
+
+def places_in(val: Val) -> Iterable[ArrayPlace]:
+    """Yield where the arrays that a value is, or consists of, were made."""
+    match val:
+        case ArrayRef():
+            yield val.place
+        case Tensor() if val.type.rank or val.array0 is not None:
+            yield from val.whole.places
+        case TupleVal() | DictVal():
+            for v in val.items:
+                yield from places_in(v)
+        case UnionVal():
+            yield from val.places
 
 
 def emptier(a: Type, b: Type) -> bool:

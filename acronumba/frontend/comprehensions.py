@@ -38,6 +38,7 @@ from acronumba.ir.types import (
     FLOAT,
     NEVER,
     Array0T,
+    ArrayT,
     BoolT,
     FloatT,
     IntT,
@@ -101,12 +102,12 @@ def uniform(w: Walker, val: ListVal, node: Any, dtype: str | None = None) -> Lis
     Arrays of several ranks are refused: each list may still hold those of one rank alone. A number among arrays
     with axes fails at run time, as NumPy does.
     """
-    if not isinstance(val.item, UnionT | Array0T):
+    if not isinstance(val.item, UnionT | Array0T | ArrayT):
         return val
     kinds: set[TensorT] = set()
     numbers: set[TensorT] = set()
     for m in members(val.item):
-        m = m.scalar if isinstance(m, Array0T) else m
+        m = m.scalar if isinstance(m, Array0T) else m.seen if isinstance(m, ArrayT) else m
         if isinstance(m, TensorT):
             kinds.add(TensorT(m.dtype, (None,) * m.rank))
         elif isinstance(m, IntT | FloatT | BoolT):
@@ -120,10 +121,10 @@ def uniform(w: Walker, val: ListVal, node: Any, dtype: str | None = None) -> Lis
         raise w.refuse("ACR303", node, seen=w.describe(val), rewrite=one_type(val.item))
 
     def one(v: Val) -> Val:
-        x = w.as_scalar(w.as_tensor(v, node=node))
+        x = w.as_scalar(w.as_tensor(w.whole(v), node=node))
         if x.type.rank != rank:
             w.fail("ValueError", "all input arrays must have the same shape", node)
-        return x
+        return x if x.read_from is None else Tensor(x.type, x.ref, x.dims, aliased=True)  # what they hold now
 
     item = ast.Name("#item", ast.Store())
     what = f"arrays of {type_text(val.item)}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.names import alias
+from acronumba.frontend.naming import with_places
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -97,9 +98,7 @@ def inner_value(w: Walker, base: ListVal | MapVal, t: Type, outs: tuple[ir.Var, 
     """Return the value of a type that lies in some words of an item of a list or dict."""
     if isinstance(t, ListT):
         return replace(w.list_of(t, outs[0], base.cell.pure), outer=base)
-    out = w.from_words(t, outs)
-    if isinstance(out, Tensor):
-        out.places, out.passed = tuple(base.cell.find().places), True
+    out = with_places(w.from_words(t, outs), tuple(base.cell.find().places))
     if isinstance(out, MapVal):
         return replace(out, outer=base)
     return _owned(out) if base.cell.pure else out

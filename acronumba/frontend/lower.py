@@ -51,14 +51,11 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
 from acronumba.ir.types import (
-    ArrayT,
     ListT,
     MapT,
     NoneT,
-    StructT,
     Type,
     UnionT,
-    type_text,
     words,
 )  # fmt: skip
 from acronumba.ir.visit import rename, writes
@@ -229,7 +226,6 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     result = sweep.know.results.get(key)
     if not sweep.know.changed and not sweep.errors:
         _check_visible(sweep, shared)
-        _no_arrays(sweep, result or NoneT(), loc)
         if never:
             i = never[0]
             raise sweep.refuse(
@@ -265,23 +261,6 @@ def _read_results(sweep: Walker, frame: Frame) -> None:
         read = present(sweep, val, frame.func.source.node)
         frame.returns[k] = (sweep.point(), read, loc)
         sweep.block = None
-
-
-def _no_arrays(sweep: Walker, result: Type, loc: Loc) -> None:
-    """Refuse results whose objects hold arrays that are written to: what they hold would be read too late."""
-    todo, seen = [result], set()
-    for t in todo:  # it grows
-        if t in seen:
-            continue
-        seen.add(t)
-        if isinstance(t, ArrayT):
-            rewrite = "give the object that is returned a copy: x.copy()"
-            raise sweep.refuse("ACR112", loc, seen=f"a result that holds {type_text(t)}", rewrite=rewrite)
-        if isinstance(t, StructT):
-            todo += sweep.know.fields.get(t.cls, {}).values()
-        if isinstance(t, MapT):
-            todo.append(t.entry)
-        todo += [t.item] if isinstance(t, ListT) else getattr(t, "items", getattr(t, "members", ()))
 
 
 def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:

@@ -11,11 +11,12 @@ from typing import Any
 from acronumba.errors import Loc
 from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
-from acronumba.frontend.cells import endless, without_end
+from acronumba.frontend.cells import endless, places_in, without_end
 from acronumba.frontend.naming import (
     loosest,
     note_named,
     note_shared,
+    with_places,
 )
 from acronumba.frontend.parts import (
     alike,
@@ -57,6 +58,7 @@ from acronumba.frontend.values import (
     StaticList,
     Tensor,
     TupleVal,
+    UnionVal,
     Val,
     array_form,
     array_numbers,
@@ -179,7 +181,8 @@ class Merge(Words):
                 out.places, out.passed = val.places, val.passed
                 return out
             case _Pending():
-                return self.from_words(val.type, val.vars)
+                found = self.from_words(val.type, val.vars)
+                return with_places(found, val.places) if isinstance(found, UnionVal) else found
             case TupleVal():
                 return TupleVal(tuple(map(self.settle, val.items)))
             case DictVal():
@@ -253,7 +256,7 @@ class Merge(Words):
         if held(val):
             return TParts("holder", val, tuple(map(self.template, held(val))))
         t = type_of(val)
-        return TStatic(val) if t is None else TType(t)
+        return TStatic(val) if t is None else TType(t, val.places if isinstance(val, UnionVal) else ())
 
     def loop_template(self, val: Val) -> Template:
         """Return the first assumption about a name that a loop assigns."""
@@ -303,7 +306,7 @@ class Merge(Words):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TTensor(), TTensor()) if a.kind == b.kind:
                 return _join_tensors(a, b)
-            case (TArray() | TTensor(), TArray() | TTensor()) if isinstance(a, TArray) or isinstance(b, TArray):
+            case (TArray() | TTensor(), TArray() | TTensor()) if a.kind == b.kind:
                 return self._join_arrays(a, b)
             case (TList(), TList()):
                 self.make_real(a.cell)
@@ -322,7 +325,7 @@ class Merge(Words):
             return TPoison(error.error.seen if error.error is not None else "")
         if endless(t):
             return TPoison(without_end(t), "ACR303")
-        return TType(t)
+        return TType(t, tuple(dict.fromkeys((*places_of(a), *places_of(b)))))
 
     def _join_dicts(self, a: Template, b: Template) -> Template | None:
         """Join dicts, of which some may have known keys; None: they have no template but their types.
@@ -364,7 +367,7 @@ class Merge(Words):
         places = [t.places if isinstance(t, TTensor) else (t.ref.place,) for t in (a, b)]
         if not all(places):  # one came in: which it is, is told at run time
             self.pass_itself([p for some in places for p in some])
-            return TType(union(self.template_type(a), self.template_type(b)))
+            return TType(union(self.template_type(a), self.template_type(b)), (*places_of(a), *places_of(b)))
         if len({p.find() for some in places for p in some}) > 1 or isinstance(a, TTensor) or isinstance(b, TTensor):
             self.unify_places([p for some in places for p in some])
             return TPoison("arrays of two forms, of which one is written to", "ACR112")
@@ -465,7 +468,7 @@ class Merge(Words):
                 return choice, (var, *(v for p in parts for v in p[1]))
             case TType():
                 vars = tuple(self.var(name, w) for w in words(a.type))
-                return _Pending(a.type, vars), vars
+                return _Pending(a.type, vars, places=a.places), vars
 
     def _instantiate_array(self, a: TArray, name: str) -> tuple[ArrayRef, tuple[ir.Var, ...]]:
         vals: list[Val] = []
@@ -555,6 +558,20 @@ class Merge(Words):
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
 
 
+def places_of(a: Template) -> tuple[ArrayPlace, ...]:
+    """Return where the arrays that a template holds may have been made."""
+    match a:
+        case TStatic():
+            return tuple(places_in(a.val))
+        case TTensor() | TType():
+            return a.places
+        case TArray():
+            return (a.ref.place,)
+        case TParts():
+            return tuple(p for item in a.items for p in places_of(item))
+    return ()
+
+
 def _can_be_stored(items: Sequence[Template]) -> bool:
     """Whether values may lie in memory: none is a function or something else that the compiler alone knows."""
     return not any(isinstance(t, TStatic | TChoice | TPoison) or getattr(t, "kind", "") == "holder" for t in items)
@@ -581,4 +598,4 @@ def _has_pending(val: Any) -> bool:
 
 def _fails_plainly(code: str) -> bool:
     """Whether the plain call, too, fails where an operation on one of several types is refused with a code."""
-    return (code[3] in "346" and code not in ("ACR310", "ACR403")) or code == "ACR203"
+    return (code[3] in "346" and code not in ("ACR303", "ACR310", "ACR403")) or code == "ACR203"

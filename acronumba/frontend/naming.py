@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from acronumba.frontend.values import ArrayPlace, DictVal, Record, StaticList, Tensor, TupleVal, Val, held
+from acronumba.frontend.values import ArrayPlace, DictVal, Record, StaticList, Tensor, TupleVal, UnionVal, Val, held
 
 
 def note_named(val: Val) -> None:
@@ -49,3 +50,16 @@ def loosest(vals: list[Val]) -> Val:
         if isinstance(v, Tensor) and v.aliased:
             return v
     return vals[0]
+
+
+def with_places(val: Val, places: Sequence[ArrayPlace]) -> Val:
+    """Return what was read of something with where the arrays in it may have been made, as it is known of that."""
+    match val:
+        case Tensor() if val.type.rank or val.array0 is not None:
+            kind = (val.type.dtype, val.type.rank)
+            val.places, val.passed = tuple(p for p in places if p.kind == kind), True
+        case TupleVal() | DictVal():
+            return replace(val, items=tuple(with_places(v, places) for v in val.items))
+        case UnionVal():
+            return replace(val, places=tuple(places))
+    return val

@@ -81,7 +81,13 @@ def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
 def binary(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
     """Apply an operator to values that may be one of several."""
     w.check_poison(a, b)
-    return w.each(a, lambda x: w.each(b, lambda y: binary_one(w, op, x, y, node), node), node)
+    a, b = w.whole(a), w.whole(b)
+
+    def one(x: Val, y: Val) -> Val:
+        out = binary_one(w, op, x, y, node)
+        return w.made(out, node) if w.block is not None and isinstance(node, ast.expr) else out
+
+    return w.each(a, lambda x: w.each(b, lambda y: one(x, y), node), node)
 
 
 def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
@@ -223,7 +229,7 @@ def is_index(val: Val) -> bool:
 @handles(EXPRESSIONS, ast.BinOp)
 def _binary_operator(w: Walker, node: ast.BinOp) -> Val:
     a, b = w.part(node.left), w.part(node.right)
-    return binary(w, node.op, w.whole(a), w.whole(b), node)
+    return binary(w, node.op, a, b, node)
 
 
 @handles(EXPRESSIONS, ast.UnaryOp)

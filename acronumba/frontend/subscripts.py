@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +66,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, ArrayT, IntT, TensorT
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
@@ -462,22 +462,39 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
     """Evaluate the list, array or dict and the index of an item that is assigned: once, also where it is read first."""
     base = w.value(target.value)
     w.check_poison(base)
-    if isinstance(base, Tensor | ArrayRef):
-        return base, index_of(w, target.slice)
+    if isinstance(base, UnionVal):
+        base = not_none(w, base, target)
+    if not isinstance(base, UnionVal):
+        check_assignable(w, base, target)
+    if isinstance(base, DictVal | MapVal):
+        return base, w.expr(target.slice)
+    return base, index_of(w, target.slice)
+
+
+def each_place(w: Walker, base: Val, f: Callable[[Val], None], target: ast.Subscript) -> None:
+    """Assign to an item of a value that may be one of several: of the one that it is."""
+    if not isinstance(base, UnionVal):
+        f(base)
+        return
+
+    def one(val: Val) -> Val:
+        check_assignable(w, val, target)
+        f(val)
+        return NoneVal()
+
+    w.each(base, one, target, itself=True)
+
+
+def check_assignable(w: Walker, base: Val, target: ast.Subscript) -> None:
+    """Refuse an assignment to an item of what has none, or is data of the caller."""
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Resweep
-    if isinstance(base, DictVal | MapVal | Kept):
-        return base, w.expr(target.slice) if isinstance(base, DictVal | MapVal) else index_of(w, target.slice)
     if isinstance(base, ListVal):
         check_mutable(w, base, target)
-    elif not has_method(w, base, "__setitem__"):
+    elif not isinstance(base, Tensor | ArrayRef | DictVal | MapVal | Kept) and not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
-        rewrite = ""
-        if isinstance(base, UnionVal) and any(isinstance(t, TensorT | ArrayT) for t in base.possible):
-            rewrite = "write where it is known which of them it is, by the name under which it was made"
-        raise w.refuse("ACR113", target, f"an assignment into {w.describe(base)}", rewrite, message)
-    return base, index_of(w, target.slice)
+        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
 
 
 def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
@@ -521,6 +538,7 @@ def set_item(
     if isinstance(base, MapVal):
         if base.is_set:
             raise w.refuse("ACR301", target, seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
+        where = TupleVal(tuple(_no_slices(w, where, target))) if isinstance(where, tuple) else where
         put(w, base, where, val, target)
         return
     if isinstance(where, slice):

@@ -66,6 +66,11 @@ class TArray:
     numbers: tuple[Val | None, ...]
 
     @property
+    def kind(self) -> tuple[Any, ...]:
+        """What must be equal of two that have one in common."""
+        return self.ref.type.dtype, self.ref.type.rank, not self.ref.type.rank
+
+    @property
     def loose(self) -> list[Val]:
         """The numbers of `ref` that need a variable."""
         return [v for v, kept in zip(array_numbers(self.ref), self.numbers, strict=True) if kept is None]
@@ -103,6 +108,7 @@ class TChoice:
 @dataclass(frozen=True, slots=True, eq=False)
 class TType:
     type: Type
+    places: tuple[ArrayPlace, ...] = ()  # where the arrays among its alternatives may have been made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

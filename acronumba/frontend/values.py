@@ -23,6 +23,7 @@ from acronumba.ir.types import (
     NONE,
     TEXT,
     Array0T,
+    ArrayForm,
     ArrayT,
     BoolT,
     DictT,
@@ -131,6 +132,7 @@ class Tensor:
 class ArrayPlace:
     """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
 
+    kind: tuple[str, int] = ("", 0)  # dtype and rank
     written: bool = False  # something writes into them: they are kept as an `ArrayRef`
     passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
     copied: bool = False  # one of them is not made of one number: to take it apart costs operations
@@ -209,7 +211,7 @@ class ArrayRef:
             return self.python_type
         item = self.parts.item
         assert isinstance(item, TensorT)
-        return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1:])
+        return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1])
 
 
 @dataclass(slots=True, eq=False)
@@ -357,6 +359,7 @@ class UnionVal:
     vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
     place: FieldPlace | None = None  # the field of an object made in the call that it was read from
+    places: tuple[ArrayPlace, ...] = ()  # where the arrays among the alternatives may have been made
 
 
 @dataclass(slots=True, eq=False)
@@ -570,11 +573,11 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
     return val
 
 
-def array_form(ref: ArrayRef) -> Any:
+def array_form(ref: ArrayRef) -> tuple[ArrayPlace, ArrayForm]:
     """Return what two arrays that are written to must have in common to be of one form."""
-    axes = tuple((a.stride is None, a.cut, a.number) for a in ref.axes)
-    cuts = tuple((type(c.index), c.step, c.count is None) for c in ref.cuts)
-    return ref.place.find(), ref.type.dtype, axes, cuts, ref.indexed
+    axes = tuple((a.stride is not None, a.cut, a.number) for a in ref.axes)
+    cuts = tuple(("" if c.index is None else type(c.index).__name__, c.step, c.count is None) for c in ref.cuts)
+    return ref.place.find(), ArrayForm(axes, cuts, ref.indexed)
 
 
 def array_numbers(ref: ArrayRef) -> list[Val]:

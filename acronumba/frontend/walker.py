@@ -182,14 +182,18 @@ class Walker(Contract):
             if handler is None:
                 raise self.unknown(node, "ACR117")
             val: Val = handler(self, node)
-            made = MADE.get(type(val))
-            if made is not None and self.block is not None:
-                val = made(self, val, node)
+            if self.block is not None:
+                val = self.made(val, node)
         finally:
             self.loc = saved
         if self.block is None:
             raise Dead
         return val
+
+    def made(self, val: Val, node: ast.expr) -> Val:
+        """Note where a value was made."""
+        handler = MADE.get(type(val))
+        return val if handler is None else handler(self, val, node)
 
     def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
         """Evaluate a condition; return the points where it is true and false. Tests narrow what they test."""

@@ -16,6 +16,7 @@ from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.handlers import KEPT, READ
+from acronumba.frontend.naming import with_places
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
@@ -217,7 +218,7 @@ class Words(Cells):
 
     def note_form(self, ref: ArrayRef) -> None:
         """Note the form of an array that is passed as itself: all of one form are known as those of one place."""
-        form = array_form(ref)[1:]
+        form = (ref.type.dtype, array_form(ref)[1])
         known = self.know.arrays.setdefault(form, ref)
         self.pass_itself([known.place, ref.place])
 
@@ -263,6 +264,7 @@ class Words(Cells):
                 self.check_unchanged(val, t)
                 if val.item != t.item:
                     self.unify_cells(val.cell, by_type)
+                self.same_places(val.cell, by_type)
                 self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
                 return (val.var,)
             case (ListT(), StaticList()):
@@ -270,7 +272,9 @@ class Words(Cells):
                     self.make_real(val.cell)
                 val.stored = True
                 self.widen_cell(val.cell, t.item)
-                return (self.realise(val).var,)
+                made = self.realise(val)
+                self.same_places(val.cell, self.cells_by_type(t))
+                return (made.var,)
             case (MapT() as wanted, (DictVal(cell=Cell()) | MapVal()) as given):
                 return (self._map_word(given, wanted),)
             case (_, UnionVal()) if val.type == t:
@@ -290,6 +294,7 @@ class Words(Cells):
         by_type = self.cells_by_type(t)
         if val.type != t:
             self.unify_cells(val.cell, by_type)
+        self.same_places(val.cell, by_type)
         self.mix(val.cell, not by_type.mixed)
         return val.var
 
@@ -500,7 +505,7 @@ class Words(Cells):
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
-                return self.note_extents(array_of_words(self.know.arrays[t.form], t, vars))
+                return self.note_extents(array_of_words(self.know.arrays[t.seen.dtype, t.form], t, vars))
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():
@@ -539,11 +544,15 @@ class Words(Cells):
             return val
         only = rest[0]
         if single is not None:
-            return NoneVal() if isinstance(only, NoneT) else self.placed(self.from_words(only, val.vars), val.place)
+            return NoneVal() if isinstance(only, NoneT) else self._one_of(val, self.from_words(only, val.vars))
         for case, where in case_slices(val.type):
             if case == only:
-                return self.placed(self.from_words(case, val.vars[where]), val.place)
+                return self._one_of(val, self.from_words(case, val.vars[where]))
         raise AssertionError(only)
+
+    def _one_of(self, val: UnionVal, only: Val) -> Val:
+        """Return an alternative of a union with what is known of where it was read."""
+        return self.placed(only, val.place) if val.place is not None else with_places(only, val.places)
 
     def placed(self, val: Val, place: tuple[type, str] | None) -> Val:
         """Return what was read from a field of an object made in the call, with what is known of what was put there."""
@@ -553,11 +562,9 @@ class Words(Cells):
         match val:
             case ListVal() if cell.pure:
                 return replace(val, own=True, place=place)
-            case Tensor():
-                val.places, val.passed = tuple(cell.places), True
             case UnionVal() | MapVal():
-                return replace(val, place=place)
-        return val
+                val = replace(val, place=place)
+        return with_places(val, tuple(cell.places))
 
     def _struct_word(self, val: UnionVal) -> ir.Var:
         case, where = case_slices(val.type)[0]

@@ -102,17 +102,30 @@ class Array0T:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayForm:
+    """What the numbers of an `ArrayT` mean, which lie in this order.
+
+    First the offset of the first part that is seen, in the list of the parts; then of each axis its extent and, if
+    parts lie apart along it, its stride; then of each axis of a part its extent, the start of what is seen along it,
+    how many elements are seen if it is not all, and the index if it is one element.
+    """
+
+    axes: tuple[tuple[bool, int, int], ...]  # do parts lie apart along it, its axis of a part or -1, of the whole or -1
+    cuts: tuple[tuple[str, int, bool], ...]  # the kind of index, or nothing; the step; are all elements seen
+    indexed: frozenset[int]  # the axes of the whole that an index has been put for
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayT:
     """A reference to an array that the model writes into, or to a part of it.
 
-    Its words are the list of its parts, and numbers that say where in them it lies. Neither the data nor results hold
-    one.
+    Its words are the list of its parts, and numbers that say where in them it lies. The data hold none.
     """
 
     seen: TensorT  # what it is read as
     item: TensorT  # the parts
     numbers: int
-    form: object  # tells apart what the numbers mean
+    form: ArrayForm
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from acronumba.ir.types import (
     union_word,
     words,
 )
+from acronumba.ir.written import elements
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
@@ -411,7 +412,8 @@ class _Builder:
                         found = self._of(iter(inner), (), case)
                 return found
             case ArrayT():
-                raise TypeError(f"results hold no {type_text(t)}")
+                parts = next(stream)
+                return elements(t, [int(next(stream)) for _ in range(t.numbers)], parts.words.__getitem__)
             case _:
                 assert_never(t)
 

@@ -15,9 +15,11 @@ import pytest
 from acronumba import AcronumbaError, InstanceErrors
 from acronumba.api.model import Model
 from tests.support import generate
-from tests.support.chosen import one_in
+from tests.support.chosen import by_ways, one_in
+from tests.support.models_of_kept_arrays import CASES as KEPT
 from tests.support.models_of_written_arrays import CASES
 from tests.support.modules import import_file
+from tests.support.plain_call import WAYS
 
 
 def load(folder: Path, name: str, text: str) -> Any:
@@ -53,6 +55,11 @@ def test_what_is_written_is_the_plain_calls(f: Model, engine: str) -> None:
         f = f.on("simulator")
     found = generate.compare(f, columns(9 if engine != "simulator" else 4), {}, compiled=engine != "interpreter")
     assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(("way", "f", "data"), by_ways(KEPT, [f.__name__ for f, _ in KEPT], compiled=2, simulated=2))
+def test_what_lies_in_containers_is_the_plain_calls(way: str, f: Any, data: Any) -> None:
+    WAYS[way](f, *data)
 
 
 def test_the_example_of_the_language_page(tmp_path: Path) -> None:

@@ -156,7 +156,8 @@ def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
 
             def one(case: Val, name: str = name, items: tuple[Val, ...] = items, k: int = k) -> Val:
                 rest = TupleVal((*items[:k], case, *items[k + 1 :]))
-                return _distribute(w, row, a.replaced(name, rest if name.startswith("*") else case), node)
+                made = _distribute(w, row, a.replaced(name, rest if name.startswith("*") else case), node)
+                return w.made(made, node) if w.block is not None and isinstance(node, ast.expr) else made
 
             return w.each(item if name in a.optional else not_none(w, item, node), one, node)
     return _as_python(w, row, a, row.handler(w, a, node))
