@@ -15,6 +15,7 @@ import pytest
 
 from acronumba.analysis.plan import make_plan
 from acronumba.config import Options
+from acronumba.data.words import MADE
 from acronumba.emit import text, tree
 from acronumba.host.machine import generate
 from acronumba.ir import nodes as n
@@ -326,7 +327,7 @@ def test_recursion_and_growth(engine: str) -> None:
     at = int(done.words[1, 1])
     chunk = next(a for base, a in heap.items() if base <= at < base + a.nbytes)
     row = chunk[(at - chunk.ctypes.data) // 8 :][:4].tolist()
-    assert row[0] == 0 and row[1] == 0 and row[2] != 0 and row[3] == 5
+    assert row[0] == MADE and row[1] == 0 and row[2] != 0 and row[3] == 5
 
 
 def test_a_million_frames_deep() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import collections
+import copy
 import functools
 import inspect
 import itertools
@@ -104,6 +105,7 @@ TEXTS: dict[Any, str] = {
     builtins.type: "(object, bases=..., dict=..., /)",
     builtins.getattr: "(object, name, default=..., /)",
     builtins.map: "(function, iterable, /, *iterables)",
+    copy.deepcopy: "(x, memo=None)",
     math.hypot: "(*coordinates)",
     math.log: "(x, base=..., /)",
     math.gcd: "(*integers)",
