@@ -19,7 +19,6 @@ from acronumba.frontend.names import alias
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
-    DictVal,
     EnumVal,
     MapVal,
     MapView,
@@ -319,8 +318,3 @@ def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val], node
     place = where_found(w, index, lambda: index, absent)
     assert isinstance(place, Num)
     return value_at(w, base, place, node)
-
-
-def as_pairs(w: Walker, val: DictVal) -> list[tuple[Val, Val]]:
-    """Return the keys and values of a dict that are known."""
-    return list(zip(map(w.constant, val.keys), val.items, strict=True))

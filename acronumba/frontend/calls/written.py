@@ -78,12 +78,6 @@ def of_function(f: Any, axis: str, choices: Mapping[str, Sequence[Any]]) -> Call
     return handler
 
 
-def written_into(out: Any, value: Any) -> Any:
-    """Return an array whose elements have become others."""
-    out[...] = value
-    return out
-
-
 ARRAYS = ("a", "x", "x1", "m", "arr", "array", "ar", "y", "p")  # names that NumPy has for the array of an axis
 
 
