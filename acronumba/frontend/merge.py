@@ -197,12 +197,13 @@ class Merge(Words):
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
         """Merge one name: find the least template of its values, and store each at the end of its point."""
-        shape: Template = TStatic(vals[0]) if vals[0] is not None else TAbsent()
-        for v in vals[1:]:
+        known = [v for v in vals if not _refused_for_now(v)] or vals
+        shape: Template = TStatic(known[0]) if known[0] is not None else TAbsent()
+        for v in known[1:]:
             shape = self.join_templates(shape, TStatic(v) if v is not None else TAbsent())
         out, vars = self.instantiate(shape, name)
         for k, v in enumerate(vals):
-            if vars:
+            if vars and not _refused_for_now(v):
                 self._in(ends, states, k, partial(self.store, shape, vars, v))
         result: Val = out
         return result
@@ -510,11 +511,19 @@ class Merge(Words):
                 flag = val.bound if isinstance(val, Maybe) else number(val is not None)
                 self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
                 inner = val.value if isinstance(val, Maybe) else val
-                if inner is not None:
-                    self.store(a.inner, vars[1:], inner)
+                converted = isinstance(inner, UnionVal) and isinstance(a.inner, TType) and inner.type != a.inner.type
+                if inner is not None and converted and flag.var is not None:  # what is not there has no class
+                    yes, no = self.fork(flag)
+                    points = []
+                    for point, here in ((yes, inner), (no, None)):
+                        assert point is not None
+                        self.enter(point)
+                        self._store_or_zero(a.inner, vars[1:], here)
+                        points.append(self.point())
+                        self.block = None
+                    self.meet_again(points)
                 else:
-                    for out in vars[1:]:
-                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+                    self._store_or_zero(a.inner, vars[1:], inner)
             case TParts():
                 if isinstance(val, SharedVal):
                     val = self.materialise(val)
@@ -545,17 +554,26 @@ class Merge(Words):
                     outs = vars[at : at + self.template_width(option)]
                     at += len(outs)
                     given = next((v for v in options_of(val) if alike(v, only(option))), None)
-                    if given is not None:
-                        self.store(option, outs, given)
-                        continue
-                    for out in outs:
-                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+                    self._store_or_zero(option, outs, given)
             case _:
                 assert val is not None
                 srcs = self.to_words(val, self.template_type(a))
                 for out, src in zip(vars, srcs, strict=True):
                     if out is not src:
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+    def _store_or_zero(self, a: Template, vars: tuple[ir.Var, ...], val: Val | None) -> None:
+        """Assign a value, if there is one, to the variables of a template; else zeros."""
+        if val is not None:
+            self.store(a, vars, val)
+            return
+        for out in vars:
+            self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+
+
+def _refused_for_now(val: Val | None) -> bool:
+    """Whether the next sweep knows more of a value that was refused."""
+    return isinstance(val, Poison) and val.for_now
 
 
 def places_of(a: Template) -> tuple[ArrayPlace, ...]:
