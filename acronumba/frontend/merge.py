@@ -39,6 +39,7 @@ from acronumba.frontend.templates import (
     only,
 )
 from acronumba.frontend.values import (
+    NOT_CONST,
     ArrayPlace,
     ArrayRef,
     Bound,
@@ -280,11 +281,11 @@ class Merge(Words):
             case (TAbsent(), TAbsent()):
                 return a
             case (TAbsent(), TStatic()):
-                return TMaybe(self.template(b.val) if not isinstance(b.val, Maybe) else self.template(b.val.value))
+                return TMaybe(_copied(self.template(b.val.value if isinstance(b.val, Maybe) else b.val)))
             case (TAbsent(), TMaybe()):
                 return b
             case (TAbsent(), _):
-                return TMaybe(b)
+                return TMaybe(_copied(b))
             case (_, TAbsent()):
                 return self.join_templates(b, a)
             case (TStatic(), TStatic()) if same(a.val, b.val):
@@ -376,9 +377,7 @@ class Merge(Words):
             return TPoison("different parts of arrays that are written to: use .copy()", "ACR112")
         numbers = zip(a.numbers, b.numbers, strict=True)
         joined = tuple(x if x is not None and y is not None and same(x, y) else None for x, y in numbers)
-        if any(isinstance(v, Tensor) for v in TArray(a.ref, joined).loose):
-            return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
-        return TArray(a.ref, joined)
+        return _by_numbers(TArray(a.ref, joined))
 
     def _join_choices(self, a: TChoice, b: TChoice) -> TChoice:
         """Join functions and classes of which either may be one: each is an option once."""
@@ -569,6 +568,24 @@ class Merge(Words):
             return
         for out in vars:
             self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+
+
+def _by_numbers(a: TArray) -> Template:
+    """Return the template of an array if what may differ of it are numbers of the host."""
+    if any(isinstance(v, Tensor) for v in a.loose):
+        return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
+    return a
+
+
+def _copied(a: Template) -> Template:
+    """Return the template of what is not there on every path: what it is made of has variables for all of them."""
+    match a:
+        case TArray():
+            known = (v if isinstance(v, Num) and v.const is not NOT_CONST else None for v in array_numbers(a.ref))
+            return _by_numbers(TArray(a.ref, tuple(known)))
+        case TParts():
+            return TParts(a.kind, a.meta, tuple(map(_copied, a.items)), a.cell)
+    return a
 
 
 def _refused_for_now(val: Val | None) -> bool:
