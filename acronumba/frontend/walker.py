@@ -75,7 +75,7 @@ class Event:
 
     kind: Literal["made", "written", "kept"]  # kept: what was read has a name of its own, and would see no write
     place: ArrayPlace
-    latest: bool  # it is certainly the array that was made last
+    parts: ir.Var | None  # of the array that it certainly is; None: it may be one of several that were made there
     loops: tuple[Loop, ...]  # around it
     loc: Loc
     whole: bool = False  # what is kept could be the array itself

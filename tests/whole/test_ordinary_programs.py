@@ -82,6 +82,103 @@ def clipped_in_place(x, n):
     return a, b, g, y.clip(0, 1, out=y), y, np.clip(x, 0, 1, out=np.empty_like(x))
 
 
+class Box:
+    def __init__(self, f: Any) -> None:
+        self.f = f
+
+    def __iter__(self):
+        return iter((self.f, 1))
+
+
+def add_along(a, k):
+    if k <= 0:
+        return a
+    a[k % len(a)] += k
+    return add_along(a, k - 1)
+
+
+def either(a, b, n):
+    return a if n > 1 else b
+
+
+def passed_to_a_recursion(x, n):
+    m, a = np.zeros((2, 3)), np.zeros(3)
+    add_along(m[0], n)
+    add_along(a, n)
+    return m, a
+
+
+def one_of_two_in_a_field(x, n):
+    a, b = np.zeros(3), x.copy()
+    o = Box(a)
+    o.f[0] = 1
+    a = either(b, a, n)
+    b[0] = 2.5
+    return o.f, a, b
+
+
+def another_array_of_the_name(x, n):
+    c = np.zeros(3)
+    kept, d, t, u = [], {"p": c}, (c, 1), c
+    kept.append(c)
+    d["q"] = c
+    for i in range(n):
+        c = np.ones(3) * i
+        u[1] -= 1
+        kept.append(u)
+        kept.append(c)
+    t[0][0] += x[0]
+    return kept, d, c
+
+
+def on_some_paths(x, n):
+    m = np.zeros((2, 3))
+    if n > 1:
+        n = n + 1
+    else:
+        for _ in range(n):
+            for q in m:
+                q[0] += 2.5
+    for q in m:
+        q[0] += 3
+    return m, n
+
+
+def unpacked(x, n):
+    a, b = Box(n)
+    c, d = (v * 2 for v in range(n, n + 2))
+    e, f, g = (v + 1 for v in x)
+    (i, h), (j, k) = enumerate(sorted([n, 1]))
+    p, q = {n: 1, n + 1: 2}
+    return a, b, c, d, e, f, g, h, i, j, k, p, q
+
+
+class Expr:
+    def __init__(self, op: Any, args: Any = ()) -> None:
+        self.op, self.args = op, args
+
+
+EXPRS = [Expr("a", [Expr("b"), Expr("c", [Expr("d")])]), Expr("e"), Expr("f", (Expr("g"), Expr("h")))]
+
+
+def lists_or_tuples(e):
+    def depth(e):
+        return 1 + max((depth(a) for a in e.args), default=0)
+
+    def every(e):
+        out = [e.op]
+        for i, a in enumerate(e.args):
+            out += [i] if i > 5 else every(a)
+        return out
+
+    return (
+        depth(e),
+        every(e),
+        [a.op for a, _ in zip(e.args, e.args[1:], strict=False)],
+        [a.op for a in reversed(e.args)],
+    )
+
+
 def equally_far_apart(f, g, n):
     return (
         np.linspace(0, f, 3),
@@ -93,7 +190,14 @@ def equally_far_apart(f, g, n):
 
 
 COLUMNS = [np.array([[0.5], [-2.0]], np.float32), np.zeros((1, 1), np.float32)]
+ARRAYS = [np.array([0.5, -1.0, 2.0]), np.array([-1.0, 3.0, 0.0]), np.array([4.0, 3.0, 0.0])], [2, 0, 1]
 CASES: dict[Any, tuple[Any, ...]] = {
+    passed_to_a_recursion: ARRAYS,
+    one_of_two_in_a_field: ARRAYS,
+    another_array_of_the_name: ARRAYS,
+    on_some_paths: ARRAYS,
+    unpacked: ARRAYS,
+    lists_or_tuples: (EXPRS,),
     maybe_one_of_several: ([[1, 2, 3], [], [2], [], []], [1, 2, 0, 0, 4]),
     sum_of_a_recursion: (TREES,),
     one_name_in_two_scopes: (TREES,),
