@@ -35,12 +35,13 @@ from acronumba.errors import (
 if TYPE_CHECKING:
     from acronumba import nn as nn
     from acronumba import random as random
-    from acronumba.storage import load, save
+    from acronumba.storage import leaves, load, save
 
 __version__ = "0.1.0"
 
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
+    "leaves": "acronumba.storage",
 }  # fmt: skip
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Trace",
     "TypeMismatch",
     "Unsupported",
+    "leaves",
     "load",
     "model",
     "nn",
