@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,20 @@ def lists_or_tuples(e):
     )
 
 
+class Kind(enum.Enum):
+    A = "alpha"
+    B = "b"
+
+    @property
+    def label(self):
+        return self.name.lower()
+
+
+def texts_of_members(kinds):
+    text = "-".join(k.value for k in kinds)
+    return text, [k.name for k in kinds], [k.label for k in kinds], {k.name: k.value == "b" for k in kinds}
+
+
 def equally_far_apart(f, g, n):
     return (
         np.linspace(0, f, 3),
@@ -198,6 +213,7 @@ CASES: dict[Any, tuple[Any, ...]] = {
     on_some_paths: ARRAYS,
     unpacked: ARRAYS,
     lists_or_tuples: (EXPRS,),
+    texts_of_members: ([[Kind.A, Kind.B, Kind.A], [], [Kind.B]],),
     maybe_one_of_several: ([[1, 2, 3], [], [2], [], []], [1, 2, 0, 0, 4]),
     sum_of_a_recursion: (TREES,),
     one_name_in_two_scopes: (TREES,),
