@@ -1,0 +1,112 @@
+"""Derivatives of kernels: by the rules, and by central differences, both in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from acronumba.ir.reference import KernelFailure, evaluate
+from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
+
+STEP = 1e-6
+
+
+def widened(spec: KernelSpec) -> KernelSpec:
+    """Return the kernel with float64 in the place of float32."""
+
+    def wide(x: Any) -> Any:
+        return replace(x, dtype="float64") if x.dtype == "float32" else x
+
+    return replace(spec, operands=tuple(map(wide, spec.operands)), body=tuple(map(wide, spec.body)))
+
+
+def every(spec: KernelSpec) -> KernelSpec:
+    """Return the kernel with all that it computes as results."""
+    return replace(spec, results=tuple(range(len(spec.operands), len(spec.operands) + len(spec.body))))
+
+
+def pulled(spec: KernelSpec, operands: Sequence[Any], dims: Sequence[int], seeds: dict[int, Any]) -> dict[int, Any]:
+    """Return the adjoints of operands that are float tensors, from those of results."""
+    values = [*map(np.asarray, operands), *evaluate(every(spec), operands, dims)]
+    found: dict[int, Any] = {}
+
+    def give(v: int, g: Any) -> None:
+        found[v] = found[v] + g if v in found else g
+
+    def static(attr: object) -> Any:
+        match attr:
+            case Dim():
+                return int(dims[attr.index])
+            case ("value", int(k)):
+                return values[k].item()
+            case tuple():
+                return tuple(map(static, attr))
+        return attr
+
+    for v, g in seeds.items():
+        give(v, g)
+    for v in reversed(range(len(operands), len(values))):
+        op = spec.body[v - len(operands)]
+        if v not in found or op.op not in RULES:
+            continue
+        wanted = [k for k, a in enumerate(op.args) if values[a].dtype.kind == "f" and differentiable(op.op, k)]
+        one = Applied(
+            op=op.op, args=tuple(values[a] for a in op.args), attrs=static(op.attrs), result=values[v],
+            adjoint=found[v], wanted=wanted,
+        )  # fmt: skip
+        with np.errstate(all="ignore"):
+            for k, g in adjoints(Eager(), one).items():
+                assert g.shape == values[op.args[k]].shape and g.dtype == values[op.args[k]].dtype, (op, k, g)
+                give(op.args[k], g)
+    return found
+
+
+class Slope:
+    """The derivative of random weights of a kernel's results, along a random direction of its operands."""
+
+    def __init__(self, spec: KernelSpec, operands: Sequence[Any], dims: Sequence[int], seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.spec, self.dims = widened(spec), dims
+        floats = [o.dtype == "float64" and o.kind in ("tensor", "shared") for o in self.spec.operands]
+        self.at = [np.asarray(x, np.float64) if f else x for x, f in zip(operands, floats, strict=True)]
+        self.along = {v: rng.standard_normal(np.shape(self.at[v])) for v, f in enumerate(floats) if f}
+        first = len(operands)
+        self.weights: dict[int, Any] = {}
+        for j, out in enumerate(evaluate(self.spec, self.at, dims)):
+            if self.spec.body[self.spec.results[j] - first].dtype == "float64":
+                self.weights[j] = rng.standard_normal(out.shape)
+
+    def value(self, step: float) -> float:
+        moved = [x + step * self.along[v] if v in self.along else x for v, x in enumerate(self.at)]
+        with np.errstate(all="ignore"):
+            out = evaluate(self.spec, moved, self.dims)
+            return float(sum((out[j] * w).sum() for j, w in self.weights.items()))
+
+    def by_rules(self) -> float:
+        seeds: dict[int, Any] = {}
+        for j, w in self.weights.items():
+            v = self.spec.results[j]
+            seeds[v] = seeds[v] + w if v in seeds else w
+        found = pulled(self.spec, self.at, self.dims, seeds)
+        with np.errstate(all="ignore"):
+            return float(sum((found[v] * d).sum() for v, d in self.along.items() if v in found))
+
+    def by_differences(self, step: float = STEP) -> float:
+        return (self.value(step) - self.value(-step)) / (2 * step)
+
+    def compare(self) -> str:
+        """Return "equal", "different", or why differences tell nothing here."""
+        try:
+            mine, there, near = self.by_rules(), self.by_differences(), self.by_differences(STEP / 8)
+        except KernelFailure:
+            return "fails"
+        if not np.isfinite([mine, there, near]).all() or max(abs(there), abs(mine), abs(self.value(0.0))) > 1e6:
+            return "not finite or huge"
+        scale = max(abs(there), abs(mine), 1e-2)
+        if abs(mine - there) <= 2e-4 * scale:
+            return "equal"
+        return "a kink nearby" if abs(there - near) > 1e-3 * scale else "different"
