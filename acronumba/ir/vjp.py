@@ -149,11 +149,14 @@ class Builder(ABC):
         whole = (*shape[:axis], n, *shape[axis + len(self.shape(index)) :])
         return self.op("scatter", [x, index], whole, self.dtype(x), (axis,))
 
-    def cut(self, x: Value, axis: int, start: Value | int, n: Size) -> Value:
-        """Return `n` elements of an axis from `start` on."""
+    def cut(self, x: Value, axis: int, start: int, behind: Sequence[Dim], n: Size) -> Value:
+        """Return `n` elements of an axis from `start` on, and as many more as the extents `behind` say."""
         shape = self.shape(x)
-        if not isinstance(start, int):
-            return self.take(x, self.element("add", self.iota(n), start), axis)
+        if behind:
+            places = self.element("add", self.iota(n), self.const(start, "int64"))
+            for dim in behind:
+                places = self.element("add", places, self.number_of(dim))
+            return self.take(x, places, axis)
         starts = tuple(start if k == axis else 0 for k in range(len(shape)))
         part = (*shape[:axis], n, *shape[axis + 1 :])
         return x if part == shape else self.op("slice", [x], part, self.dtype(x), (starts, (1,) * len(shape)))
@@ -422,15 +425,16 @@ def _take(b: Builder, o: Applied) -> dict[int, Value]:
 
 
 def _concat(b: Builder, o: Applied) -> dict[int, Value]:
-    (axis,), out, at = o.attrs, {}, 0
+    (axis,), out, start = o.attrs, {}, 0
+    behind: list[Dim] = []
     for k, a in enumerate(o.args):
         n = b.shape(a)[axis]
         if k in o.wanted:
-            out[k] = b.cut(o.adjoint, axis, at, n)
-        if isinstance(at, int) and isinstance(n, int):
-            at += n
+            out[k] = b.cut(o.adjoint, axis, start, behind, n)
+        if isinstance(n, Dim):
+            behind.append(n)
         else:
-            at = b.element("add", *(x if not isinstance(x, int | Dim) else b.number_of(x) for x in (at, n)))
+            start += n
     return out
 
 
