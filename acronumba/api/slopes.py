@@ -17,10 +17,9 @@ import numpy as np
 from acronumba.api.arguments import Call
 from acronumba.api.plain import PlainCall
 from acronumba.api.reference import Reference
-from acronumba.api.structures import float_arrays, part_at
+from acronumba.api.structures import float_arrays, part_at, paths_of
 from acronumba.api.twin import Anchors, wide
 from acronumba.api.wanted import Choices, Wanted
-from acronumba.storage import leaves
 
 STEPS = (1e-4, 1e-5, 1e-6)  # of numbers of magnitude 1; the best one counts
 BOUND = 1e-6  # of a slope, relative
@@ -90,7 +89,8 @@ def compare(call: Call, plain: PlainCall, choices: Choices, wanted: Wanted, grad
     ours, theirs = ((grads,), (exact,)) if wanted.single else (grads, exact)
     for k, (path, place) in enumerate(zip(wanted.paths, wanted.places, strict=True)):
         if place is None:
-            named = [(_named(path, name), [a]) for name, a in leaves(wanted.shared[k])]
+            names = paths_of(wanted.shared[k], path)
+            named = [(names[id(a)], [a]) for a in float_arrays(wanted.shared[k])]
         else:
             inside = [part_at(x, path, place[1]) for x in call.columns[place[0]]]
             named = [(path, [a for x in inside for a in float_arrays(x)])]
@@ -100,10 +100,6 @@ def compare(call: Call, plain: PlainCall, choices: Choices, wanted: Wanted, grad
             wide, best = best[: len(arrays)], best[len(arrays) :]
             out.append(losses.slope(name, arrays, [*map(np.asarray, one)], [*map(np.asarray, wide)], rng))
     return Slopes(model=getattr(plain.fn, "__qualname__", str(plain.fn)), slopes=tuple(out))
-
-
-def _named(path: str, name: str) -> str:
-    return path if name == "value" else f"{path}.{name}"
 
 
 class _Losses:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.api.results import parts_of
 from acronumba.data.classes import is_object, names_of, new_object
 from acronumba.errors.codes import refuse
 
@@ -45,7 +46,7 @@ def structured(value: Any, gradient: Callable[[Any], Any]) -> Any:
         elif isinstance(v, tuple):
             rest = [x for x in v if id(x) not in made and (_has_parts(x) or is_float_array(x))]
             if rest:
-                stack += rest
+                stack += reversed(rest)
                 continue
             parts = [made.get(id(x)) for x in v]
             made[id(v)] = type(v)._make(parts) if hasattr(v, "_make") else tuple(parts)
@@ -72,6 +73,21 @@ def float_arrays(value: Any) -> list[Any]:
     """Return the float arrays of a value, each once."""
     found: list[Any] = []
     structured(value, found.append)
+    return found
+
+
+def paths_of(value: Any, root: str) -> dict[int, str]:
+    """Return how each float array of a value is reached, by its id: `p.cells[0].w`."""
+    found: dict[int, str] = {}
+    seen: set[int] = set()
+    stack = [(root, value)]
+    while stack:
+        path, v = stack.pop()
+        if is_float_array(v):
+            found.setdefault(id(v), path)
+        elif id(v) not in seen:
+            seen.add(id(v))
+            stack += [(path + step, part) for step, part in reversed(parts_of(v) or [])]
     return found
 
 
