@@ -33,7 +33,9 @@ from acronumba.errors import (
 )
 
 if TYPE_CHECKING:
+    from acronumba import init as init
     from acronumba import nn as nn
+    from acronumba import optim as optim
     from acronumba import random as random
     from acronumba.api.loss import value_and_grad
     from acronumba.data.row_grad import RowGrad
@@ -44,7 +46,7 @@ __version__ = "0.1.0"
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
-    "RowGrad": "acronumba.data.row_grad",
+    "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
 }  # fmt: skip
 
 __all__ = [
@@ -59,10 +61,12 @@ __all__ = [
     "Trace",
     "TypeMismatch",
     "Unsupported",
+    "init",
     "leaves",
     "load",
     "model",
     "nn",
+    "optim",
     "pack",
     "random",
     "save",
