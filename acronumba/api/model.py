@@ -19,7 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from acronumba.api.arguments import Call, Signature, def_loc
-from acronumba.api.columns import is_packed
+from acronumba.api.columns import groups, is_packed
 from acronumba.api.failures import plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall
@@ -36,6 +36,7 @@ from acronumba.runtime.devices.names import check_device, default_device
 if TYPE_CHECKING:
     from acronumba.api.check import Check
     from acronumba.api.explanation import Explanation
+    from acronumba.api.gradients import ValueAndGrad
     from acronumba.api.stages import Stages
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
@@ -214,6 +215,14 @@ class Model:
         with one_frame:
             return Stages(self._compiled(columns, shared))
 
+    @property
+    def value_and_grad(self) -> ValueAndGrad:
+        """The same model as a loss with gradients of its keyword-only parameters; see `acronumba.value_and_grad`."""
+        from acronumba.api.gradients import ValueAndGrad
+        from acronumba.api.wanted import DEFAULT
+
+        return ValueAndGrad(self, DEFAULT)
+
     def check(self, *columns: Any, **shared: Any) -> Check:
         """Compare the batched run with the plain call and a float64 run of the function, instance by instance.
 
@@ -310,7 +319,7 @@ class Model:
         them; without `refusal`, which says that the mini-batch is refused as a whole, also if it is for some.
         """
         whole, call = call, call.again()
-        left = _groups(call.columns)
+        left = groups(call.columns)
         # A slice of a pack has the types of all that was packed: those of its own instances may do.
         if len(left) < 2 and not any(map(is_packed, whole.columns)):
             return None
@@ -458,16 +467,6 @@ class Model:
             if found is None:
                 raise refuse("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
         return Fit(*found, found[0].pack(call.columns, call.numbers) if packed else None)
-
-
-def _groups(columns: Sequence[Any]) -> list[list[int]]:
-    """Return the numbers of the instances by their types, those of the most frequent types first."""
-    with undivided:
-        from acronumba.data.pack import infer
-    found: dict[Any, list[int]] = {}
-    for k, instance in enumerate(zip(*columns, strict=True)):
-        found.setdefault(infer([[v] for v in instance]).key, []).append(k)
-    return sorted(found.values(), key=lambda group: (-len(group), group[0]))
 
 
 def _unless(errors: Mapping[int, BaseException], decode: Callable[[int], Any]) -> Callable[[int], Any]:

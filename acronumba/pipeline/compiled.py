@@ -56,6 +56,7 @@ from acronumba.pipeline.fit import (
 from acronumba.pipeline.log import Patience, bar, debug
 
 if TYPE_CHECKING:
+    from acronumba.analysis.active import Active, Wanted
     from acronumba.analysis.passes import Draft, Pass
     from acronumba.analysis.plan import Plan
     from acronumba.data.extents import Columns
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from acronumba.ir.interpret import InstanceFailure, Interpreter
     from acronumba.ir.nodes import Program, StructLayout
     from acronumba.ir.spec import KernelSpec
+    from acronumba.ir.tape import Recorder
     from acronumba.kernels.cuda.generate import CudaCode
     from acronumba.runtime.driver import Executable
     from acronumba.runtime.recorded import Failure
@@ -145,6 +147,7 @@ class Compiled:
             Latest
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+        self._active: dict[tuple[Wanted, int], Active] = {}
         self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
@@ -606,6 +609,21 @@ class Compiled:
         kernels = self.plan.kernels if planned else ()
         program = self.plan.program if planned else self.program
         return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
+
+    def recorder_of_tapes(self, leaves: Sequence[Any]) -> Recorder:
+        """Return the interpreter of the program that notes what it does, for gradients."""
+        from acronumba.ir.tape import Recorder
+
+        return Recorder(self.program, leaves, max_steps=self.options.max_steps)
+
+    def active(self, shared: frozenset[int], packed: frozenset[int], params: frozenset[int], width: int) -> Active:
+        """Return what gradients go through in the program (see `analysis.active`)."""
+        from acronumba.analysis.active import Wanted, active
+
+        wanted = Wanted(shared=shared, packed=packed, params=params)
+        if (wanted, width) not in self._active:
+            self._active[wanted, width] = active(self.program, wanted, width)
+        return self._active[wanted, width]
 
     def text(self, stage: str) -> str:
         """Return the text of the stage ``ir`` or ``plan``."""

@@ -51,7 +51,13 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("page", "outputs_shown"),
-    [("README.md", 3), ("docs/options.md", 1), ("docs/language.md", 0), ("docs/numpy_code.md", 6)],
+    [
+        ("README.md", 3),
+        ("docs/options.md", 1),
+        ("docs/language.md", 0),
+        ("docs/numpy_code.md", 6),
+        ("docs/training.md", 3),
+    ],
 )
 def test_programs_print_what_the_page_shows(
     root: Path, tmp_path: Path, request: pytest.FixtureRequest, page: str, outputs_shown: int

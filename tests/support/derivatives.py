@@ -10,6 +10,7 @@ import numpy as np
 
 from acronumba.ir.reference import KernelFailure, evaluate
 from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.ir.values import List, Row
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
 
 STEP = 1e-6
@@ -110,3 +111,56 @@ class Slope:
         if abs(mine - there) <= 2e-4 * scale:
             return "equal"
         return "a kink nearby" if abs(there - near) > 1e-3 * scale else "different"
+
+
+# ---- of runs
+
+
+class Run:
+    """A run of an instance by the reference, made scalar: random weights of all floats of its result."""
+
+    def __init__(self, model: Any, columns: Sequence[Any], shared: dict[str, Any], k: int, seed: int = 0) -> None:
+        call = model._bind(columns, shared)
+        compiled, leaves, _ = model._specialise(call, packed=False)
+        recorder = compiled.recorder_of_tapes(leaves)
+        words, self.tape = recorder.record([column[k] for column in call.columns])
+        rng = np.random.default_rng(seed)
+        self.weights = {
+            self.tape.number(x): rng.standard_normal(x.shape) for x in arrays_in(words) if x.dtype.kind == "f"
+        }
+        given = [n for n in self.tape.given if self.tape.values[n].dtype.kind == "f"]
+        self.along = {n: rng.standard_normal(self.tape.values[n].shape) for n in given}
+
+    def value(self, step: float) -> float:
+        at = {n: self.tape.values[n].astype(np.float64) + step * d for n, d in self.along.items()}
+        values = self.tape.widened(at)
+        with np.errstate(all="ignore"):
+            return float(sum((values[n] * w).sum() for n, w in self.weights.items()))
+
+    def slope(self, wide: bool = True) -> float:
+        found = self.tape.pull(self.weights, self.along.keys(), wide=wide)
+        with np.errstate(all="ignore"):
+            return float(sum((found[n] * d).sum() for n, d in self.along.items() if n in found))
+
+    def error(self, steps: Sequence[float] = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)) -> float:
+        """Return how far the slope is from central differences, relative, at the best step."""
+        mine = self.slope()
+        found = [(self.value(e) - self.value(-e)) / (2 * e) for e in steps]
+        if not np.isfinite([mine, *found]).all():
+            return np.nan
+        return min(abs(mine - x) / max(abs(mine), abs(x), 1e-9) for x in found)
+
+
+def arrays_in(words: Sequence[Any]) -> list[Any]:
+    """Return the arrays that the words of a result lead to, each once."""
+    out: dict[int, Any] = {}
+    seen: set[int] = set()
+    todo = list(words)
+    while todo:
+        w = todo.pop()
+        if isinstance(w, np.ndarray):
+            out.setdefault(id(w), w)
+        elif isinstance(w, Row | List) and id(w) not in seen:
+            seen.add(id(w))
+            todo += w.words
+    return list(out.values())
