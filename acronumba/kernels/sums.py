@@ -6,6 +6,7 @@ Each function is one that threads share: `run(P, low, high, scratch)` does the t
     outer     C[m, k] += sum over nodes of g[m] x[k]      the gradient of a matrix of products; a task is a block of C
     columns   C[j] += sum over nodes of g[j]              biases, scales, start states; a task is a vector of columns
     rows      C[index[i]] += the row of node i            tables; a task is an index, with the nodes that have it
+    adjoints  C += the parts of an adjoint                a task is an adjoint, a row of `SUM`
 
 Rows are added in chunks of a fixed length, and the chunks one after the other: no bit depends on threads, tasks, tiles
 or the width of vectors. Products are tiles of accumulators, which read g where it lies; x is copied for each panel of
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.emit.parse import parse
+from acronumba.emit.words import Words
+from acronumba.ir.spec import FIXED
 from acronumba.kernels.tiles import TYPES
 
 if TYPE_CHECKING:
@@ -30,10 +33,28 @@ OUTER_CHUNK = 128  # rows of a chunk of `outer`: a panel of x stays in the first
 SUM_CHUNK = 256  # rows of a chunk of `columns`
 OUTER_BLOCK = 640  # rows of C that share a copy of a panel
 
-# The words of a job. `first` is 1 where C holds nothing yet: it is stored to.
+# The words of a job, behind those that every kernel has. `first` is 1 where C holds nothing yet: it is stored to.
 OUTER = "x g count k m c step first panels".split()
 COLUMNS = "g count k c first".split()
 ROWS = "order starts index g k c".split()
+
+# What `adjoints` reads: a sum and its parts.
+SUM = Words("""
+to          address of the sum
+size        bytes
+links       the first link
+""")
+LINK = Words("""
+source      address of a part of an adjoint
+key         node that gave it and which of its parts it is: parts are added in this order
+next        next link; 0: there is none
+size        bytes; -1: all of the adjoint
+start       bytes from the start of the adjoint
+index       0, or the address of the number of the row that it is for
+width       ... then bytes of a row,
+last        ... and the last row that it may be
+""")
+WORDS = SUM.constants("SUM_") | LINK.constants("LINK_")
 
 
 def outer_tile(on: Target) -> tuple[int, int]:
@@ -154,6 +175,39 @@ def sort_rows(index, count, order, starts, counts, most) -> i64:
 '''
 
 
+_ADJOINTS = '''
+def adjoints(P, low, high, S) -> None:
+    """Add the parts of adjoints; a task is an adjoint."""
+    for i in range(low, high):
+        row = ld(ld(P), i)
+        to, size, link = lds(row, SUM_TO, SUM_SIZE, SUM_LINKS)
+        begun = 0
+        while link != 0:
+            source, part = lds(link, LINK_SOURCE, LINK_SIZE)
+            if part < 0:
+                if begun == 0:
+                    copy_bytes(to, source, size)
+                else:
+                    add_to(to, source, size // SIZE)
+            else:
+                if begun == 0:
+                    fill_bytes(to, 0, size)
+                start, index = lds(link, LINK_START, LINK_INDEX)
+                if index != 0:
+                    start = max(min(ld(index), ld(link, LINK_LAST)), 0) * ld(link, LINK_WIDTH)
+                add_to(to + start, source, part // SIZE)
+            begun = 1
+            link = ld(link, LINK_NEXT)
+
+
+def add_to(to, source, count) -> None:
+    for k in range(0, count, LANES):
+        left = min(count - k, LANES)
+        at = k * SIZE
+        store(to + at, load(vec, to + at, left) + load(vec, source + at, left), left)
+'''
+
+
 def _tile(rows: int, vectors: int, apart: bool) -> str:
     """Return a tile: rows of x lie at `x`, `xat` bytes apart, or `xat` bytes behind where the words at `x` say."""
     cells = [(r, v) for r in range(rows) for v in range(vectors)]
@@ -203,7 +257,7 @@ def _functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
 
     def read(text: str, words: Sequence[str], **more: int) -> tuple[tree.Function, ...]:
         numbers = {"LANES": lanes, "SIZE": size, **more}
-        numbers |= {f"P_{word.upper()}": k for k, word in enumerate(words)}
+        numbers |= {f"P_{word.upper()}": FIXED + k for k, word in enumerate(words)}
         return parse("\n".join(f"{name} = {n}" for name, n in numbers.items()) + "\n\n" + text, types)
 
     tiles = [_tile(r, v, apart) for apart in (False, True) for v in range(1, vectors + 1) for r in range(1, rows + 1)]
@@ -211,10 +265,15 @@ def _functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
     choices = {kind: _choice(kind, ", ".join(x), rows, vectors) for kind, x in calls.items()}
     outer = "\n\n".join(tiles) + _OUTER.format(**choices)
     sizes = {"WIDTH": lanes * vectors, "BLOCK": OUTER_BLOCK, "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
-    return (*read(outer, OUTER, **sizes), *read(_COLUMNS, COLUMNS, CHUNK=SUM_CHUNK), *read(_ROWS, ROWS))
+    return (
+        *read(outer, OUTER, **sizes),
+        *read(_COLUMNS, COLUMNS, CHUNK=SUM_CHUNK),
+        *read(_ROWS, ROWS),
+        *read(_ADJOINTS, (), **WORDS),
+    )
 
 
-EXPORTS = ("outer", "columns", "rows", "sort_rows")
+EXPORTS = ("outer", "columns", "rows", "adjoints", "sort_rows")
 
 
 @functools.cache

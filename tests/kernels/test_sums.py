@@ -9,6 +9,7 @@ import pytest
 
 from acronumba.emit import interpret, target
 from acronumba.emit.compile import load
+from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
 from acronumba.memory import address, aligned
 
@@ -37,7 +38,8 @@ class Machine:
             self.memory.add_module(self.module)
 
     def __call__(self, name: str, job: dict[str, Any], tasks: list[tuple[int, int]]) -> None:
-        words = np.array([address(v) if isinstance(v, np.ndarray) else v for v in job.values()], np.int64)
+        given = [address(v) if isinstance(v, np.ndarray) else v for v in job.values()]
+        words = np.array([0] * FIXED + given, np.int64)
         scratch = aligned(sums.outer_scratch(self.on))
         scratch[:] = 255  # NaN: what is there must not matter
         for low, high in tasks:

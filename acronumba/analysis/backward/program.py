@@ -1,0 +1,90 @@
+"""The way back through a plan: the derivative of each of its kernels.
+
+In: a `Plan`, and the shared tensors whose gradients are wanted. Out: `WayBack`: the same plan with kernels that keep
+what the way back needs, and of each kernel its `Backward`. What a kernel keeps are results behind its own, which
+nothing in the program reads: losses have the bits of the plan itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from acronumba.analysis.backward.derive import FLOATS, Backward, differentiate
+from acronumba.analysis.plan import Plan
+from acronumba.ir.nodes import Block, Emit, Extent, Instr, Var
+from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.ir.types import TensorT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayBack:
+    """The derivative of a plan."""
+
+    plan: Plan  # forward
+    kernels: tuple[Backward | None, ...]  # per kernel of the plan; None: its adjoints are not wanted
+    specs: tuple[KernelSpec, ...]  # backward kernels, each once
+    number: tuple[int, ...]  # per kernel of the plan: which of `specs`; -1: none
+    wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
+
+
+def way_back(plan: Plan, wanted: Collection[int]) -> WayBack:
+    """Return the derivative of a plan.
+
+    Parameters
+    ----------
+    plan
+        What is to be differentiated.
+    wanted
+        Entries of `Program.shared`, tensors that are given.
+    """
+    program = plan.program
+    reached = set(wanted)
+    for once in program.once:
+        if any(o.kind == "shared" and o.index in reached for o in plan.kernels[once.kernel].operands):
+            reached.add(once.index)
+    computed = {once.kernel for once in program.once}
+    kernels = tuple(None if k in computed else _derive(spec, reached) for k, spec in enumerate(plan.kernels))
+    numbers: dict[KernelSpec, int] = {}
+    number = [
+        -1 if back is None or back.backward is None else numbers.setdefault(back.backward, len(numbers))
+        for back in kernels
+    ]
+    forward = tuple(spec if back is None else back.forward for spec, back in zip(plan.kernels, kernels, strict=True))
+    functions = tuple(
+        replace(f, blocks=tuple(_keep(block, kernels) for block in f.blocks)) for f in program.functions
+    )
+    kept = replace(plan, program=replace(program, functions=functions), kernels=forward)
+    return WayBack(
+        plan=kept, kernels=kernels, specs=tuple(numbers), number=tuple(number), wanted=frozenset(reached)
+    )
+
+
+def _derive(spec: KernelSpec, shared: Collection[int]) -> Backward | None:
+    """Return the derivative of a kernel with respect to its tensors and the shared ones that are wanted."""
+    wanted = [
+        v
+        for v, o in enumerate(spec.operands)
+        if o.dtype in FLOATS and (o.kind in ("tensor", "list") or (o.kind == "shared" and o.index in shared))
+    ]
+    back = differentiate(spec, wanted, range(len(spec.results)))
+    return back if back.gives or back.terms else None
+
+
+def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
+    """Return a block whose nodes have what is kept as results."""
+    return replace(block, instrs=tuple(_more(i, kernels) if isinstance(i, Emit) else i for i in block.instrs))
+
+
+def _more(i: Emit, kernels: Sequence[Backward | None]) -> Instr:
+    back = kernels[i.kernel]
+    if back is None or not back.kept:
+        return i
+    spec, outs, shapes = back.forward, list(i.outs), list(i.shapes)
+    for k in back.kept:
+        op = spec.body[k - len(spec.operands)]
+        shape: tuple[Extent, ...] = tuple(i.dims[n.index] if isinstance(n, Dim) else n for n in op.shape)
+        known = tuple(n if isinstance(n, int) else None for n in shape)
+        outs.append(Var(f"{i.outs[0].name}_kept_{k}", TensorT(op.dtype, known)))
+        shapes.append(shape)
+    return replace(i, outs=tuple(outs), shapes=tuple(shapes))
