@@ -51,13 +51,9 @@ def way_back(plan: Plan, wanted: Collection[int]) -> WayBack:
         for back in kernels
     ]
     forward = tuple(spec if back is None else back.forward for spec, back in zip(plan.kernels, kernels, strict=True))
-    functions = tuple(
-        replace(f, blocks=tuple(_keep(block, kernels) for block in f.blocks)) for f in program.functions
-    )
+    functions = tuple(replace(f, blocks=tuple(_keep(block, kernels) for block in f.blocks)) for f in program.functions)
     kept = replace(plan, program=replace(program, functions=functions), kernels=forward)
-    return WayBack(
-        plan=kept, kernels=kernels, specs=tuple(numbers), number=tuple(number), wanted=frozenset(reached)
-    )
+    return WayBack(plan=kept, kernels=kernels, specs=tuple(numbers), number=tuple(number), wanted=frozenset(reached))
 
 
 def _derive(spec: KernelSpec, shared: Collection[int]) -> Backward | None:
