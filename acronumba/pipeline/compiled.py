@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from acronumba.ir.spec import KernelSpec
     from acronumba.ir.tape import Recorder
     from acronumba.kernels.cuda.generate import CudaCode
+    from acronumba.pipeline.gradients import Trained
     from acronumba.runtime.driver import Executable
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -148,6 +149,7 @@ class Compiled:
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
         self._active: dict[tuple[Wanted, int], Active] = {}
+        self._trained: dict[tuple[frozenset[int], bool], Trained | None] = {}
         self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
@@ -431,7 +433,7 @@ class Compiled:
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
-        device: str = "cpu",
+        device: str = "cpu", on: Executable | None = None,
     ) -> Run:  # fmt: skip
         """Run a packed mini-batch.
 
@@ -445,12 +447,14 @@ class Compiled:
             Measure the stages one by one.
         device : str
             Where kernels run.
+        on : Executable, optional
+            What runs it, if it is not this specialisation's own.
         """
         given = self._shared_batches(leaves)
         words, keep = self._shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
-        executable = self.executable if device == "cpu" else self._on(device)
+        executable = on or (self.executable if device == "cpu" else self._on(device))
         start = time.perf_counter()
         try:
             with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
@@ -624,6 +628,18 @@ class Compiled:
         if (wanted, width) not in self._active:
             self._active[wanted, width] = active(self.program, wanted, width)
         return self._active[wanted, width]
+
+    def trained(self, wanted: frozenset[int], aux: bool) -> Trained | None:
+        """Return the specialisation with compiled gradients of shared tensors; None where there are none yet."""
+        from acronumba.pipeline.gradients import Trained, missing
+
+        with self._lock:
+            key = wanted, aux
+            if key not in self._trained:
+                why = missing(self.plan, self.program.result, aux)
+                with self._timed("compile"):
+                    self._trained[key] = None if why else Trained(self, wanted, aux)
+        return self._trained[key]
 
     def text(self, stage: str) -> str:
         """Return the text of the stage ``ir`` or ``plan``."""

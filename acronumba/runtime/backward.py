@@ -24,6 +24,7 @@ from acronumba.emit.compile import Compiled, load
 from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost
+from acronumba.kernels.tiles import TYPES
 from acronumba.memory import address, aligned
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Words
@@ -32,7 +33,6 @@ from acronumba.runtime.engines import Native, threads_of_process
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
-from acronumba.runtime.shared import Prepared
 from acronumba.runtime.state import AT, TABLE
 
 _LINKS = 1 << 16  # bytes of the first room for links
@@ -317,7 +317,7 @@ class _Run:
         sums_most = n * max(self.of.most, 1) + shareds
         own = {
             "heads": words.HEAD.count * heads, "row_of": n + 1, "alive": n + 1,
-            "rows": int(np.dot(kinds, widths)) + words.SUM.count * sums_most + 1,
+            "rows": int(np.dot(kinds, widths)) + sums.SUM.count * sums_most + 1,
         }  # fmt: skip
         memory = {name: np.empty(size, np.int64) for name, size in own.items()}
         arrays = np.zeros(shareds, np.int64)
@@ -437,31 +437,31 @@ class _Run:
             total = self.inner.setdefault((parts.kernel, term.of), np.zeros(op.shape, op.dtype))  # type: ignore[arg-type]
         if total is None or not total.size:
             return []
-        lanes = self.of.on.lanes(sums.TYPES[dtype])
+        lanes = self.of.on.lanes(TYPES[dtype])
         if term.kind == "sum":
             job = np.array([address(rows[0]), count, total.size, address(total), 0], np.int64)
             return [(dtype, "columns", job, -(-total.size // lanes), count)]
         if term.kind == "rows":
             return self._table_rows(dtype, count, rows, total)
-        left, right = (int(p.shape[-1]) for p in term.parts)  # type: ignore[call-overload]
-        if term.row is None:
-            return [self._outer(dtype, count, rows[0], rows[1], left, right, total, term.start)]
-        out = []
-        index = np.clip(rows[2][:count], 0, len(total) - 1)
-        for m in np.unique(index).tolist():
-            at = np.flatnonzero(index == m)
-            chosen = [rows[0][at], rows[1][at]]
-            self.hold += chosen
-            out.append(self._outer(dtype, len(at), *chosen, left, right, total[m], term.start))
-        return out
+        chosen: list[tuple[Words, Words, int, NDArray[Any]]] = [(rows[0], rows[1], count, total)]
+        if term.row is not None:
+            numbers: Words = np.clip(rows[2][:count], 0, len(total) - 1)
+            groups = [(total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist()]
+            chosen = [(rows[0][of], rows[1][of], len(of), matrix) for matrix, of in groups]
+            self.hold += [x for left, right, _, _ in chosen for x in (left, right)]
+        return [self._outer(dtype, term, *one) for one in chosen]
 
     def _outer(
-        self, dtype: str, count: int, left: Words, right: Words, rows: int, columns: int, total: NDArray[Any],
-        start: tuple[int, int],
-    ) -> tuple[str, str, Words, int, int]:  # fmt: skip
+        self, dtype: str, term: Term, left: Words, right: Words, count: int, total: NDArray[Any]
+    ) -> tuple[str, str, Words, int, int]:
+        """Return the job of outer products; an extent that is known at run time only is all of the matrix's."""
+        rows, columns = (
+            size if isinstance(size := p.shape[-1], int) else all_of
+            for p, all_of in zip(term.parts, total.shape, strict=True)
+        )
         panels = sums.outer_panels(self.of.on, dtype, columns)
         step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
-        where = address(total) + start[0] * step + start[1] * total.itemsize
+        where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
         job = np.array([address(right), address(left), count, columns, rows, where, step, 0, panels], np.int64)
         tasks = sums.outer_tasks(panels, rows)
         return dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1))

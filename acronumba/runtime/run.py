@@ -95,6 +95,11 @@ class Run:
         return self._buffers
 
     @property
+    def ran(self) -> Words:
+        """The numbers of the instances that were run; others had been left out."""
+        return np.arange(len(self._roots)) if self._instances is None else self._instances
+
+    @property
     def prepared(self) -> Prepared:
         """The shared values."""
         return self._prepared

@@ -11,6 +11,7 @@ from acronumba.emit import interpret, target
 from acronumba.emit.compile import load
 from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
+from acronumba.kernels.tiles import TYPES
 from acronumba.memory import address, aligned
 
 RNG = np.random.default_rng(5)
@@ -111,7 +112,7 @@ def test_no_byte_beside_is_read_or_written(n: int, k: int, m: int) -> None:
 def test_columns_add_up(bits: int) -> None:
     run = Machine("float32", bits)
     for n, k in ((0, 3), (1, 1), (255, 40), (600, 17)):
-        g, tasks = spread(n, k, "float32"), -(-k // run.on.lanes(sums.TYPES["float32"]))
+        g, tasks = spread(n, k, "float32"), -(-k // run.on.lanes(TYPES["float32"]))
         for first in (True, False):
             c = np.full(k, 7, np.float32)
             job = {"g": pointers(g), "count": n, "k": k, "c": c, "first": int(first)}

@@ -1,0 +1,113 @@
+"""Compiled gradients of a specialisation.
+
+In: a `Compiled`, and which of its shared tensors gradients are wanted of. Out: a `Trained`, which runs a mini-batch
+there and back; or why there is none (`missing`): then gradients are those of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.analysis.waits import waiting_functions
+from acronumba.ir.nodes import Program
+from acronumba.ir.types import Array0T, TensorT, TupleT, Type, words
+
+if TYPE_CHECKING:
+    from acronumba.analysis.plan import Plan
+    from acronumba.data.pack import Batch
+    from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.recorded import Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class There:
+    """What a mini-batch has come to."""
+
+    result: Callable[[int], Any]  # of an instance that did not fail
+    failures: Mapping[int, Failure]
+    gradients: Mapping[int, NDArray[Any]]  # by the number of the shared tensor: sums over instances, times their share
+
+
+def missing(plan: Plan, result: Type, aux: bool) -> str:
+    """Return why the way back of a plan cannot be compiled yet; nothing if it can."""
+    if waiting_functions(plan.program):
+        return "the program waits for values"
+    if any(spec.rows is not None for spec in plan.kernels):
+        return "nodes have several rows"
+    if place_of_loss(result, aux) < 0:
+        return "the loss is a number of Python on some paths"
+    return ""
+
+
+def place_of_loss(result: Type, aux: bool) -> int:
+    """Return which word of the result refers to the loss, a tensor; -1 if it may be a number."""
+    loss = result.items[0] if aux and isinstance(result, TupleT) else result
+    if isinstance(loss, TensorT):
+        return 0
+    return len(words(loss)) - 1 if isinstance(loss, Array0T) else -1
+
+
+class Trained:
+    """A specialisation with its way back.
+
+    Parameters
+    ----------
+    compiled
+        The specialisation.
+    wanted
+        Numbers of shared tensors.
+    aux
+        Whether its result is a pair, of which the first is the loss.
+    """
+
+    def __init__(self, compiled: Compiled, wanted: frozenset[int], aux: bool) -> None:
+        from acronumba.analysis.backward.program import way_back
+        from acronumba.emit.compile import load
+        from acronumba.kernels.strategy import Fusion
+        from acronumba.pipeline.link import link, with_kernels
+        from acronumba.runtime.backward import BackExecutable, transposer
+        from acronumba.runtime.engines import library
+
+        self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
+        back = way_back(compiled.plan, wanted)
+        options = replace(compiled.options, recycle=False, parts=False)
+        forward = link(back.plan, options)
+        engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), None)
+        self.wanted = wanted
+        self.back = BackExecutable(forward, back, engine, entries, load([transposer()])[0])
+
+    def run(
+        self, packed: Batch, leaves: Sequence[Any], share: Callable[[int], float], frozen: frozenset[str] = frozenset()
+    ) -> There:
+        """Run a mini-batch there and back.
+
+        Parameters
+        ----------
+        packed, leaves, frozen
+            As for `Compiled.run`.
+        share : callable
+            From the number of instances that did not fail to what each loss is multiplied with.
+        """
+        compiled = self.compiled
+        run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
+        good = [k for k in range(len(packed)) if k not in packed.errors and k not in run.errors]
+        losses = np.zeros(len(run.words), np.int64)
+        losses[good] = run.words[good, self.place]
+        dtype = self._dtype(compiled.program)
+        seeds = np.full(max(len(losses), 1), share(len(good)), dtype)
+        return There(
+            result=compiled.decoder(run, packed),
+            failures=run.errors,
+            gradients=self.back.gradients(run, losses[run.ran], seeds),
+        )
+
+    def _dtype(self, program: Program) -> str:
+        loss = program.result.items[0] if isinstance(program.result, TupleT) else program.result
+        loss = loss.scalar if isinstance(loss, Array0T) else loss
+        assert isinstance(loss, TensorT)
+        return loss.dtype
