@@ -149,14 +149,16 @@ class Builder(ABC):
         whole = (*shape[:axis], n, *shape[axis + len(self.shape(index)) :])
         return self.op("scatter", [x, index], whole, self.dtype(x), (axis,))
 
-    def cut(self, x: Value, axis: int, start: Value | int, n: Size) -> Value:
+    def cut(self, x: Value, axis: int, start: int, n: Size) -> Value:
         """Return `n` elements of an axis from `start` on."""
         shape = self.shape(x)
-        if not isinstance(start, int):
-            return self.take(x, self.element("add", self.iota(n), start), axis)
         starts = tuple(start if k == axis else 0 for k in range(len(shape)))
         part = (*shape[:axis], n, *shape[axis + 1 :])
         return x if part == shape else self.op("slice", [x], part, self.dtype(x), (starts, (1,) * len(shape)))
+
+    def cut_at(self, x: Value, axis: int, start: Value, n: Size) -> Value:
+        """Return `n` elements of an axis from one on that is a tensor int64 of rank 0."""
+        return self.take(x, self.element("add", self.iota(n), start), axis)
 
     def flip(self, x: Value, axis: int) -> Value:
         """Return an axis from its end to its start."""
@@ -422,15 +424,20 @@ def _take(b: Builder, o: Applied) -> dict[int, Value]:
 
 
 def _concat(b: Builder, o: Applied) -> dict[int, Value]:
-    (axis,), out, at = o.attrs, {}, 0
+    (axis,), out = o.attrs, {}
+    before: list[Size] = []
     for k, a in enumerate(o.args):
         n = b.shape(a)[axis]
-        if k in o.wanted:
-            out[k] = b.cut(o.adjoint, axis, at, n)
-        if isinstance(at, int) and isinstance(n, int):
-            at += n
-        else:
-            at = b.element("add", *(x if not isinstance(x, int | Dim) else b.number_of(x) for x in (at, n)))
+        dims = [size for size in before if isinstance(size, Dim)]
+        start = sum(size for size in before if isinstance(size, int))
+        if k in o.wanted and not dims:
+            out[k] = b.cut(o.adjoint, axis, start, n)
+        elif k in o.wanted:
+            at = b.const(start, "int64")
+            for size in dims:
+                at = b.element("add", at, b.number_of(size))
+            out[k] = b.cut_at(o.adjoint, axis, at, n)
+        before.append(n)
     return out
 
 

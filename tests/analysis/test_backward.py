@@ -38,18 +38,16 @@ def errors(f: Any, columns: Any, shared: dict[str, Any], k: int, **options: Any)
             theirs[tape.number(x)] = theirs[tape.number(x)] + w if tape.number(x) in theirs else w
             seeds[id(y)] = seeds[id(y)] + w if id(y) in seeds else w
             keep.append(y)
-    given = {n: x for n, x in tape.given.items() if tape.values[n].dtype.kind == "f"}
-    expected = tape.pull(theirs, given.keys(), wide=True)
+    given = {n for n in tape.given if tape.values[n].dtype.kind == "f"}
+    expected: dict[int, Any] = {}
+    for n, g in tape.pull(theirs, given, wide=True).items():
+        key = id(tape.given[n])
+        expected[key] = expected[key] + g if key in expected else g
     back = Backward(run, seeds)
-    shared_of: dict[int, Any] = {}  # an array may be there twice
-    for i, g in back.shared.items():
-        key = id(recorder._shared[i])
-        shared_of[key] = shared_of[key] + g if key in shared_of else g
     worst, many = 0.0, 0
     scale = max([float(np.abs(g).max(initial=0)) for g in expected.values()], default=0.0)
-    for n, g in expected.items():
-        x = tape.values[n]
-        ours = shared_of.get(id(x), back.adjoints.get(id(x)))
+    for key, g in expected.items():
+        ours = back.given.get(key)
         if not np.isfinite(g).all() or scale > 1e6:
             continue
         ours = np.zeros_like(g) if ours is None else ours

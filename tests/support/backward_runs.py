@@ -18,7 +18,8 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.interpret import Interpreter, _extents
 from acronumba.ir.reference import evaluate, evaluate_rows
 from acronumba.ir.spec import KernelSpec
-from acronumba.ir.values import List
+from acronumba.ir.tape import _Origins
+from acronumba.ir.values import List, Memo
 
 
 class Planned(Interpreter):
@@ -28,7 +29,14 @@ class Planned(Interpreter):
         found = list(map(everything, plan.kernels)) if found is None else found
         self.derived = [differentiate(k, p.wanted, p.results) for k, p in zip(plan.kernels, found, strict=True)]
         self.nodes: list[Any] = []
+        self.origins: dict[int, tuple[Any, Any]] = {}  # by the id of an array: it, and the user's object
         super().__init__(plan.program, leaves, kernels=plan.kernels)
+        for inner, value in zip(self._shared, leaves, strict=False):
+            if isinstance(inner, np.ndarray):
+                self.origins[id(inner)] = (inner, value)
+
+    def _new_memo(self) -> Memo:
+        return _Origins(self.origins)
 
     def _emit(self, i: ir.Emit, env: Any) -> None:
         d = self.derived[i.kernel]
@@ -63,6 +71,17 @@ class Backward:
             for node in reversed(run.nodes):
                 self._node(*node)
         self.shared = self._shared()
+        self.given: dict[int, Any] = {}  # gradients by the id of the user's object
+        for k, x in enumerate(run._shared):
+            if k in self.shared and id(x) in run.origins:
+                self._give_user(x, self.shared[k])
+        for key, (word, _) in run.origins.items():
+            if key in self.adjoints and not any(word is x for x in run._shared):
+                self._give_user(word, self.adjoints[key])
+
+    def _give_user(self, x: Any, g: Any) -> None:
+        key = id(self.run.origins[id(x)][1])
+        self.given[key] = self.given[key] + g if key in self.given else g
 
     def _give(self, x: Any, g: Any) -> None:
         self.adjoints[id(x)] = self.adjoints[id(x)] + g if id(x) in self.adjoints else g
@@ -137,9 +156,8 @@ class Backward:
             assert t.x is not None
             x = found(t.x, ())
             if t.kind == "outer":
-                width = total.shape[0] if t.turned else total.shape[1]
-                g = self._rows(found, t.g, width, many)
                 x = x.reshape(-1, x.shape[-1])
+                g = self._rows(found(t.g), t.g, len(x), total.shape[0] if t.turned else total.shape[1], many)
                 here = slice(t.start, t.start + x.shape[-1])
                 if t.turned:
                     total[:, here] += g.T @ x
@@ -147,15 +165,15 @@ class Backward:
                     total[here] += x.T @ g
             else:
                 index = np.asarray(x, np.int64).reshape(-1)
-                g = self._rows(found, t.g, int(np.prod(total.shape[1:])), many)
+                g = self._rows(found(t.g), t.g, len(index), int(np.prod(total.shape[1:])), many)
                 np.add.at(total.reshape(total.shape[0], -1), np.clip(index, 0, max(total.shape[0] - 1, 0)), g)
 
     @staticmethod
-    def _rows(found: Any, s: Source, width: int, many: bool) -> Any:
-        """Return the rows of a term; a piece of an adjoint is one row."""
-        if s.kind != "adjoint" or (not s.start and found(s).size % width == 0 and found(s).shape[-1:] == (width,)):
-            return found(s).reshape(-1, width)
-        return found(s, ((found(s).shape[0],) if many else ()) + (width,)).reshape(-1, width)
+    def _rows(g: Any, s: Source, rows: int, width: int, many: bool) -> Any:
+        """Return the rows of a term; they may be a piece of an adjoint of each node."""
+        count = g.shape[0] if many else 1
+        size = rows * width // max(count, 1)
+        return g.reshape(count, -1 if g.size else size)[:, s.start : s.start + size].reshape(rows, width)
 
     def _shared(self) -> dict[int, Any]:
         """Return the gradients of the shared tensors that were given, by number."""

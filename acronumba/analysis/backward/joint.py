@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from acronumba.ir.ops import Attrs
+import numpy as np
+
+from acronumba.ir.evaluate import apply
+from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import KernelSpec, Size
 from acronumba.ir.vjp import Builder, Sizes
 
@@ -65,7 +68,7 @@ class Joint(Builder):
         return self._add(Val("adjoint", (), (j,), self.dtype(v), self.shape(v)))
 
     def op(self, name: str, args: Sequence[int], shape: Sizes, dtype: str, attrs: Attrs = ()) -> int:
-        short = self._short(name, args, shape, attrs)
+        short = self._short(name, args, shape, dtype, attrs)
         return self._add(Val(name, tuple(args), attrs, dtype, shape)) if short is None else short
 
     def _add(self, val: Val) -> int:
@@ -75,12 +78,20 @@ class Joint(Builder):
             self.vals.append(val)
         return self.known[key]
 
-    def _short(self, name: str, args: Sequence[int], shape: Sizes, attrs: Attrs) -> int | None:
+    def _short(self, name: str, args: Sequence[int], shape: Sizes, dtype: str, attrs: Attrs) -> int | None:
         """Return a value that is there already, or a shorter way to one."""
         below = self.vals[args[0]] if args else None
         if below is None:
             return None
+        if TENSORS[name].kind == "element" and not shape and all(self.vals[a].op == "const" for a in args):
+            return self._computed(name, args, dtype)
         match name:
+            case "where" if below.op == "const":
+                chosen = args[1] if below.attrs[0] else args[2]
+                return chosen if self.shape(chosen) == shape else None
+            case "pow" if self.shape(args[0]) == shape:
+                exponent = self.constant(args[1])
+                return args[0] if exponent == 1.0 else int(self.mul(args[0], args[0])) if exponent == 2.0 else None
             case "neg" if below.op == "neg":
                 return below.args[0]
             case "mul":
@@ -97,6 +108,13 @@ class Joint(Builder):
                 (inner,), (outer,) = below.attrs, attrs
                 return int(self.transpose(below.args[0], [inner[k] for k in outer]))
         return None
+
+    def _computed(self, name: str, args: Sequence[int], dtype: str) -> int | None:
+        """Return an operation on constants as a constant, if it is a finite number."""
+        with np.errstate(all="ignore"):
+            given = [np.asarray(self.vals[a].attrs[0], self.dtype(a)) for a in args]
+            value = apply(name, given, (), (), dtype).item()
+        return int(self.const(value, dtype)) if np.isfinite(value) else None
 
     def constant(self, v: int) -> object:
         """Return the constant that all elements of a value are; None if it is none."""
