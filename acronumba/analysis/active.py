@@ -10,15 +10,18 @@ The flow is that of `analysis.value_flow`, which over-approximates: nothing that
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+from acronumba.analysis.backward.derive import depends
 from acronumba.analysis.value_flow import Inclusion
 from acronumba.errors import NOWHERE, AcronumbaError
 from acronumba.errors.codes import refuse
 from acronumba.ir import nodes as ir
+from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import FLOAT, FloatT, ListT, RefT, TensorT, words
+from acronumba.ir.visit import writes
 from acronumba.ir.vjp import differentiable
 
 
@@ -64,50 +67,68 @@ def active(program: ir.Program, wanted: Wanted, width: int) -> Active:
     return _Activity(program, wanted).solved(width)
 
 
-_LEAF = ir.Op(
-    out=ir.Var("wanted", TensorT("float32", ())), op="const", args=(), attrs=(0.0,), shape=(), site=-1, loc=NOWHERE
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What of a kernel takes part in the way back."""
+
+    wanted: frozenset[int]  # operands that gradients go on to
+    results: frozenset[int]  # results that have an adjoint
+
+
+def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, width: int) -> tuple[Part, ...]:
+    """Return what of each kernel of a plan takes part; what is computed once is wanted if what it is made of is."""
+    shared = set(wanted.shared)
+    for once in program.once:
+        spec = kernels[once.kernel]
+        if any(spec.operands[v].index in shared for v in depends(spec, 0) if spec.operands[v].kind == "shared"):
+            shared.add(once.index)
+    return _Activity(program, replace(wanted, shared=frozenset(shared)), kernels).parts(width)
+
+
 _DATA = ir.ListNew(out=ir.Var("data", ListT(FLOAT)), width=1, args=(), count=0, loc=NOWHERE)
 _GIVEN = 0  # the allocation that stands for objects and lists that hold what is wanted
 
 
 class _Activity(Inclusion):
-    """Follows tensors to operations, and what is read of them through floats. A `Read` as a float is a node."""
+    """Follows tensors to operations and records of kernels, and what is read of them through floats.
 
-    def __init__(self, program: ir.Program, wanted: Wanted) -> None:
+    A node is an operation, a result of a record, or a `Read` as a float; the last one is the data that is wanted.
+    """
+
+    def __init__(self, program: ir.Program, wanted: Wanted, kernels: Sequence[KernelSpec] = ()) -> None:
         super().__init__(program)
         self.wanted = wanted
+        self.kernels = kernels
         self.numbers = False
-        self.reads: dict[int, ir.Read] = {}  # by number of the node
-        self.number_of: dict[int, int] = {}  # of each operation in program order: its node
+        self.what: list[tuple[ir.Op | ir.Emit | ir.Read, int]] = []  # per node, with the number of the result
+        self.depends = [[depends(spec, j) for j in range(len(spec.results))] for spec in kernels]
 
     def _matters(self, v: ir.Var) -> bool:
         return isinstance(v.type, FloatT) or super()._matters(v)
 
-    def _collect(self) -> None:
-        ops = 0
-        for f, function in enumerate(self.program.functions):
-            for k, block in enumerate(function.blocks):
-                for instr in block.instrs:
-                    if isinstance(instr, ir.Read) and isinstance(instr.out.type, FloatT):
-                        self.reads[len(self.nodes)] = instr
-                    elif isinstance(instr, ir.Op):
-                        self.number_of[ops] = len(self.nodes)
-                        ops += 1
-                    else:
-                        continue
-                    self.nodes.append(instr)  # type: ignore[arg-type]
-                    self.places.append((f, k))
-        self.leaf = 1 << len(self.nodes)
-        self.nodes.append(_LEAF)
-        self.data = 1 << len(self.nodes)
+    def fill(self) -> None:
+        """Take in the whole program."""
+        instrs = [i for f in self.program.functions for block in f.blocks for i in block.instrs]
+        nodes = {id(i): i for i in instrs if isinstance(i, ir.Op | ir.Emit) or _reads_float(i)}
+        self.what = [(i, j) for i in nodes.values() for j in range(len(writes(i)))]  # type: ignore[misc]
+        leaf = len(self.what)
+        self.nodes = [_NODE] * (leaf + 1)  # bits behind them are allocations
+        self.leaf, self.data = 1 << leaf, 1 << (leaf + 1)
         self.made.append(_DATA)
-        entry = self.program.functions[0]
-        given = iter(entry.params)
+        given = iter(self.program.functions[0].params)
         for k, t in enumerate(self.program.params):
             for _, v in zip(words(t), given, strict=False):
                 if k in self.wanted.params:
                     self._give(v)
+        number = 0
+        for instr in instrs:
+            if id(instr) in nodes:
+                for v in writes(instr):
+                    self.add(self.slot(v), 1 << number)
+                    number += 1
+            else:
+                self._instruction(instr)
+        self.solve()
 
     def _give(self, v: ir.Var) -> None:
         """Let a variable hold data that a gradient is wanted of."""
@@ -147,7 +168,7 @@ class _Activity(Inclusion):
 
     # ---- what it leads to
 
-    def _held(self, a: ir.Var | ir.SharedArg) -> int:
+    def held_by(self, a: ir.Var | ir.SharedArg) -> int:
         """Return the nodes whose results an argument may be, or may hold as a list."""
         if isinstance(a, ir.SharedArg):
             return self.leaf if a.index in self.wanted.shared else 0
@@ -159,55 +180,80 @@ class _Activity(Inclusion):
                 out |= self.sets[self.slot((site, "", 0))]
         return out & mask
 
-    def solved(self, width: int) -> Active:
+    def _sources(self, instr: ir.Op | ir.Emit | ir.Read, j: int) -> int:
+        """Return the nodes that one depends on by derivatives; for a `Read`, by its value."""
+        out = 0
+        match instr:
+            case ir.Read():
+                return self.held_by(instr.tensor)
+            case ir.Op():
+                stopped = instr.op == "scale_gradient" and instr.attrs == (0.0,)
+                if stopped or not isinstance(instr.out.type, TensorT) or not instr.out.type.dtype.startswith("float"):
+                    return 0
+                for k, a in enumerate(instr.args):
+                    out |= self.held_by(a) if differentiable(instr.op, k) else 0
+            case ir.Emit():
+                for v in self.depends[instr.kernel][j]:
+                    out |= self._operand(instr, v)
+        return out
+
+    def _operand(self, instr: ir.Emit, v: int) -> int:
+        o = self.kernels[instr.kernel].operands[v]
+        return self.held_by(ir.SharedArg(o.index) if o.kind == "shared" else instr.args[o.index])
+
+    def _closed(self, width: int) -> tuple[int, int]:
+        """Return the nodes that depend on what is wanted, and those that the loss depends on; reads end both."""
         self.fill()
-        sources: list[int] = []  # per node: those that it depends on by derivatives
-        for k, node in enumerate(self.nodes):
-            if k in self.reads:
-                sources.append(self._held(self.reads[k].tensor))
-            else:
-                assert isinstance(node, ir.Op)
-                places = [a for j, a in enumerate(node.args) if differentiable(node.op, j)]
-                stopped = node.op == "scale_gradient" and node.attrs == (0.0,)
-                bits = 0
-                for a in places if not stopped and _is_float(node) else ():
-                    bits |= self._held(a)
-                sources.append(bits)
-        reads = sum(1 << k for k in self.reads)
-        on = self._closed(self.leaf, sources, reads)
-        loss = 0
+        sources = [self._sources(*one) for one in self.what]
+        reads = sum(1 << k for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Read))
+        on, before = self.leaf, -1
+        while on != before:
+            before = on
+            for k, bits in enumerate(sources):
+                if bits & on & ~reads:
+                    on |= 1 << k
+        needed, todo = 0, 0
         for block in self.program.functions[0].blocks:
             if isinstance(block.end, ir.Return):
                 for v in block.end.args[:width]:
-                    loss |= self._held(v)
-        needed, todo = 0, loss
+                    todo |= self.held_by(v)
         while todo:
             k = todo.bit_length() - 1
             todo &= ~(1 << k)
             needed |= 1 << k
-            if k not in self.reads:
+            if k < len(sources) and not reads >> k & 1:
                 todo |= sources[k] & ~needed
+        return on, needed
+
+    def solved(self, width: int) -> Active:
+        on, needed = self._closed(width)
+        ops = [k for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Op)]
+        reads = {k: i for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Read)}
         return Active(
-            ops=frozenset(n for n, k in self.number_of.items() if on >> k & 1),
-            needed=frozenset(n for n, k in self.number_of.items() if needed >> k & 1),
-            stops=tuple(r for k, r in self.reads.items() if on >> k & 1),
-            lost=tuple(r for k, r in self.reads.items() if on & needed & 1 << k),
+            ops=frozenset(n for n, k in enumerate(ops) if on >> k & 1),
+            needed=frozenset(n for n, k in enumerate(ops) if needed >> k & 1),
+            stops=tuple(r for k, r in reads.items() if on >> k & 1),
+            lost=tuple(r for k, r in reads.items() if on & needed & 1 << k),
         )
 
-    @staticmethod
-    def _closed(start: int, sources: Collection[int], reads: int) -> int:
-        """Return the nodes that depend on some by derivatives; a number that is read has none."""
-        out, before = start, -1
-        while out != before:
-            before = out
-            for k, bits in enumerate(sources):
-                if bits & out & ~reads:
-                    out |= 1 << k
-        return out
+    def parts(self, width: int) -> tuple[Part, ...]:
+        on, needed = self._closed(width)
+        wanted: list[set[int]] = [set() for _ in self.kernels]
+        results: list[set[int]] = [set() for _ in self.kernels]
+        for k, (instr, j) in enumerate(self.what):
+            if isinstance(instr, ir.Emit) and on & needed & 1 << k:
+                results[instr.kernel].add(j)
+                wanted[instr.kernel] |= {v for v in self.depends[instr.kernel][j] if self._operand(instr, v) & on}
+        return tuple(Part(wanted=frozenset(w), results=frozenset(r)) for w, r in zip(wanted, results, strict=True))
 
 
-def _is_float(op: ir.Op) -> bool:
-    return isinstance(op.out.type, TensorT) and op.out.type.dtype.startswith("float")
+def _reads_float(instr: ir.Instr) -> bool:
+    return isinstance(instr, ir.Read) and isinstance(instr.out.type, FloatT)
+
+
+_NODE = ir.Op(
+    out=ir.Var("node", TensorT("float32", ())), op="const", args=(), attrs=(0.0,), shape=(), site=-1, loc=NOWHERE
+)
 
 
 def _bits(number: int) -> list[int]:

@@ -172,27 +172,23 @@ class Inclusion:
 
     def fill(self) -> None:
         """Take in the whole program."""
-        self._collect()
-        number = 0
-        for function in self.program.functions:
-            for block in function.blocks:
-                for instr in block.instrs:
-                    if number < len(self.nodes) and instr is self.nodes[number]:
-                        for v in writes(instr):
-                            self.add(self.slot(v), 1 << number)
-                        number += 1
-                    else:
-                        self._instruction(instr)
-        self.solve()
-
-    def _collect(self) -> None:
-        """Number the nodes, in program order."""
         for f, function in enumerate(self.program.functions):
             for k, block in enumerate(function.blocks):
                 for instr in block.instrs:
                     if isinstance(instr, ir.Op | ir.Emit):
                         self.nodes.append(instr)
                         self.places.append((f, k))
+        number = 0
+        for function in self.program.functions:
+            for block in function.blocks:
+                for instr in block.instrs:
+                    if isinstance(instr, ir.Op | ir.Emit):
+                        for v in writes(instr):
+                            self.add(self.slot(v), 1 << number)
+                        number += 1
+                    else:
+                        self._instruction(instr)
+        self.solve()
 
     def run(self) -> Flow:
         """Return the graph of the operations."""

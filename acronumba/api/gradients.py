@@ -204,27 +204,29 @@ class _Run:
 
     def group(self, members: Sequence[int]) -> None:
         """Run some instances, which have types that go together."""
+        from acronumba.pipeline.gradients import trained
+
         some = self.call if len(members) == self.call.count else self.call.some(members)
         compiled, leaves, _ = self.model._specialise(some, packed=False)
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
         tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
-        trained = None if tensors is None else compiled.trained(frozenset(tensors), self.choices.aux)
-        if trained is not None and tensors is not None:
-            self._together(members, some, trained, leaves, tensors)
+        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux)
+        if there is not None and tensors is not None:
+            self._together(members, some, there, leaves, tensors)
             return
         recorder = compiled.recorder_of_tapes(leaves)
         for k in members:
             self._instance(k, compiled, recorder, loss)
 
     def _together(
-        self, members: Sequence[int], some: Call, trained: Trained, leaves: Sequence[Any], tensors: Mapping[int, int]
+        self, members: Sequence[int], some: Call, there: Trained, leaves: Sequence[Any], tensors: Mapping[int, int]
     ) -> None:
         """Run instances as a mini-batch of compiled code."""
-        compiled = trained.compiled
+        compiled = there.compiled
         packed = compiled.pack(some.columns, some.numbers)
         assert packed is not None
-        done = trained.run(packed, leaves, lambda count: 1.0, some.frozen)
+        done = there.run(packed, leaves, lambda count: 1.0, some.frozen)
         for j, k in enumerate(members):
             if j in packed.errors:
                 self.errors[k] = packed.errors[j]

@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from acronumba.ir.spec import KernelSpec
     from acronumba.ir.tape import Recorder
     from acronumba.kernels.cuda.generate import CudaCode
-    from acronumba.pipeline.gradients import Trained
     from acronumba.runtime.driver import Executable
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -116,7 +115,7 @@ class Compiled:
         self._patience = Patience(f"compiling {fn.__qualname__} for a new specialisation ...")
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
-        self._lock = ForkLock()
+        self.lock = ForkLock()
         self._devices: dict[str, Executable] = {}  # what runs on devices other than the processor
         from acronumba.data.hints import hints_witness
 
@@ -149,7 +148,7 @@ class Compiled:
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
         self._active: dict[tuple[Wanted, int], Active] = {}
-        self._trained: dict[tuple[frozenset[int], bool], Trained | None] = {}
+        self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
         self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
@@ -195,16 +194,16 @@ class Compiled:
         constants = {leaf.path: get(leaf) for leaf in self.tree.leaves if leaf.type == INT}
         schema = with_columns(found, places)
         while True:
-            with self._timed("lower"):
+            with self.timed("lower"):
                 lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants)
-            with self._timed("infer"):
+            with self.timed("infer"):
                 narrow = with_columns(infer([*columns, *packed], lowered.reads), places)
             if same_types(schema, narrow, lowered.reads):
                 return replace(narrow, params=narrow.params[: len(columns)]), lowered
             schema = narrow
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
         with self._patience:
             yield
@@ -295,9 +294,9 @@ class Compiled:
         """Kernels and host program."""
         from acronumba.analysis.plan import make_plan, plan_text
 
-        with self._lock:
+        with self.lock:
             if "plan" not in self.__dict__:
-                with self._timed("plan"):
+                with self.timed("plan"):
                     plan = make_plan(self.program, self.options, self._after)
                 if verify_level():
                     self._verify(plan.program, plan.kernels)
@@ -317,11 +316,11 @@ class Compiled:
         """Machine code."""
         from acronumba.pipeline.link import link
 
-        with self._lock:
+        with self.lock:
             if "executable" not in self.__dict__:
                 plan = self.plan
                 name = self.fn.__qualname__
-                with self._timed("compile"), bar(f"compiling {name}", self._progress) as step:
+                with self.timed("compile"), bar(f"compiling {name}", self._progress) as step:
                     self.__dict__["executable"] = link(plan, self.options, progress=step)
                 debug(4, "host", self.host_text)
                 for k, spec in enumerate(plan.kernels):
@@ -334,9 +333,9 @@ class Compiled:
         from acronumba.pipeline.link_device import link_device
         from acronumba.runtime.devices.names import open_device
 
-        with self._lock:
+        with self.lock:
             if device not in self._devices:
-                with self._timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
+                with self.timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
                     self._devices[device] = link_device(self.plan, self.options, open_device(device), step)
         return self._devices[device]
 
@@ -360,7 +359,7 @@ class Compiled:
 
         if waiting_functions(self.plan.program):
             return self.executable
-        with self._lock:
+        with self.lock:
             if "recorder" not in self.__dict__:
                 kernels = reference_kernels(self.plan.kernels)
                 self.__dict__["recorder"] = link(self.plan, self.options, kernels=kernels)
@@ -628,18 +627,6 @@ class Compiled:
         if (wanted, width) not in self._active:
             self._active[wanted, width] = active(self.program, wanted, width)
         return self._active[wanted, width]
-
-    def trained(self, wanted: frozenset[int], aux: bool) -> Trained | None:
-        """Return the specialisation with compiled gradients of shared tensors; None where there are none yet."""
-        from acronumba.pipeline.gradients import Trained, missing
-
-        with self._lock:
-            key = wanted, aux
-            if key not in self._trained:
-                why = missing(self.plan, self.program.result, aux)
-                with self._timed("compile"):
-                    self._trained[key] = None if why else Trained(self, wanted, aux)
-        return self._trained[key]
 
     def text(self, stage: str) -> str:
         """Return the text of the stage ``ir`` or ``plan``."""

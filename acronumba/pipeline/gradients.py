@@ -52,6 +52,17 @@ def place_of_loss(result: Type, aux: bool) -> int:
     return len(words(loss)) - 1 if isinstance(loss, Array0T) else -1
 
 
+def trained(compiled: Compiled, wanted: frozenset[int], aux: bool) -> Trained | None:
+    """Return the specialisation with compiled gradients of shared tensors; None where there are none yet."""
+    key = wanted, aux
+    with compiled.lock:
+        if key not in compiled.derived:
+            why = missing(compiled.plan, compiled.program.result, aux)
+            with compiled.timed("compile"):
+                compiled.derived[key] = None if why else Trained(compiled, wanted, aux)
+        return compiled.derived[key]  # type: ignore[no-any-return]
+
+
 class Trained:
     """A specialisation with its way back.
 

@@ -9,35 +9,11 @@ import pytest
 
 from acronumba import AcronumbaError
 from acronumba.ir.interpret import InstanceFailure
-from acronumba.zoo import (
-    beam_decoder,
-    berxit,
-    bilstm_tagger,
-    birnn,
-    child_sum_lstm,
-    drnn,
-    graph_rnn,
-    listops,
-    moe,
-    mv_rnn,
-    nested_rnn,
-    stack_rnn,
-    tree_lstm,
-)
 from tests.support import fuzz
 from tests.support.all_models import CASES
 from tests.support.chosen import one_in
 from tests.support.derivatives import Run
-
-ZOO = [
-    (tree_lstm, tree_lstm.sentiment), (stack_rnn, stack_rnn.parse), (beam_decoder, beam_decoder.decode),
-    (child_sum_lstm, child_sum_lstm.classify), (mv_rnn, mv_rnn.sentiment), (birnn, birnn.tag),
-    (bilstm_tagger, bilstm_tagger.tag), (nested_rnn, nested_rnn.encode), (listops, listops.classify), (moe, moe.mix),
-    (moe, moe.route), (moe, moe.route_emulated), (drnn, drnn.generate), (drnn, drnn.generate_emulated),
-    (berxit, berxit.classify), (berxit, berxit.classify_emulated), (stack_rnn, stack_rnn.parse_emulated),
-    (graph_rnn, graph_rnn.generate), (graph_rnn, graph_rnn.generate_emulated),
-    (beam_decoder, beam_decoder.decode_emulated),
-]  # fmt: skip
+from tests.support.zoo_models import ZOO
 
 
 @pytest.mark.parametrize(("module", "f"), one_in(8, ZOO, ids=[f.__name__ for _, f in ZOO]))

@@ -121,6 +121,29 @@ def differentiate(spec: KernelSpec, wanted: Collection[int], results: Collection
     return _Derivation(spec, wanted).run(results)
 
 
+def depends(spec: KernelSpec, result: int) -> set[int]:
+    """Return the operands that a result depends on by derivatives."""
+    dtypes = [*(o.dtype for o in spec.operands), *(op.dtype for op in spec.body)]
+    first = len(spec.operands)
+    seen: set[int] = set()
+    todo = [spec.results[result]]
+    while todo:
+        v = todo.pop()
+        if v in seen or dtypes[v] not in FLOATS:
+            continue
+        seen.add(v)
+        if v >= first:
+            todo += _through(spec.body[v - first])
+    return {v for v in seen if v < first}
+
+
+def _through(op: Node | KernelOp) -> list[int]:
+    """Return the arguments that an operation has a derivative by."""
+    if op.op == "scale_gradient" and op.attrs == (0.0,):
+        return []
+    return [a for k, a in enumerate(op.args) if differentiable(op.op, k)]
+
+
 class _Derivation:
     """One kernel."""
 
@@ -137,9 +160,7 @@ class _Derivation:
                 continue
             if not self.own.isdisjoint(node.reads()) or has_extents(node):
                 self.own.add(v)
-            if node.dtype in FLOATS and any(
-                a in self.active and differentiable(node.op, k) for k, a in enumerate(node.args)
-            ):
+            if node.dtype in FLOATS and not self.active.isdisjoint(_through(node)):
                 self.active.add(v)
         self.grads: dict[int, list[int]] = {}
         self.gives: list[_RawGive] = []
