@@ -85,7 +85,7 @@ class Trained:
         from acronumba.runtime.engines import library
 
         self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
-        back = way_back(compiled.plan, wanted)
+        back = way_back(compiled.plan, wanted, self.place + 1)
         options = replace(compiled.options, recycle=False, parts=False)
         forward = link(back.plan, options)
         engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), None)
@@ -106,15 +106,12 @@ class Trained:
         """
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
-        good = [k for k in range(len(packed)) if k not in packed.errors and k not in run.errors]
-        losses = np.zeros(len(run.words), np.int64)
-        losses[good] = run.words[good, self.place]
-        dtype = self._dtype(compiled.program)
-        seeds = np.full(max(len(losses), 1), share(len(good)), dtype)
+        good = [int(k) for k in run.ran if k not in run.errors]
+        adjoint = np.full(1, share(len(good)), self._dtype(compiled.program))
         return There(
             result=compiled.decoder(run, packed),
             failures=run.errors,
-            gradients=self.back.gradients(run, losses[run.ran], seeds),
+            gradients=self.back.gradients(run, run.words[good, self.place], adjoint),
         )
 
     def _dtype(self, program: Program) -> str:

@@ -179,7 +179,8 @@ class BackExecutable:
             return [0, -1, len(spec.results), none, 0, 0, 0, 0, 0, *self._places(spec)]
         spec = back.forward
         own = [spec.body[v - len(spec.operands)].dtype for v in spec.results[: len(spec.results) - len(back.kept)]]
-        adds = self._rows([[self._adder(d) if d in _DTYPES else -1 for d in own]])
+        read = _adjoints_read(back)
+        adds = self._rows([[self._adder(d) if j in read else -1 for j, d in enumerate(own)]])
         number = self.back.number[k]
         args = self._rows([self._source(back, s) for s in back.arguments])
         gives = self._rows([self._give(back, g) for g in back.gives])
@@ -220,7 +221,7 @@ class BackExecutable:
 
     # ---- a mini-batch
 
-    def gradients(self, run: Run, losses: Words, seeds: NDArray[Any]) -> dict[int, NDArray[Any]]:
+    def gradients(self, run: Run, losses: Words, adjoints: NDArray[Any]) -> dict[int, NDArray[Any]]:
         """Return the gradients of the shared tensors that are wanted, by their number.
 
         Parameters
@@ -228,21 +229,30 @@ class BackExecutable:
         run
             That has not been closed.
         losses
-            int64[instances]: the value record of each loss, 0 for what takes no part.
-        seeds
-            The adjoint of each loss.
+            Addresses of the value records of losses.
+        adjoints
+            Of each loss; or of all of them, if there is one.
         """
-        return _Run(self, run, losses, seeds).gradients()
+        return _Run(self, run, losses, adjoints).gradients()
+
+
+def _adjoints_read(back: Backward) -> set[int]:
+    """Return the results whose adjoints the way back reads."""
+    parts = [p for t in back.terms for p in (*t.parts, *(() if t.row is None else (t.row,)))]
+    sources = [*back.arguments, *(g.source for g in back.gives), *(p.source for p in parts)]
+    return {s.number for s in sources if s.kind == "adjoint"}
 
 
 class _Run:
     """The way back of one mini-batch."""
 
-    def __init__(self, of: BackExecutable, run: Run, losses: Words, seeds: NDArray[Any]) -> None:
+    def __init__(self, of: BackExecutable, run: Run, losses: Words, adjoints: NDArray[Any]) -> None:
         self.of, self.run, self.back = of, run, of.back
         self.buffers, self.prepared = run.buffers, run.prepared
         self.n = self.buffers["n"]
-        self.losses, self.seeds = np.ascontiguousarray(losses), np.ascontiguousarray(seeds)
+        self.losses, self.adjoints = np.ascontiguousarray(losses, np.int64), adjoints
+        step = adjoints.itemsize if len(adjoints) > 1 else 0
+        self.seeds: Words = address(adjoints) + step * np.arange(len(losses))
         self.threads = of.forward.threads
         self.words: Words = np.zeros(words.BACK.count, np.int64)
         self.state = _State(
@@ -336,12 +346,12 @@ class _Run:
         while True:
             links, place = np.empty(self.of.links // 8, np.int64), aligned(self.of.places)
             self.words[:] = 0
-            for name, array in {**memory, **self.shareds, "losses": self.losses, "seeds": self.seeds, "zeros": zeros,
-                                "links": links, "place": place}.items():  # fmt: skip
-                self[name] = address(array)
+            tables = {"losses": self.losses, "seeds": self.seeds, "zeros": zeros, "links": links, "place": place}
+            for name, table in (*memory.items(), *self.shareds.items(), *tables.items()):
+                self[name] = address(table)
             self["table"], self["most"] = self.of.table, max(self.of.most, 1)
             self["shared"], self["shareds"] = address(self.prepared.records), shareds
-            self["seed_step"] = self.seeds.itemsize
+            self["losses_count"] = len(self.losses)
             self["links_end"], self["place_end"] = address(links) + links.nbytes, address(place) + place.nbytes
             self.of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
             used, placed = self["links"] - address(links), self["place"] - address(place)

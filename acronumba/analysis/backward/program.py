@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from acronumba.analysis.backward.derive import FLOATS, Backward, differentiate
+from acronumba.analysis import active
+from acronumba.analysis.active import Wanted
+from acronumba.analysis.backward.derive import Backward, depends, differentiate
 from acronumba.analysis.plan import Plan
 from acronumba.ir.nodes import Block, Emit, Extent, Instr, Var
 from acronumba.ir.spec import Dim, KernelSpec
@@ -28,7 +30,7 @@ class WayBack:
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
 
 
-def way_back(plan: Plan, wanted: Collection[int]) -> WayBack:
+def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
     """Return the derivative of a plan.
 
     Parameters
@@ -37,14 +39,22 @@ def way_back(plan: Plan, wanted: Collection[int]) -> WayBack:
         What is to be differentiated.
     wanted
         Entries of `Program.shared`, tensors that are given.
+    width
+        How many words of the result are the loss.
     """
     program = plan.program
+    given = Wanted(shared=frozenset(wanted), packed=frozenset(), params=frozenset())
+    parts = active.parts(program, plan.kernels, given, width)
     reached = set(wanted)
     for once in program.once:
-        if any(o.kind == "shared" and o.index in reached for o in plan.kernels[once.kernel].operands):
+        operands = plan.kernels[once.kernel].operands
+        found = (operands[v] for v in depends(plan.kernels[once.kernel], 0))
+        if any(o.kind == "shared" and o.index in reached for o in found):
             reached.add(once.index)
-    computed = {once.kernel for once in program.once}
-    kernels = tuple(None if k in computed else _derive(spec, reached) for k, spec in enumerate(plan.kernels))
+    kernels = tuple(
+        differentiate(spec, part.wanted, part.results) if part.results else None
+        for spec, part in zip(plan.kernels, parts, strict=True)
+    )
     numbers: dict[KernelSpec, int] = {}
     number = [
         -1 if back is None or back.backward is None else numbers.setdefault(back.backward, len(numbers))
@@ -54,17 +64,6 @@ def way_back(plan: Plan, wanted: Collection[int]) -> WayBack:
     functions = tuple(replace(f, blocks=tuple(_keep(block, kernels) for block in f.blocks)) for f in program.functions)
     kept = replace(plan, program=replace(program, functions=functions), kernels=forward)
     return WayBack(plan=kept, kernels=kernels, specs=tuple(numbers), number=tuple(number), wanted=frozenset(reached))
-
-
-def _derive(spec: KernelSpec, shared: Collection[int]) -> Backward | None:
-    """Return the derivative of a kernel with respect to its tensors and the shared ones that are wanted."""
-    wanted = [
-        v
-        for v, o in enumerate(spec.operands)
-        if o.dtype in FLOATS and (o.kind in ("tensor", "list") or (o.kind == "shared" and o.index in shared))
-    ]
-    back = differentiate(spec, wanted, range(len(spec.results)))
-    return back if back.gives or back.terms else None
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:

@@ -18,9 +18,9 @@ shareds     ... and how many there are
 arrays      int64[shareds]: where each shared tensor lies
 sizes       int64[shareds]: bytes of each,
 adds        int64[shareds]: kernel that adds up parts of its adjoint
-losses      int64[instances]: value record of each instance's loss; 0: it takes no part
-seeds       address of the adjoints of the losses,
-seed_step   ... and how many bytes from one to the next
+losses      int64[losses_count]: value records of losses
+seeds       int64[losses_count]: where the adjoint of each is
+losses_count
 zeros       address of zeros, as many as the largest adjoint has
 alive       int64[n]: nodes of the batch at hand that have an adjoint
 rows        first free byte of the rows of backward nodes

@@ -15,14 +15,14 @@ from acronumba.emit.language import call_address, fill_bytes, i64, ld, ld32, lds
 from acronumba.runtime.library.records import node_of
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BSTART, INSTANCES, KEYTAB, KIND, K_PLAN, K_WORDS, LIST_ITEMS, LIST_LENGTH, MOST, N, OFFSET,
+    ARGS, BATCHES, BKEY, BSTART, KEYTAB, KIND, K_PLAN, K_WORDS, LIST_ITEMS, LIST_LENGTH, MOST, N, OFFSET,
     ORDER, RECORD_BYTES, RECORD_DATA, RECORD_HEAD, ROW, SIZES, TABLE,
 )  # fmt: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
     AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN, BK_RECORDS,
     BK_RESULTS, BK_SOURCES, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES, B_HEADS, B_LINKS, B_LINKS_END, B_LOSSES, B_LOST,
-    B_MADE, B_MADE_SUMS, B_MOST, B_PLACE, B_ROWS, B_ROW_OF, B_SCRATCH, B_SEEDS, B_SEED_STEP, B_SHARED, B_SHAREDS,
+    B_MADE, B_MADE_SUMS, B_MOST, B_PLACE, B_ROWS, B_ROW_OF, B_SCRATCH, B_SEEDS, B_LOSSES_COUNT, B_SHARED, B_SHAREDS,
     B_SIZES, B_TABLE, B_ZEROS, EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST,
     GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES,
     LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE, LINK_SOURCE, LINK_START, LINK_WIDTH, OF_ADJOINT,
@@ -37,15 +37,11 @@ def transpose(ST: i64, W: i64, BT: i64) -> None:
     n, batches = lds(ST, N, BATCHES)
     fill_bytes(ld(W, B_HEADS), 0, HEAD_BYTES * (n * ld(W, B_MOST) + ld(W, B_SHAREDS)))
     fill_bytes(ld(W, B_ROW_OF), 0, 8 * n)
-    losses = ld(W, B_LOSSES)
-    seed = ld(W, B_SEEDS)
-    for k in range(ld(ST, INSTANCES)):
-        record = ld(losses, k)
-        if record != 0:
-            head = head_of(ST, W, record)
-            if head != 0:
-                give(W, head, seed, (n + k) << 16, -1, 0, 0, 0, 0)
-        seed = seed + ld(W, B_SEED_STEP)
+    losses, seeds = lds(W, B_LOSSES, B_SEEDS)
+    for k in range(ld(W, B_LOSSES_COUNT)):
+        head = head_of(ST, W, ld(losses, k))
+        if head != 0:
+            give(W, head, ld(seeds, k), (n + k) << 16, -1, 0, 0, 0, 0)
     for b in range(batches):
         back(ST, W, BT, batches - 1 - b)
     for k in range(ld(W, B_SHAREDS)):
