@@ -7,7 +7,7 @@ there and back; or why there is none (`missing`): then gradients are those of th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.waits import waiting_functions
 from acronumba.ir.nodes import Program
 from acronumba.ir.types import Array0T, TensorT, TupleT, Type, words
+from acronumba.memory import address
 
 if TYPE_CHECKING:
     from acronumba.analysis.plan import Plan
@@ -77,20 +78,10 @@ class Trained:
     """
 
     def __init__(self, compiled: Compiled, wanted: frozenset[int], aux: bool) -> None:
-        from acronumba.analysis.backward.program import way_back
-        from acronumba.emit.compile import load
-        from acronumba.kernels.strategy import Fusion
-        from acronumba.pipeline.link import link, with_kernels
-        from acronumba.runtime.backward import BackExecutable, transposer
-        from acronumba.runtime.engines import library
+        from acronumba.pipeline.link import link_back
 
         self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
-        back = way_back(compiled.plan, wanted, self.place + 1)
-        options = replace(compiled.options, recycle=False, parts=False)
-        forward = link(back.plan, options)
-        engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), None)
-        self.wanted = wanted
-        self.back = BackExecutable(forward, back, engine, entries, load([transposer()])[0])
+        self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1)
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], share: Callable[[int], float], frozen: frozenset[str] = frozenset()
@@ -111,7 +102,7 @@ class Trained:
         return There(
             result=compiled.decoder(run, packed),
             failures=run.errors,
-            gradients=self.back.gradients(run, run.words[good, self.place], adjoint),
+            gradients=self.back.gradients(run, run.words[good, self.place], np.full(len(good), address(adjoint))),
         )
 
     def _dtype(self, program: Program) -> str:

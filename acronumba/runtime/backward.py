@@ -221,7 +221,7 @@ class BackExecutable:
 
     # ---- a mini-batch
 
-    def gradients(self, run: Run, losses: Words, adjoints: NDArray[Any]) -> dict[int, NDArray[Any]]:
+    def gradients(self, run: Run, losses: Words, seeds: Words) -> dict[int, NDArray[Any]]:
         """Return the gradients of the shared tensors that are wanted, by their number.
 
         Parameters
@@ -230,10 +230,10 @@ class BackExecutable:
             That has not been closed.
         losses
             Addresses of the value records of losses.
-        adjoints
-            Of each loss; or of all of them, if there is one.
+        seeds
+            Addresses of their adjoints.
         """
-        return _Run(self, run, losses, adjoints).gradients()
+        return _Run(self, run, losses, seeds).gradients()
 
 
 def _adjoints_read(back: Backward) -> set[int]:
@@ -246,13 +246,11 @@ def _adjoints_read(back: Backward) -> set[int]:
 class _Run:
     """The way back of one mini-batch."""
 
-    def __init__(self, of: BackExecutable, run: Run, losses: Words, adjoints: NDArray[Any]) -> None:
+    def __init__(self, of: BackExecutable, run: Run, losses: Words, seeds: Words) -> None:
         self.of, self.run, self.back = of, run, of.back
         self.buffers, self.prepared = run.buffers, run.prepared
         self.n = self.buffers["n"]
-        self.losses, self.adjoints = np.ascontiguousarray(losses, np.int64), adjoints
-        step = adjoints.itemsize if len(adjoints) > 1 else 0
-        self.seeds: Words = address(adjoints) + step * np.arange(len(losses))
+        self.losses, self.seeds = np.ascontiguousarray(losses, np.int64), np.ascontiguousarray(seeds, np.int64)
         self.threads = of.forward.threads
         self.words: Words = np.zeros(words.BACK.count, np.int64)
         self.state = _State(
@@ -346,7 +344,13 @@ class _Run:
         while True:
             links, place = np.empty(self.of.links // 8, np.int64), aligned(self.of.places)
             self.words[:] = 0
-            tables = {"losses": self.losses, "seeds": self.seeds, "zeros": zeros, "links": links, "place": place}
+            tables: dict[str, NDArray[Any]] = {
+                "losses": self.losses,
+                "seeds": self.seeds,
+                "zeros": zeros,
+                "links": links,
+                "place": place,
+            }
             for name, table in (*memory.items(), *self.shareds.items(), *tables.items()):
                 self[name] = address(table)
             self["table"], self["most"] = self.of.table, max(self.of.most, 1)
