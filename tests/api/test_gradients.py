@@ -409,3 +409,34 @@ def test_the_package_names_them() -> None:
     assert {"leaves", "value_and_grad", "RowGrad"} <= set(acronumba.__all__)
     assert "value and gradients of <model" in repr(classify.value_and_grad)
     assert classify.value_and_grad.on("cpu").with_options(threads=1).model.options.threads == 1
+
+
+# ---- what people see
+
+
+def test_stages_show_what_comes_back_from_each_kernel() -> None:
+    p = params()
+    stages = classify.value_and_grad.stages(TREES, LABELS, p=p)
+    back = [name for name in stages if name.startswith("backward/")]
+    assert len(back) == 3 and set(classify.stages(TREES, LABELS, p=p)) == set(stages) - set(back)
+    text = "".join(stages[name] for name in back)
+    assert "sums p_embed: rows(" in text and "outer(" in text
+    assert "gives" not in stages[back[1]]  # a leaf hands nothing on
+    alone = value_and_grad(classify, wrt="p.out['w']").stages(TREES, LABELS, p=p)
+    assert len([name for name in alone if name.startswith("backward/")]) == 1
+
+
+@model
+def explained(x: np.ndarray, *, w: np.ndarray) -> Any:
+    y = np.tanh(w * x)
+    z = nn.stop_gradient(np.exp(y))
+    if float(y[0]) > 0.5:
+        z = z * 2
+    return np.sum(z * np.sin(y)) + y[np.argmax(y)]
+
+
+def test_explain_shows_what_is_kept_and_where_gradients_stop() -> None:
+    text = str(explained.value_and_grad.explain([X], w=W))
+    assert "kept: int64[], 8 bytes a node" in text and "kept: int64" not in str(explained.explain([X], w=W))
+    assert "argmax: its result is a place" in text and "as it is asked for" in text
+    assert "makes a number of Python" in text
