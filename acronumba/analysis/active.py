@@ -188,11 +188,10 @@ class _Activity(Inclusion):
             case ir.Read():
                 return self.held_by(instr.tensor)
             case ir.Op():
-                stopped = instr.op == "scale_gradient" and instr.attrs == (0.0,)
-                if stopped or not isinstance(instr.out.type, TensorT) or not instr.out.type.dtype.startswith("float"):
+                if not isinstance(instr.out.type, TensorT) or not instr.out.type.dtype.startswith("float"):
                     return 0
                 for k, a in enumerate(instr.args):
-                    out |= self.held_by(a) if differentiable(instr.op, k) else 0
+                    out |= self.held_by(a) if differentiable(instr.op, k, instr.attrs) else 0
             case ir.Emit():
                 for v in self.depends[instr.kernel][j]:
                     out |= self._operand(instr, v)

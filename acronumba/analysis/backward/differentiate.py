@@ -109,9 +109,7 @@ def depends(spec: KernelSpec, result: int) -> set[int]:
 
 def _through(op: KernelOp) -> list[int]:
     """Return the arguments that an operation has a derivative by."""
-    if op.op == "scale_gradient" and op.attrs == (0.0,):
-        return []
-    return [a for k, a in enumerate(op.args) if differentiable(op.op, k)]
+    return [a for k, a in enumerate(op.args) if differentiable(op.op, k, op.attrs)]
 
 
 def _dtype(spec: KernelSpec, v: int) -> str:
@@ -165,7 +163,7 @@ class _Derivation:
         val, b = self.b.vals[v], self.b
         if val.op not in RULES:
             return
-        wanted = [k for k, a in enumerate(val.args) if a in self.active and differentiable(val.op, k)]
+        wanted = [k for k, a in enumerate(val.args) if a in self.active and differentiable(val.op, k, val.attrs)]
         summed = [k for k in wanted if val.args[k] not in self.own and self._term(v, k, g)]
         one = Applied(
             op=val.op,
