@@ -152,6 +152,9 @@ def test_many_random_kernels() -> None:
     assert not wrong and many > 1500
 
 
+RUN_IN_PYTHON = (interpreted_all, simulate_all)
+
+
 class Given:
     """A backward kernel with random operands, as random kernels have them."""
 
@@ -173,7 +176,7 @@ class Given:
         return [[one(o) for o in self.spec.operands if o.kind != "shared"] for _ in range(nodes)], shared
 
 
-@pytest.mark.parametrize("make", [interpreted_all, compile_all, simulate_all])
+@pytest.mark.parametrize("make", [compile_all, *(pytest.param(m, marks=pytest.mark.long) for m in RUN_IN_PYTHON)])
 def test_backward_kernels_are_kernels_like_any_other(make: Any) -> None:
     """They go through the generators for the processor and for GPUs as they are."""
     models = [(m, f) for m, f in ZOO if f.__name__ in ("sentiment", "encode", "classify")][
