@@ -119,7 +119,7 @@ class Wanted:
         def gradient(x: Any, found: Mapping[int, Any] = sums) -> Any:
             array = np.asarray(x)
             g = found.get(id(x))
-            g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.ascontiguousarray(g)
+            g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.asarray(g, order="C")
             out = self._by_rows(x, g, totals) if found is sums else None
             return out if out is not None else g.reshape(array.shape)[()] if isinstance(x, np.generic) else g
 
@@ -130,7 +130,7 @@ class Wanted:
                 continue
             column = []
             for n in range(call.count):
-                of = {key: scaled(g) for key, g in totals[n].of.items()} if n in totals else {}
+                of = {key: scaled(g).copy() for key, g in totals[n].of.items()} if n in totals else {}
                 part = part_at(call.columns[place[0]][n], self.paths[k], place[1])
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
             results.append(column)

@@ -146,6 +146,17 @@ def test_gradients_of_instances_are_one_structure_each() -> None:
     np.testing.assert_allclose(gx[0][0], w / 3, rtol=1e-6)
 
 
+def test_gradients_share_no_memory() -> None:
+    @model
+    def loss(x: np.ndarray, y: np.ndarray, *, w: np.ndarray) -> Any:
+        return np.sum(x + y + w)
+
+    _, grads = value_and_grad(loss, wrt=("x", "y", "w"))(X, X + 1, w=W)
+    arrays = [grads[0][0], grads[1][0], grads[2]]
+    assert all(g.tolist() == [1, 1, 1] and g.flags.writeable for g in arrays)
+    assert not any(np.shares_memory(arrays[k], arrays[j]) for k in range(3) for j in range(k))
+
+
 TABLE = weights(4)
 
 
@@ -192,6 +203,22 @@ def test_scalars_float64_snapshots_and_results_beside_the_loss() -> None:
     assert one.grads["w"].dtype == np.float64 and type(one.grads["scale"]) is np.float64
     np.testing.assert_allclose(one.grads["w"], np.outer(2 * y * 0.5, x), rtol=1e-12)
     np.testing.assert_allclose(one.grads["scale"], 2 * y @ (p["w"] @ x), rtol=1e-12)
+
+
+def test_arrays_of_rank_0_empty_ones_and_packed_instances() -> None:
+    @model
+    def loss(x: np.ndarray, *, p: dict[str, Any]) -> Any:
+        return np.sum(x * p["scale"]) + np.sum(p["none"]) + np.sum(x @ p["turned"])
+
+    turned = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    turned.flags.writeable = False
+    p = {"scale": np.array(2.0, np.float32), "none": np.zeros((0, 3), np.float32), "turned": turned}
+    xs = [np.ones(3, np.float32), np.full(3, 2, np.float32)]
+    for instances in (xs, pack(xs), np.stack(xs)):
+        _, g = value_and_grad(loss, reduce="sum").batch(instances, p=p)
+        assert type(g["scale"]) is np.ndarray and g["scale"].shape == () and g["scale"] == 9
+        assert g["none"].shape == (0, 3) and g["turned"].tolist() == [[3, 3]] * 3
+        assert g["turned"].flags.c_contiguous and g["turned"].flags.writeable
 
 
 def test_a_number_of_python_is_a_constant() -> None:
