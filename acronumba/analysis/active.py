@@ -40,6 +40,7 @@ class Active:
 
     ops: frozenset[int]  # operations by their number in program order
     needed: frozenset[int]  # operations that the loss depends on by derivatives
+    ends: tuple[ir.Op, ...]  # operations that read what depends on it, and have no derivative
     stops: tuple[ir.Read, ...]  # where a tensor that depends on it is read as a float
     lost: tuple[ir.Read, ...]  # those whose number flows on into the loss
 
@@ -187,11 +188,10 @@ class _Activity(Inclusion):
             case ir.Read():
                 return self.held_by(instr.tensor)
             case ir.Op():
-                stopped = instr.op == "scale_gradient" and instr.attrs == (0.0,)
-                if stopped or not isinstance(instr.out.type, TensorT) or not instr.out.type.dtype.startswith("float"):
+                if not isinstance(instr.out.type, TensorT) or not instr.out.type.dtype.startswith("float"):
                     return 0
                 for k, a in enumerate(instr.args):
-                    out |= self.held_by(a) if differentiable(instr.op, k) else 0
+                    out |= self.held_by(a) if differentiable(instr.op, k, instr.attrs) else 0
             case ir.Emit():
                 for v in self.depends[instr.kernel][j]:
                     out |= self._operand(instr, v)
@@ -229,7 +229,10 @@ class _Activity(Inclusion):
         on, needed = self._closed(width)
         ops = [k for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Op)]
         reads = {k: i for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Read)}
+        dead = [i for k in ops if not on >> k & 1 and isinstance(i := self.what[k][0], ir.Op)]
+        read = sum(1 << k for k in reads)
         return Active(
+            ends=tuple(i for i in dead if any(self.held_by(a) & on & ~read for a in i.args if _is_tensor(a))),
             ops=frozenset(n for n, k in enumerate(ops) if on >> k & 1),
             needed=frozenset(n for n, k in enumerate(ops) if needed >> k & 1),
             stops=tuple(r for k, r in reads.items() if on >> k & 1),
@@ -245,6 +248,10 @@ class _Activity(Inclusion):
                 results[instr.kernel].add(j)
                 wanted[instr.kernel] |= {v for v in self.depends[instr.kernel][j] if self._operand(instr, v) & on}
         return tuple(Part(wanted=frozenset(w), results=frozenset(r)) for w, r in zip(wanted, results, strict=True))
+
+
+def _is_tensor(a: ir.Var | ir.SharedArg) -> bool:
+    return isinstance(a, ir.SharedArg) or isinstance(a.type, TensorT)
 
 
 def _reads_float(instr: ir.Instr) -> bool:

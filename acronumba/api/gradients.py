@@ -8,8 +8,9 @@ gives `Gradients`. What they mean is `ir.tape`: the run of an instance by the in
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -24,11 +25,13 @@ from acronumba.errors.codes import refuse
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
 
 if TYPE_CHECKING:
+    from acronumba.analysis import active
     from acronumba.api.explanation import Explanation
     from acronumba.api.kept import Fit
     from acronumba.api.slopes import Slopes
     from acronumba.api.stages import Stages
     from acronumba.api.trace import Trace
+    from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
     from acronumba.pipeline.gradients import Trained
@@ -64,8 +67,7 @@ class Lossy(Protocol):
     def on(self, device: str) -> Any: ...
     def with_options(self, **changes: Any) -> Any: ...
     def trace(self, *columns: Any, **shared: Any) -> Trace: ...
-    def explain(self, *columns: Any, **shared: Any) -> Explanation: ...
-    def stages(self, *columns: Any, **shared: Any) -> Stages: ...
+    def _explained(self, call: Call, notes: Callable[..., Sequence[Note]]) -> Explanation: ...
     def _plain(self) -> types.FunctionType: ...
     def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call: ...
     def _specialise(self, call: Call, packed: bool = True) -> Fit: ...
@@ -145,14 +147,34 @@ class ValueAndGrad:
             return self.model.trace(*columns, **shared)
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
-        """Return what the compiler decided: see `Model.explain`."""
+        """Return what the compiler decided: see `Model.explain`; and what gradients keep, and where they stop."""
         with one_frame:
-            return self.model.explain(*columns, **shared)
+            call = self.model._bind(columns, shared)
+            return self.model._explained(call, partial(self._notes, call))
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
-        """Return the text of every stage of the compiler: see `Model.stages`."""
+        """Return the text of every stage of the compiler: see `Model.stages`; and what comes back from each kernel."""
+        from acronumba.api.stages import Stages
+
         with one_frame:
-            return self.model.stages(*columns, **shared)
+            call = self.model._bind(columns, shared)
+            if not call.count:
+                raise refuse("ACR706", message="at least one instance is needed to know the types")
+            compiled, leaves, _ = self.model._specialise(call, packed=False)
+            return Stages(compiled, compiled.backward(*self._in_program(call, compiled, leaves)))
+
+    def _in_program(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> tuple[active.Wanted, int]:
+        """Return what gradients are wanted of in a program, and how many words of its result are the loss."""
+        wanted = wanted_of(self.model._plain(), self.choices, call)
+        width = len(words(_loss_type(compiled, self.choices)))
+        wanted.check(compiled, leaves, width)
+        return wanted.in_program(compiled, leaves), width
+
+    def _notes(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> Sequence[Note]:
+        from acronumba.analysis.backward.told import backward_notes
+
+        where = self._in_program(call, compiled, leaves)
+        return backward_notes(compiled.active(*where), compiled.backward(*where))
 
     def on(self, device: str) -> ValueAndGrad:
         """Return the same on another device: see `Model.on`."""

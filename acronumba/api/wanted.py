@@ -20,6 +20,7 @@ from acronumba.errors.codes import refuse
 from acronumba.ir.types import TensorT
 
 if TYPE_CHECKING:
+    from acronumba.analysis import active
     from acronumba.ir.tape import Tape
     from acronumba.pipeline.compiled import Compiled
 
@@ -72,14 +73,19 @@ class Wanted:
 
     def check(self, compiled: Compiled, leaves: Sequence[Any], width: int) -> None:
         """Refuse a program in which a gradient gets lost."""
+        if (refusal := compiled.active(self.in_program(compiled, leaves), width).refusal()) is not None:
+            raise refusal
+
+    def in_program(self, compiled: Compiled, leaves: Sequence[Any]) -> active.Wanted:
+        """Return the same by the numbers that shared values and parameters have in a program."""
+        from acronumba.analysis import active
+
         shared = compiled.program.shared
         tensors = {k for k, p in enumerate(shared) if isinstance(p.type, TensorT) and id(leaves[k]) in self.arrays}
         others = (k for k, p in enumerate(shared) if not isinstance(p.type, TensorT))
         packed = {k for k in others if any(id(a) in self.arrays for a in float_arrays(leaves[k]))}
-        params = {place[0] for place in self.places if place is not None}
-        found = compiled.active(frozenset(tensors), frozenset(packed), frozenset(params), width)
-        if (refusal := found.refusal()) is not None:
-            raise refusal
+        params = frozenset(place[0] for place in self.places if place is not None)
+        return active.Wanted(shared=frozenset(tensors), packed=frozenset(packed), params=params)
 
     def totals(self, tape: Tape, loss: Any, instance: Sequence[Any], *, wide: bool) -> Totals:
         """Return the gradients that an instance has a part in; a loss that is no array is a constant."""
@@ -135,7 +141,7 @@ class Wanted:
         def gradient(x: Any, found: Mapping[int, Any] = sums) -> Any:
             array = np.asarray(x)
             g = found.get(id(x))
-            g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.ascontiguousarray(g)
+            g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.asarray(g, order="C")
             out = self._by_rows(x, g, totals) if found is sums else None
             return out if out is not None else g.reshape(array.shape)[()] if isinstance(x, np.generic) else g
 
@@ -146,7 +152,7 @@ class Wanted:
                 continue
             column = []
             for n in range(call.count):
-                of = {key: scaled(g) for key, g in totals[n].of.items()} if n in totals else {}
+                of = {key: scaled(g).copy() for key, g in totals[n].of.items()} if n in totals else {}
                 part = part_at(call.columns[place[0]][n], self.paths[k], place[1])
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
             results.append(column)

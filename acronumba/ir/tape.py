@@ -70,7 +70,7 @@ class Tape:
         for op in self.ops:
             if self.values[op.out].dtype.kind != "f" or op.op not in RULES:
                 continue
-            if any(found.intersection(_each(a)) for k, a in enumerate(op.args) if differentiable(op.op, k)):
+            if any(found.intersection(_each(a)) for k, a in enumerate(op.args) if differentiable(op.op, k, op.attrs)):
                 found.add(op.out)
         return found
 
@@ -134,7 +134,9 @@ class Tape:
                     continue
                 g = found[op.out] if op.out in wanted else found.pop(op.out)
                 places = [
-                    k for k, a in enumerate(op.args) if reached.intersection(_each(a)) and differentiable(op.op, k)
+                    k
+                    for k, a in enumerate(op.args)
+                    if reached.intersection(_each(a)) and differentiable(op.op, k, op.attrs)
                 ]
                 args = tuple(_stacked(values, a, values[op.out].shape) for a in op.args)
                 one = Applied(op=op.op, args=args, attrs=op.attrs, result=values[op.out], adjoint=g, wanted=places)

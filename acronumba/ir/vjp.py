@@ -234,7 +234,7 @@ def adjoints(b: Builder, one: Applied) -> dict[int, Value]:
         if k in one.wanted:
             a = one.args[k]
             g = b.fold(g, b.shape(a)) if row.kind == "element" or one.op == "broadcast" else g
-            found[k] = b.cast(g, b.dtype(a))
+            found[k] = b.cast(b.reshape(g, b.shape(a)), b.dtype(a))  # of equal extents each may have its own
     return found
 
 
@@ -533,7 +533,9 @@ NONE: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def differentiable(op: str, place: int) -> bool:
-    """Whether the result of an operation has a derivative by the argument at a place."""
+def differentiable(op: str, place: int, attrs: Attrs) -> bool:
+    """Whether the result of an operation has a derivative by the argument at a place, other than 0."""
+    if op == "scale_gradient":
+        return bool(attrs[0])
     first = {"copysign", "take", "scatter"}
     return op in RULES and not (op == "where" and not place) and not (op in first and place)

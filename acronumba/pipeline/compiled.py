@@ -57,6 +57,7 @@ from acronumba.pipeline.log import Patience, bar, debug
 
 if TYPE_CHECKING:
     from acronumba.analysis.active import Active, Wanted
+    from acronumba.analysis.backward.derive import Backward
     from acronumba.analysis.passes import Draft, Pass
     from acronumba.analysis.plan import Plan
     from acronumba.data.extents import Columns
@@ -149,6 +150,7 @@ class Compiled:
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
         self._active: dict[tuple[Wanted, int], Active] = {}
         self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
+        self._backward: dict[tuple[Wanted, int], tuple[Backward, ...]] = {}
         self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
@@ -619,14 +621,21 @@ class Compiled:
 
         return Recorder(self.program, leaves, max_steps=self.options.max_steps)
 
-    def active(self, shared: frozenset[int], packed: frozenset[int], params: frozenset[int], width: int) -> Active:
+    def active(self, wanted: Wanted, width: int) -> Active:
         """Return what gradients go through in the program (see `analysis.active`)."""
-        from acronumba.analysis.active import Wanted, active
+        from acronumba.analysis.active import active
 
-        wanted = Wanted(shared=shared, packed=packed, params=params)
         if (wanted, width) not in self._active:
             self._active[wanted, width] = active(self.program, wanted, width)
         return self._active[wanted, width]
+
+    def backward(self, wanted: Wanted, width: int) -> tuple[Backward, ...]:
+        """Return what comes back from each kernel of the plan (see `analysis.backward`)."""
+        from acronumba.analysis.backward.program import derive_all
+
+        if (wanted, width) not in self._backward:
+            self._backward[wanted, width] = derive_all(self.plan, wanted, width)
+        return self._backward[wanted, width]
 
     def text(self, stage: str) -> str:
         """Return the text of the stage ``ir`` or ``plan``."""

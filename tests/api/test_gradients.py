@@ -147,6 +147,17 @@ def test_gradients_of_instances_are_one_structure_each() -> None:
     np.testing.assert_allclose(gx[0][0], w / 3, rtol=1e-6)
 
 
+def test_gradients_share_no_memory() -> None:
+    @model
+    def loss(x: np.ndarray, y: np.ndarray, *, w: np.ndarray) -> Any:
+        return np.sum(x + y + w)
+
+    _, grads = value_and_grad(loss, wrt=("x", "y", "w"))(X, X + 1, w=W)
+    arrays = [grads[0][0], grads[1][0], grads[2]]
+    assert all(g.tolist() == [1, 1, 1] and g.flags.writeable for g in arrays)
+    assert not any(np.shares_memory(arrays[k], arrays[j]) for k in range(3) for j in range(k))
+
+
 TABLE = weights(4)
 
 
@@ -193,6 +204,22 @@ def test_scalars_float64_snapshots_and_results_beside_the_loss() -> None:
     assert one.grads["w"].dtype == np.float64 and type(one.grads["scale"]) is np.float64
     np.testing.assert_allclose(one.grads["w"], np.outer(2 * y * 0.5, x), rtol=1e-12)
     np.testing.assert_allclose(one.grads["scale"], 2 * y @ (p["w"] @ x), rtol=1e-12)
+
+
+def test_arrays_of_rank_0_empty_ones_and_packed_instances() -> None:
+    @model
+    def loss(x: np.ndarray, *, p: dict[str, Any]) -> Any:
+        return np.sum(x * p["scale"]) + np.sum(p["none"]) + np.sum(x @ p["turned"])
+
+    turned = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    turned.flags.writeable = False
+    p = {"scale": np.array(2.0, np.float32), "none": np.zeros((0, 3), np.float32), "turned": turned}
+    xs = [np.ones(3, np.float32), np.full(3, 2, np.float32)]
+    for instances in (xs, pack(xs), np.stack(xs)):
+        _, g = value_and_grad(loss, reduce="sum").batch(instances, p=p)
+        assert type(g["scale"]) is np.ndarray and g["scale"].shape == () and g["scale"] == 9
+        assert g["none"].shape == (0, 3) and g["turned"].tolist() == [[3, 3]] * 3
+        assert g["turned"].flags.c_contiguous and g["turned"].flags.writeable
 
 
 def test_a_number_of_python_is_a_constant() -> None:
@@ -410,3 +437,34 @@ def test_the_package_names_them() -> None:
     assert {"leaves", "value_and_grad", "RowGrad"} <= set(acronumba.__all__)
     assert "value and gradients of <model" in repr(classify.value_and_grad)
     assert classify.value_and_grad.on("cpu").with_options(threads=1).model.options.threads == 1
+
+
+# ---- what people see
+
+
+def test_stages_show_what_comes_back_from_each_kernel() -> None:
+    p = params()
+    stages = classify.value_and_grad.stages(TREES, LABELS, p=p)
+    back = [name for name in stages if name.startswith("backward/")]
+    assert len(back) == 3 and set(classify.stages(TREES, LABELS, p=p)) == set(stages) - set(back)
+    text = "".join(stages[name] for name in back)
+    assert "sums p_embed: rows(" in text and "outer(" in text
+    assert "gives" not in stages[back[1]]  # a leaf hands nothing on
+    alone = value_and_grad(classify, wrt="p.out['w']").stages(TREES, LABELS, p=p)
+    assert len([name for name in alone if name.startswith("backward/")]) == 1
+
+
+@model
+def explained(x: np.ndarray, *, w: np.ndarray) -> Any:
+    y = np.tanh(w * x)
+    z = nn.stop_gradient(np.exp(y))
+    if float(y[0]) > 0.5:
+        z = z * 2
+    return np.sum(z * np.sin(y)) + y[np.argmax(y)]
+
+
+def test_explain_shows_what_is_kept_and_where_gradients_stop() -> None:
+    text = str(explained.value_and_grad.explain([X], w=W))
+    assert "kept: int64[], 8 bytes a node" in text and "kept: int64" not in str(explained.explain([X], w=W))
+    assert "argmax: its result is a place" in text and "as it is asked for" in text
+    assert "makes a number of Python" in text

@@ -226,7 +226,8 @@ def test_the_page_for_contributors_names_what_there_is(root: Path) -> None:
     example = page.split("```python\n")[1].split("```")[0].strip()
     assert example in (root / "acronumba" / "frontend" / "calls" / "written.py").read_text(encoding="utf-8")
     assert set(re.findall(r"`([A-Z]{4,})`", page)) <= {
-        "PASSES", "KINDS", "SINGLES", "REQUIRED", "EXPRESSIONS", "TARGETS", "TOPICS", "USUAL", "REASONS", "ULPS",
+        "PASSES", "KINDS", "SINGLES", "RULES", "NONE", "REQUIRED", "EXPRESSIONS", "TARGETS", "TOPICS", "USUAL",
+        "REASONS", "ULPS",
     }  # fmt: skip
 
 

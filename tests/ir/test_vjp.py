@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,41 +11,14 @@ import pytest
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim
 from acronumba.ir.vjp import NONE, RULES
-from tests.support.derivatives import Slope, pulled
-from tests.support.kernel_fuzz import Cell, Fuzz
+from tests.support.derivatives import SMOOTH, Slope, pulled, random_slope
 from tests.support.kernel_runs import SpecBuilder
-
-SMOOTH = tuple(sorted(RULES.keys() - {"cumprod", "cummax", "cummin", "arccosh", "stack"}))
 
 
 def test_each_operation_has_a_derivative_or_a_reason_for_none() -> None:
     assert RULES.keys() | NONE.keys() == TENSORS.keys()
     assert not RULES.keys() & NONE.keys()
     assert all(NONE.values())
-
-
-def random_slope(seed: int) -> Slope | None:
-    dtypes = ("float64", "float64", "float32", "int64", "bool")
-    f = Cell(seed) if seed % 7 == 0 else Fuzz(seed, length=8, dtypes=dtypes, favour=SMOOTH, extents=(0, 1, 1, 2, 3, 5))
-    body = [replace(op, attrs=(1.0,)) if op.op == "scale_gradient" else op for op in f.spec.body]
-    f.spec = replace(f.spec, body=tuple(body))
-    rows, shared = f.operands(1)
-    own = iter(rows[0])
-    given = [shared[v] if o.kind == "shared" else next(own) for v, o in enumerate(f.spec.operands)]
-    rng = np.random.default_rng(seed)
-
-    def tame(x: Any) -> Any:
-        if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
-            return x
-        x = np.clip(np.nan_to_num(x.astype(np.float64), nan=0.3, posinf=1.0, neginf=-1.0), -3, 3)
-        return 0.3 * x + 0.1 * rng.random(x.shape)
-
-    try:
-        return Slope(f.spec, [tame(x) for x in given], f.dims, seed)
-    except Exception as error:
-        if type(error).__name__ == "KernelFailure":
-            return None
-        raise
 
 
 def differ(seeds: range) -> tuple[Counter[str], list[int], Counter[str]]:

@@ -8,6 +8,7 @@ node by itself: contributions to adjoints, sums over nodes, and what is computed
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from acronumba.ir.reference import evaluate, evaluate_rows
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.tape import _Origins
 from acronumba.ir.values import List, Memo
+from tests.support.derivatives import Slope, pulled
 
 
 class Planned(Interpreter):
@@ -172,3 +174,29 @@ def everything(spec: KernelSpec) -> Part:
     kinds = ("tensor", "list", "shared")
     wanted = {v for v, o in enumerate(spec.operands) if o.dtype.startswith("float") and o.kind in kinds}
     return Part(wanted=frozenset(wanted), results=frozenset(range(len(spec.results))))
+
+
+def kernel_errors(slope: Slope) -> float:
+    """Return how far the gradients of a kernel by its backward kernel are from those of the rules, relative."""
+    spec, part = slope.spec, everything(slope.spec)
+    d = differentiate(spec, part.wanted, part.results)
+    outs = tuple(map(np.array, evaluate(d.forward, slope.at, slope.dims)))
+    by_kind = [{o.index: x for o, x in zip(spec.operands, slope.at, strict=True) if (o.kind == "shared") == k}
+               for k in (False, True)]  # fmt: skip
+    objects, shared = ([found.get(k) for k in range(max(found, default=-1) + 1)] for found in by_kind)
+    run: Any = SimpleNamespace(
+        derived=[d], kernels=[spec], nodes=[(0, objects, slope.at, outs, slope.dims)], _shared=shared,
+        program=SimpleNamespace(once=()), origins={},
+    )  # fmt: skip
+    back = WayBack(run, {id(outs[j]): w for j, w in slope.weights.items()})
+    seeds: dict[int, Any] = {}
+    for j, w in slope.weights.items():
+        seeds[spec.results[j]] = seeds[spec.results[j]] + w if spec.results[j] in seeds else w
+    worst = 0.0
+    for v, g in pulled(spec, slope.at, slope.dims, seeds).items():
+        if v in part.wanted and g.size and np.isfinite(g).all():
+            own = spec.operands[v].kind != "shared"
+            mine = back.adjoints.get(id(slope.at[v])) if own else back.shared.get(spec.operands[v].index)
+            mine = np.zeros_like(g) if mine is None else mine
+            worst = max(worst, float(np.abs(mine - g).max() / (np.abs(g).max() or 1.0)))
+    return worst

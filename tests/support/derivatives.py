@@ -12,6 +12,7 @@ from acronumba.ir.reference import KernelFailure, evaluate
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.values import List, Row
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
+from tests.support.kernel_fuzz import Cell, Fuzz
 
 STEP = 1e-6
 
@@ -54,7 +55,9 @@ def pulled(spec: KernelSpec, operands: Sequence[Any], dims: Sequence[int], seeds
         op = spec.body[v - len(operands)]
         if v not in found or op.op not in RULES:
             continue
-        wanted = [k for k, a in enumerate(op.args) if values[a].dtype.kind == "f" and differentiable(op.op, k)]
+        wanted = [
+            k for k, a in enumerate(op.args) if values[a].dtype.kind == "f" and differentiable(op.op, k, op.attrs)
+        ]
         one = Applied(
             op=op.op, args=tuple(values[a] for a in op.args), attrs=static(op.attrs), result=values[v],
             adjoint=found[v], wanted=wanted,
@@ -111,6 +114,36 @@ class Slope:
         if abs(mine - there) <= 2e-4 * scale:
             return "equal"
         return "a kink nearby" if abs(there - near) > 1e-3 * scale else "different"
+
+
+# ---- of random kernels
+
+
+SMOOTH = tuple(sorted(RULES.keys() - {"cumprod", "cummax", "cummin", "arccosh", "stack"}))
+
+
+def random_slope(seed: int) -> Slope | None:
+    dtypes = ("float64", "float64", "float32", "int64", "bool")
+    f = Cell(seed) if seed % 7 == 0 else Fuzz(seed, length=8, dtypes=dtypes, favour=SMOOTH, extents=(0, 1, 1, 2, 3, 5))
+    body = [replace(op, attrs=(1.0,)) if op.op == "scale_gradient" else op for op in f.spec.body]
+    f.spec = replace(f.spec, body=tuple(body))
+    rows, shared = f.operands(1)
+    own = iter(rows[0])
+    given = [shared[v] if o.kind == "shared" else next(own) for v, o in enumerate(f.spec.operands)]
+    rng = np.random.default_rng(seed)
+
+    def tame(x: Any) -> Any:
+        if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+            return x
+        x = np.clip(np.nan_to_num(x.astype(np.float64), nan=0.3, posinf=1.0, neginf=-1.0), -3, 3)
+        return 0.3 * x + 0.1 * rng.random(x.shape)
+
+    try:
+        return Slope(f.spec, [tame(x) for x in given], f.dims, seed)
+    except Exception as error:
+        if type(error).__name__ == "KernelFailure":
+            return None
+        raise
 
 
 # ---- of runs

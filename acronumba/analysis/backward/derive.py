@@ -139,9 +139,7 @@ def depends(spec: KernelSpec, result: int) -> set[int]:
 
 def _through(op: Node | KernelOp) -> list[int]:
     """Return the arguments that an operation has a derivative by."""
-    if op.op == "scale_gradient" and op.attrs == (0.0,):
-        return []
-    return [a for k, a in enumerate(op.args) if differentiable(op.op, k)]
+    return [a for k, a in enumerate(op.args) if differentiable(op.op, k, op.attrs)]
 
 
 class _Derivation:
@@ -189,7 +187,7 @@ class _Derivation:
 
     def _back(self, v: int, node: Node, g: int) -> None:
         """Go back over an operation whose result's adjoint is `g`."""
-        wanted = {k for k, a in enumerate(node.args) if a in self.active and differentiable(node.op, k)}
+        wanted = {k for k, a in enumerate(node.args) if a in self.active and differentiable(node.op, k, node.attrs)}
         if node.op == "matmul":
             wanted -= self._product(node, g, wanted)
         if node.op == "take" and 0 in wanted and self._row(node, g):

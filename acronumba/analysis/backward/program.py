@@ -30,6 +30,12 @@ class WayBack:
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
 
 
+def derive_all(plan: Plan, wanted: Wanted, width: int) -> tuple[Backward, ...]:
+    """Return what comes back from each kernel of a plan; `width`: how many words of the result are the loss."""
+    parts = active.parts(plan.program, plan.kernels, wanted, width)
+    return tuple(differentiate(spec, part.wanted, part.results) for spec, part in zip(plan.kernels, parts, strict=True))
+
+
 def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
     """Return the derivative of a plan.
 
@@ -44,17 +50,14 @@ def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
     """
     program = plan.program
     given = Wanted(shared=frozenset(wanted), packed=frozenset(), params=frozenset())
-    parts = active.parts(program, plan.kernels, given, width)
     reached = set(wanted)
     for once in program.once:
         operands = plan.kernels[once.kernel].operands
-        found = (operands[v] for v in depends(plan.kernels[once.kernel], 0))
-        if any(o.kind == "shared" and o.index in reached for o in found):
+        read = (operands[v] for v in depends(plan.kernels[once.kernel], 0))
+        if any(o.kind == "shared" and o.index in reached for o in read):
             reached.add(once.index)
-    kernels = tuple(
-        differentiate(spec, part.wanted, part.results) if part.results else None
-        for spec, part in zip(plan.kernels, parts, strict=True)
-    )
+    found = derive_all(plan, given, width)
+    kernels = tuple(back if back.gives or back.terms else None for back in found)
     numbers: dict[KernelSpec, int] = {}
     number = [
         -1 if back is None or back.backward is None else numbers.setdefault(back.backward, len(numbers))

@@ -159,7 +159,7 @@ def sweep(
         if v not in found or op.dtype not in FLOATS or any(values[a] is None for a in op.args):
             continue
         args = tuple(values[a] for a in op.args)
-        wanted = {k for k, a in enumerate(args) if a.dtype.name in FLOATS and differentiable(op.op, k)}
+        wanted = {k for k, a in enumerate(args) if a.dtype.name in FLOATS and differentiable(op.op, k, op.attrs)}
         if wanted:
             one = Applied(
                 op=op.op, args=args, attrs=static(op.attrs), result=values[v], adjoint=found[v], wanted=wanted
