@@ -27,7 +27,7 @@ from acronumba.kernels.cost import cost
 from acronumba.kernels.tiles import TYPES
 from acronumba.memory import address, aligned
 from acronumba.runtime import state
-from acronumba.runtime.buffers import Words
+from acronumba.runtime.buffers import ArenaPool, Words
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, threads_of_process
 from acronumba.runtime.library import back_words as words
@@ -143,8 +143,7 @@ class BackExecutable:
             if b is not None
             for t in b.terms
         ]
-        self.widest = 1 << 16
-        self.links, self.places = _LINKS, _PLACES
+        self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
 
     def _dtypes(self) -> set[str]:
         params = self.back.plan.program.shared
@@ -342,27 +341,22 @@ class _Run:
         )
         self.shareds = {"arrays": arrays, "sizes": sizes, "adds": adds}
         while True:
-            links, place = np.empty(self.of.links // 8, np.int64), aligned(self.of.places)
+            links, place = self.of.links.take(self.of.links.wanted), self.of.places.take(self.of.places.wanted)
             self.words[:] = 0
-            tables: dict[str, NDArray[Any]] = {
-                "losses": self.losses,
-                "seeds": self.seeds,
-                "zeros": zeros,
-                "links": links,
-                "place": place,
-            }
+            tables: dict[str, NDArray[Any]] = {"losses": self.losses, "seeds": self.seeds, "zeros": zeros}
             for name, table in (*memory.items(), *self.shareds.items(), *tables.items()):
                 self[name] = address(table)
             self["table"], self["most"] = self.of.table, max(self.of.most, 1)
             self["shared"], self["shareds"] = address(self.prepared.records), shareds
             self["losses_count"] = len(self.losses)
-            self["links_end"], self["place_end"] = address(links) + links.nbytes, address(place) + place.nbytes
+            self["links"], self["links_end"] = links.address, links.address + links.size
+            self["place"], self["place_end"] = place.address, place.address + place.size
             self.of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
-            used, placed = self["links"] - address(links), self["place"] - address(place)
-            if not self["lost"] and placed <= place.nbytes:
+            used, placed = self["links"] - links.address, self["place"] - place.address
+            if not self["lost"] and placed <= place.size:
                 break
-            self.of.links = max(self.of.links, used + used // 4 + 64)
-            self.of.places = max(self.of.places, placed + placed // 4 + 64)
+            self.of.links.wanted, self.of.places.wanted = max(used, links.size), max(placed, place.size)
+        self.of.links.wanted, self.of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
         self.memory = (memory, links, place, zeros)
 
     def _largest(self) -> int:
