@@ -220,7 +220,7 @@ class Unpacker:
         """
         if _is_tensor(self.type):
             return self._tensor_column(self.type, rows[:, 0], memory)
-        if isinstance(self.type, TupleT) and self.type.items and all(map(_is_tensor, self.type.items)):
+        if isinstance(self.type, TupleT) and not self.type.listed and self.type.items and all(map(_is_tensor, self.type.items)):
             parts = [self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(self.type.items)]
             if len(parts) == 2:
                 a, b = parts
@@ -353,6 +353,8 @@ def _read(t: Type, at: int) -> Read:
             for item in t.items:
                 reads.append(_read(item, at))
                 at += len(words(item))
+            if isinstance(t, TupleT) and t.listed:
+                return lambda reader, row: [read(reader, row) for read in reads]
             if isinstance(t, TupleT):
                 return lambda reader, row: tuple([read(reader, row) for read in reads])
             return lambda reader, row: {key: read(reader, row) for key, read in zip(t.keys, reads, strict=True)}

@@ -17,6 +17,7 @@ from acronumba.frontend.values import (
     Cell,
     DictVal,
     ListVal,
+    StaticList,
     Tensor,
     TupleVal,
     UnionVal,
@@ -196,7 +197,7 @@ def places_in(val: Val) -> Iterable[ArrayPlace]:
             yield val.place
         case Tensor() if val.type.rank or val.array0 is not None:
             yield from val.whole.places
-        case TupleVal() | DictVal():
+        case TupleVal() | DictVal() | StaticList():
             for v in val.items:
                 yield from places_in(v)
         case UnionVal():

@@ -55,6 +55,7 @@ from acronumba.frontend.values import (
     array_numbers,
     held,
     is_own,
+    is_row,
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
@@ -181,8 +182,8 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
             return TStatic(val)
         case Tensor() | ArrayRef():
             return _array_parameter(w, val, loose)
-        case TupleVal() | DictVal() | Record():
-            kind = "tuple" if isinstance(val, TupleVal) else "dict" if isinstance(val, DictVal) else "record"
+        case TupleVal() | DictVal() | Record() | StaticList() if not isinstance(val, StaticList) or is_row(val):
+            kind = {TupleVal: "tuple", DictVal: "dict", Record: "record", StaticList: "list"}[type(val)]
             meta: Any = len(val.items)
             if isinstance(val, DictVal):
                 meta = val.keys
@@ -191,7 +192,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
                     return TType(w.type_of(val))
                 meta = (val.cls, val.names)
             parts = enumerate(val.items)
-            cell = val.cell if isinstance(val, DictVal) else None
+            cell = val.cell if isinstance(val, DictVal | StaticList) else None
             return TParts(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts), cell)
         case MapVal():
             mine = w.cell(("parameter", where))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -65,6 +65,7 @@ from acronumba.frontend.values import (
     held,
     holding,
     is_field,
+    is_row,
     is_several,
     map_type,
     number,
@@ -185,8 +186,8 @@ class Merge(Words):
                 return with_places(found, val.places) if isinstance(found, UnionVal) else found
             case TupleVal():
                 return TupleVal(tuple(map(self.settle, val.items)))
-            case DictVal():
-                return DictVal(val.keys, tuple(map(self.settle, val.items)), val.cell)
+            case DictVal() | StaticList():
+                return replace(val, items=tuple(map(self.settle, val.items)))
             case Record():
                 return Record(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
             case Maybe():
@@ -239,6 +240,8 @@ class Merge(Words):
             case MapVal():
                 return TMap(val.cell, val.is_set)
             case StaticList():
+                if is_row(val):
+                    return TParts("list", len(val.items), tuple(map(self.template, val.items)), val.cell)
                 self.make_real(val.cell)
                 self.type_of(val)
                 return TList(val.cell, True)
@@ -303,7 +306,16 @@ class Merge(Words):
             case (_, TMaybe()):
                 return TMaybe(self.join_templates(a, b.inner))
             case (TParts(), TParts()) if a.kind != "dict" and (a.kind, a.meta) == (b.kind, b.meta):
-                return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
+                if a.cell is not None and b.cell is not None:
+                    self.unify_cells(a.cell, b.cell)
+                return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)), a.cell)
+            case (TParts(kind="list", cell=cell), TList() | TParts(kind="list")) | (
+                TList(),
+                TParts(kind="list", cell=cell),
+            ) if cell:
+                self.make_real(cell)
+                self.make_real(b.cell if isinstance(b, TParts) and b.cell else cell)
+                raise Resweep
             case (TTensor(), TTensor()) if a.kind == b.kind:
                 return _join_tensors(a, b)
             case (TArray() | TTensor(), TArray() | TTensor()) if a.kind == b.kind:
@@ -406,8 +418,8 @@ class Merge(Words):
             case TParts(kind="holder"):
                 code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
                 raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
-            case TParts(kind="tuple"):
-                return TupleT(tuple(map(self.template_type, a.items)))
+            case TParts(kind="tuple" | "list"):
+                return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")
             case TParts(kind="dict"):
                 return DictT(a.meta, tuple(map(self.template_type, a.items)))
             case TParts():
@@ -439,6 +451,9 @@ class Merge(Words):
                     return TupleVal(items), flat
                 if a.kind == "dict":
                     return DictVal(a.meta, items, a.cell), flat
+                if a.kind == "list":
+                    assert a.cell is not None
+                    return StaticList(items, a.cell.find()), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
                 return Record(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.know.outside), flat
@@ -520,7 +535,7 @@ class Merge(Words):
                     val = self.materialise(val)
                 assert val is not None
                 at = 0
-                parts = val.items if isinstance(val, TupleVal | DictVal | Record) else held(val)
+                parts = val.items if isinstance(val, TupleVal | DictVal | Record | StaticList) else held(val)
                 for item, v in zip(a.items, parts, strict=True):
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
@@ -587,7 +602,7 @@ def _join_tensors(a: TTensor, b: TTensor) -> TTensor:
 
 
 def _has_pending(val: Any) -> bool:
-    if isinstance(val, TupleVal | DictVal | Record):
+    if isinstance(val, TupleVal | DictVal | Record | StaticList):
         return any(_has_pending(v) for v in val.items)
     if isinstance(val, Maybe):
         return _has_pending(val.value)

@@ -37,10 +37,10 @@ class TStatic:
 class TParts:
     """A tuple, dict or object in pieces, or a function, method or range with what it holds."""
 
-    kind: str  # "tuple" | "dict" | "record" | "holder"
+    kind: str  # "tuple" | "list" (of unlike things) | "dict" | "record" | "holder"
     meta: Any
     items: tuple[Template, ...]
-    cell: Cell | None = None  # of a dict
+    cell: Cell | None = None  # of a dict or list
 
 
 @dataclass(frozen=True, slots=True, eq=False)

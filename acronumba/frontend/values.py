@@ -40,6 +40,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     union,
+    unlike,
 )  # fmt: skip
 
 FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
@@ -343,7 +344,7 @@ def map_type(cell: Cell, is_set: bool) -> MapT:
 
 @dataclass(slots=True, eq=False)
 class StaticList:
-    """A list made in the call whose elements are all known; becomes real if `cell.real` is set."""
+    """A list made in the call whose elements are all known; becomes real if `cell.real` is set (see `is_row`)."""
 
     items: tuple[Val, ...]
     cell: Cell
@@ -641,12 +642,22 @@ def type_of(val: Val) -> Type | None:
             return val.type
         case ListVal():
             return ListT(val.item)
-        case StaticList():
-            return ListT(val.cell.find().item)
+        case StaticList(items=parts):
+            if not is_row(val):
+                return ListT(val.cell.find().item)
+            return TupleT(tuple(t for t in map(type_of, parts) if t is not None), listed=True)
         case UnionVal():
             return union(*val.possible)
         case _:
             return None
+
+
+def is_row(val: Val) -> bool:
+    """Whether a list stays in pieces where it is stored or meets others: its elements are unlike, nothing changes it."""
+    if not isinstance(val, StaticList) or val.cell.find().real or len(val.items) < 2:
+        return False
+    types = [type_of(v.value if isinstance(v, Maybe) else v) for v in val.items]
+    return None not in types and unlike([t for t in types if t is not None])
 
 
 def members_of(cls: Any) -> list[Any]:

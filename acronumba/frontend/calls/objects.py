@@ -111,7 +111,7 @@ def runtime_class(t: Type) -> type:
         case TensorT():
             return np.ndarray if t.rank else np.dtype(t.dtype).type
         case TupleT():
-            return tuple
+            return list if t.listed else tuple
         case DictT():
             return dict
         case MapT():
