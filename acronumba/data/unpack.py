@@ -220,7 +220,7 @@ class Unpacker:
         """
         if _is_tensor(self.type):
             return self._tensor_column(self.type, rows[:, 0], memory)
-        if isinstance(self.type, TupleT) and not self.type.listed and self.type.items and all(map(_is_tensor, self.type.items)):
+        if isinstance(self.type, TupleT) and self.type.items and all(map(_is_tensor, self.type.items)):
             parts = [self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(self.type.items)]
             if len(parts) == 2:
                 a, b = parts

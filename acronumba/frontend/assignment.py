@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, came_in, written_tensor
+from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, came_in, count_indices, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
@@ -243,6 +243,8 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
     other = isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank)
+    if not old.own and old.whole.read_from is not None:
+        count_indices(w, old.whole.read_from.place)
     if (not old.own or other) and old.whole.places:  # from the next sweep on it is an array that is written to
         written_tensor(w, old, stmt, "an assignment")
         return

@@ -13,6 +13,7 @@ from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
 from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
+from acronumba.frontend.parts import is_own
 from acronumba.frontend.templates import (
     TArray,
     TChoice,
@@ -54,7 +55,6 @@ from acronumba.frontend.values import (
     Zip,
     array_numbers,
     held,
-    is_own,
     is_row,
 )
 from acronumba.frontend.walker import Frame, Instance, Walker

@@ -305,17 +305,8 @@ class Merge(Words):
                 return TMaybe(self.join_templates(a.inner, b))
             case (_, TMaybe()):
                 return TMaybe(self.join_templates(a, b.inner))
-            case (TParts(), TParts()) if a.kind != "dict" and (a.kind, a.meta) == (b.kind, b.meta):
-                if a.cell is not None and b.cell is not None:
-                    self.unify_cells(a.cell, b.cell)
-                return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)), a.cell)
-            case (TParts(kind="list", cell=cell), TList() | TParts(kind="list")) | (
-                TList(),
-                TParts(kind="list", cell=cell),
-            ) if cell:
-                self.make_real(cell)
-                self.make_real(b.cell if isinstance(b, TParts) and b.cell else cell)
-                raise Resweep
+            case (TParts(), TParts()) if a.kind not in ("dict", "list") and (a.kind, a.meta) == (b.kind, b.meta):
+                return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TTensor(), TTensor()) if a.kind == b.kind:
                 return _join_tensors(a, b)
             case (TArray() | TTensor(), TArray() | TTensor()) if a.kind == b.kind:
@@ -325,7 +316,7 @@ class Merge(Words):
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
-        joined = self._join_dicts(a, b)
+        joined = self._join_dicts(a, b) or self._join_lists(a, b)
         if joined is not None:
             return joined
         for one in (a, b):
@@ -362,6 +353,22 @@ class Merge(Words):
                 self.make_real(cell)
                 raise Resweep
         return None
+
+    def _join_lists(self, a: Template, b: Template) -> Template | None:
+        """Join lists of unlike things; where one meets a list of run time, or has another length, both are that."""
+        match a, b:
+            case TParts(kind="list"), TParts(kind="list") if a.meta == b.meta and a.cell and b.cell:
+                items = tuple(map(self.join_templates, a.items, b.items))
+                return TParts("list", a.meta, items, self.unify_cells(a.cell, b.cell))
+        if not any(isinstance(t, TParts) and t.kind == "list" for t in (a, b)):
+            return None
+        for t in (a, b):
+            if isinstance(t, TList) or (isinstance(t, TParts) and t.kind == "list"):
+                assert t.cell is not None
+                self.make_real(t.cell)
+            else:
+                return None
+        raise Resweep
 
     def _join_known(self, a: Template, b: Template) -> Template:
         """Join templates of which one is a value itself, and not the other's."""

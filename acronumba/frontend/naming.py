@@ -38,6 +38,8 @@ def note_unified(places: Sequence[ArrayPlace]) -> ArrayPlace:
     for other in rest:
         first.written |= other.written
         first.copied |= other.copied
+        first.looked_up |= other.looked_up
+        first.counted |= other.counted
         first.passed |= other.passed
         first.writes |= other.writes
         other.link = first

@@ -137,6 +137,8 @@ class ArrayPlace:
     written: bool = False  # something writes into them: they are kept as an `ArrayRef`
     passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
     copied: bool = False  # one of them is not made of one number: to take it apart costs operations
+    looked_up: bool = False  # NumPy's scalars as indices make views of them, which kernels read
+    counted: bool = False  # ... which are written to, or kept: such indices are numbers of the host
     cells: dict[frozenset[int], Cell] = field(default_factory=dict)  # the lists of their parts, by `apart`
     # By place: how many loops are around the write, the axes that it indexes by numbers of the host, and by others.
     writes: dict[Any, tuple[int, frozenset[int], frozenset[int]]] = field(default_factory=dict)
@@ -653,7 +655,7 @@ def type_of(val: Val) -> Type | None:
 
 
 def is_row(val: Val) -> bool:
-    """Whether a list stays in pieces where it is stored or meets others: its elements are unlike, nothing changes it."""
+    """Whether a list stays in pieces where it is stored or meets others: of unlike things, and nothing changes it."""
     if not isinstance(val, StaticList) or val.cell.find().real or len(val.items) < 2:
         return False
     types = [type_of(v.value if isinstance(v, Maybe) else v) for v in val.items]
@@ -687,20 +689,6 @@ def unkept(val: Val) -> Val:
 def is_field(key: Any) -> bool:
     """Whether a key of the state is a field of an object whose names are all known (see `Made`)."""
     return bool(key[0][0] == "object")
-
-
-def is_own(val: Val) -> bool:
-    """Whether the lists that a value is, or consists of, were certainly made in the call."""
-    match val:
-        case ListVal():
-            return val.own
-        case TupleVal() | DictVal() | Record() | StaticList():
-            return all(map(is_own, val.items))
-        case MapVal():
-            return not val.type.given
-        case UnionVal():
-            return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
-    return not isinstance(val, SharedVal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,11 +257,7 @@ class Words(Cells):
                 return (val.var,)
             case (StructT(), Record() | Made()) if val.cls is t.cls:
                 return (self.row_of(val),)
-            case (TupleT(listed=False), TupleVal()) if len(t.items) == len(val.items):
-                return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
-            case (TupleT(listed=True), StaticList()) if is_row(val) and len(t.items) == len(val.items):
-                return self._row_words(val, t)
-            case (DictT(), DictVal()) if t.keys == val.keys:
+            case (TupleT() | DictT(), TupleVal() | DictVal() | StaticList()) if self.has_pieces(val, t):
                 return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
             case (ListT(), ListVal()):
                 by_type = self.cells_by_type(t)
@@ -286,15 +282,6 @@ class Words(Cells):
             case (_, UnionVal()):
                 return self._cases_to_words(val, t)
         raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
-
-    def _row_words(self, val: StaticList, t: TupleT) -> tuple[ir.Var, ...]:
-        """Return the words of a list of unlike things; as soon as one of its type is changed, none stays in pieces."""
-        self.unify_cells(val.cell, self.row_cell(t))
-        return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
-
-    def row_cell(self, t: TupleT) -> Cell:
-        """Return what is known of the lists of unlike things of a type."""
-        return self.cell(("type", t))
 
     def _map_word(self, val: DictVal | MapVal, t: MapT) -> ir.Var:
         """Return the variable of a dict or set as one of a type."""

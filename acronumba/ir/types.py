@@ -269,7 +269,7 @@ def _merge(a: Type, b: Type) -> Type | None:
             return ArrayT(seen, a.item, a.numbers, a.form) if isinstance(seen, TensorT) else None
         case TupleT(), TupleT() if a.listed == b.listed and len(a.items) == len(b.items):
             return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)), a.listed)
-        case (ListT() | TupleT(listed=True)), (ListT() | TupleT(listed=True)):
+        case ((ListT() | TupleT(listed=True)), (ListT() | TupleT(listed=True))):
             return ListT(union(_element(a), _element(b)))
         case DictT(), DictT() if a.keys == b.keys:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))

@@ -437,7 +437,7 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     if name == "fill" and len(args) == 1 and not kwargs:
         assign_item(w, ref, (), args[0], where)
         return NoneVal()
-    view = None if kwargs else array_view(w, ref, name, args, node)
+    view = array_view(w, ref, name, args, kwargs, node)
     if view is not None:
         return view
     known = METHODS.get((np.ndarray, name))
