@@ -231,7 +231,7 @@ class Merge(Words):
             case Tensor():
                 if isinstance(val.python_type, Array0T) and not val.python_type.sure:
                     return TType(val.python_type)
-                places = () if val.base is not None and not val.own else val.whole.places
+                places = val.whole.places
                 return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed)
             case ArrayRef():
                 return TArray(val, tuple(array_numbers(val)))
