@@ -464,10 +464,20 @@ def _own_copy(w: Walker, node: ast.AST) -> str:
         root = root.value
     copied = name_of_copy(w, root)
     owner = w.state.get(path_of(w, root))
+    first = _first_name(w, owner) if isinstance(root, ast.Name) and copied == root.id else ""
+    if first and first != name:  # another name would go on to mean what came in
+        return f"{first} = {first}.copy(), before `{name}` becomes another name of it"
     came_in = isinstance(owner, SharedVal) or (isinstance(owner, Ref) and not owner.own) or copied != ast.unparse(root)
     if came_in and ast.unparse(root) != name:
         return f"{copied} = copy.deepcopy({ast.unparse(root)})"
     return f"{copied if copied != ast.unparse(root) else name} = {name}.copy()"
+
+
+def _first_name(w: Walker, val: Val | None) -> str:
+    """Return the first local name of an array; "" if it has none."""
+    same = (key[1] for key, v in w.state.items() if len(key) == 2 and isinstance(v, Tensor) and isinstance(val, Tensor)
+            and v.ref is val.ref)  # fmt: skip
+    return next((str(name) for name in same if str(name).isidentifier()), "")
 
 
 def _name_of(node: ast.AST) -> str:

@@ -59,7 +59,8 @@ def index_value(w: Walker, where: Any, val: Val, node: ast.AST) -> Val:
     if isinstance(where, tuple):
         return TupleVal(tuple(index_value(w, e, val, node) for e in where))
     if not isinstance(where, slice):
-        return where
+        out: Val = where
+        return out
     start, stop = (NoneVal() if bound is None else bound for bound in (where.start, where.stop))
     return SliceVal(start, stop, number(where.step))
 
@@ -74,6 +75,12 @@ def one_string(w: Walker, val: Val) -> Val:
     if isinstance(val, UnionVal) and all(isinstance(t, StrT | TextT) for t in val.possible):
         return Text(w.to_words(val, TEXT)[0])
     return val
+
+
+def text_of(w: Walker, val: Val, node: ast.AST | None) -> Val:
+    """Return what `str` makes of an object that says it by `__str__` or `__repr__`; any other value as it is."""
+    name = next((n for n in ("__str__", "__repr__") if has_method(w, val, n)), "")
+    return one_string(w, call_special(w, val, name, (), node)) if name else val
 
 
 def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,4 +150,6 @@ FUNCTIONS = {
     "cdist": cdist, "pdist": pdist, "squareform": squareform, "euclidean": euclidean, "sqeuclidean": sqeuclidean,
     "cityblock": cityblock, "chebyshev": chebyshev, "cosine": cosine, "correlation": correlation,
 }  # fmt: skip
-CHOICES = {"cdist": {"metric": METRICS}, "pdist": {"metric": METRICS}, "squareform": {"checks": (True, False)}}
+CHOICES: Mapping[str, Mapping[str, Sequence[Any]]] = {
+    "cdist": {"metric": METRICS}, "pdist": {"metric": METRICS}, "squareform": {"checks": (True, False)},
+}  # fmt: skip
