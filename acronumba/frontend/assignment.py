@@ -126,8 +126,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         if new is not old:
             set_attribute(w, owner, target.attr, new, target)
         return
-    if not isinstance(target, ast.Name):
-        raise w.refuse("ACR109", target, seen=type(target).__name__)
+    assert isinstance(target, ast.Name)
     old = w.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if new is not old:

@@ -37,7 +37,7 @@ def elements(w: Walker, elts: Sequence[ast.expr]) -> tuple[Val, ...]:
         if isinstance(e, ast.Starred):
             items = w.items_of(w.value(e.value))
             if items is None:
-                raise w.refuse("ACR109", e, seen="* of a value whose length is known only at run time")
+                raise w.refuse("ACR109", e, seen=ast.unparse(e))
             out += items
         else:
             out.append(part_of(w, e))

@@ -231,7 +231,8 @@ class Merge(Words):
             case Tensor():
                 if isinstance(val.python_type, Array0T) and not val.python_type.sure:
                     return TType(val.python_type)
-                places = val.whole.places
+                viewed = val.base is not None and not val.own and val.whole.passed  # of what may have come in
+                places = () if viewed else val.whole.places
                 return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed)
             case ArrayRef():
                 return TArray(val, tuple(array_numbers(val)))
