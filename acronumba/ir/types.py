@@ -288,8 +288,9 @@ def unlike(types: Sequence[Type]) -> bool:
     kinds = set()
     for t in types:
         for m in members(t):
-            number = isinstance(m, IntT | FloatT | BoolT | TensorT | Array0T | ArrayT)
-            kinds.add("number" if number else "text" if isinstance(m, StrT | TextT) else type(m))
+            array = isinstance(m, ArrayT) or (isinstance(m, TensorT) and m.rank > 0)
+            number = isinstance(m, IntT | FloatT | BoolT | TensorT | Array0T) and not array
+            kinds.add("array" if array else "number" if number else "text" if isinstance(m, StrT | TextT) else type(m))
     return len(kinds - {NoneT, UnsetT}) > 1
 
 

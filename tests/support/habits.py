@@ -859,15 +859,16 @@ class Writer(Maker):
         v, k, n, q = self.name("v"), self.name("k"), self.name("i"), self.name("q")
         match self.rng.randrange(5):
             case 0:  # a beam
-                self.put(f"{v} = [({self.an_int(1)}, {self.value(t, 1)})]")
+                a, b = self.pick(["()", "[]"])
+                self.put(f"{v} = [{a}{self.an_int(1)}, {self.value(t, 1)}{b}]")
                 with self.each(f"for {k} in range({self.natural(3)}):", (k, INT, True)):
                     self.put(f"{n} = []")
                     self.put(f"for {q}s, {q}h in {v}:")
                     with self.inside():
                         self.add(f"{q}s", INT)
                         self.add(f"{q}h", t)
-                        self.put(f"{n}.append(({q}s + {self.an_int(1)}, {self.value(t, 1)}))")
-                        self.put(f"{n}.append(({self.an_int(1)}, np.tanh({q}h * 0.5 + {self.value(t, 1)})))")
+                        self.put(f"{n}.append({a}{q}s + {self.an_int(1)}, {self.value(t, 1)}{b})")
+                        self.put(f"{n}.append({a}{self.an_int(1)}, np.tanh({q}h * 0.5 + {self.value(t, 1)}){b})")
                     self.put(
                         f"{v} = sorted({n}, key=lambda a: {self.pick(['-a[0]', 'a[0]'])})[:{self.pick(['2', '3', self.natural(2) + ' + 1'])}]"
                     )
