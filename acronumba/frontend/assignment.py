@@ -21,7 +21,15 @@ from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, bind_name, check_free, forget, path_of
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
-from acronumba.frontend.subscripts import each_place, get_item, index_parts, item_place, set_in_pieces, set_item
+from acronumba.frontend.subscripts import (
+    each_place,
+    get_item,
+    index_parts,
+    item_in_pieces,
+    item_place,
+    set_in_pieces,
+    set_item,
+)
 from acronumba.frontend.values import (
     ArrayRef,
     DictVal,
@@ -37,6 +45,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    is_row,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -115,6 +124,12 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     """Walk `x op= y`."""
     target = stmt.target
     if isinstance(target, ast.Subscript):
+        found = item_in_pieces(w, target)
+        if found is not None and is_row(found[1]):
+            new = in_place(w, found[1].items[found[2]], w.expr(stmt.value), stmt)
+            if w.state.get(found[0]) is found[1] and set_in_pieces(w, target, new):
+                return
+            raise w.refuse("ACR209", stmt, seen=ast.unparse(target), rewrite=_written_out(stmt))
         base, where = item_place(w, target)
         each_place(w, base, lambda b: change_item(w, b, where, target, stmt), target)
         return

@@ -174,6 +174,7 @@ class Cells(Blocks):
         if t.listed is not is_row(val) or len(t.items) != len(val.items):
             return False
         if isinstance(val, StaticList):
+            val.stored = True
             self.unify_cells(val.cell, self.row_cell(t))
         return isinstance(val, StaticList) is t.listed
 

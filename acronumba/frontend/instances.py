@@ -185,6 +185,8 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
         case TupleVal() | DictVal() | Record() | StaticList() if not isinstance(val, StaticList) or is_row(val):
             kind = {TupleVal: "tuple", DictVal: "dict", Record: "record", StaticList: "list"}[type(val)]
             meta: Any = len(val.items)
+            if isinstance(val, StaticList):
+                val.stored = True
             if isinstance(val, DictVal):
                 meta = val.keys
             if isinstance(val, Record):

@@ -461,7 +461,7 @@ class Merge(Words):
                     return DictVal(a.meta, items, a.cell), flat
                 if a.kind == "list":
                     assert a.cell is not None
-                    return StaticList(items, a.cell.find()), flat
+                    return StaticList(items, a.cell.find(), stored=True), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
                 return Record(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.know.outside), flat

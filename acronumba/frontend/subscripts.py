@@ -62,6 +62,7 @@ from acronumba.frontend.values import (
     Val,
     held,
     is_choosable,
+    is_row,
     number,
     type_of,
 )
@@ -499,24 +500,35 @@ def check_assignable(w: Walker, base: Val, target: ast.Subscript) -> None:
 
 
 def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
-    """`idx[1] = v` of a list whose elements cannot be stored, slices for example: it stays in pieces.
+    """`idx[1] = v` of a list of slices, which cannot be stored, or of unlike things: it stays in pieces."""
+    found = item_in_pieces(w, target)
+    if found is None:
+        return False
+    key, old, k = found
+    items = list(old.items)
+    items[k] = val
+    new = replace(old, items=tuple(items))
+    if all(type_of(v) is not None for v in items) and not is_row(new):
+        return False
+    w.state[key] = new
+    return True
 
-    That is possible where the list has one name and is changed at a known place, in the loops that it was made in.
+
+def item_in_pieces(w: Walker, target: ast.Subscript) -> tuple[Any, StaticList, int] | None:
+    """Return where a list in pieces is in the state, the list, and the index of an item of it that can be changed.
+
+    That is possible where the list has one name and lies nowhere else, in the loops that it was made in.
     """
     key = path_of(w, target.value)
     old = None if key is None else w.state.get(key)
-    if not isinstance(old, StaticList) or old.loops != w.loops_around:
-        return False
-    if all(type_of(v) is not None for v in (*old.items, val)) or sum(holds(v, old) for v in w.state.values()) > 1:
-        return False
+    if not isinstance(old, StaticList) or old.loops != w.loops_around or old.stored or old.cell.find().real:
+        return None
+    acts = any(isinstance(n, ast.Call | ast.NamedExpr | ast.Slice) for n in ast.walk(target.slice))
+    if acts or sum(holds(v, old) for v in w.state.values()) > 1:
+        return None
     where = w.expr(target.slice)
     k = w.static(where, target.slice) if isinstance(where, Num) else NOT_CONST
-    if not isinstance(k, int) or not -len(old.items) <= k < len(old.items):
-        return False
-    items = list(old.items)
-    items[k] = val
-    w.state[key] = replace(old, items=tuple(items))
-    return True
+    return (key, old, int(k)) if isinstance(k, int) and -len(old.items) <= k < len(old.items) else None
 
 
 def holds(val: Val, what: Val) -> bool:

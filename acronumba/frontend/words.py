@@ -522,7 +522,7 @@ class Words(Cells):
                     at += width
                 if isinstance(t, DictT):
                     return DictVal(t.keys, tuple(items))
-                return StaticList(tuple(items), self.row_cell(t)) if t.listed else TupleVal(tuple(items))
+                return StaticList(tuple(items), self.row_cell(t), stored=True) if t.listed else TupleVal(tuple(items))
             case ListT():
                 return self.list_of(t, vars[0])
             case MapT():

@@ -84,6 +84,36 @@ def changed(p: Any) -> Any:
     return pair
 
 
-@pytest.mark.parametrize("f", [beam, scalars, told_apart, in_a_field, returned, changed], ids=lambda f: f.__name__)
+@model
+def changed_in_pieces(p: Any) -> Any:
+    """One with one name, changed at known places, stays in pieces; one that lies elsewhere is refused, or a list."""
+    state = [len(p), [], [3]]
+    state[0] += 1
+    state[-1] = [*state[-1], 4]
+    if len(p) > 1:
+        state[1].append(state[0])
+    elif len(p):
+        state[2] = state[2] + [9]  # noqa: RUF005
+    else:
+        state[0] = -1
+    return tuple(state), state[0]
+
+
+@model
+def changed_where_it_lies(p: Any) -> Any:
+    pair = [len(p), [1]]
+    kept = [pair]
+    pair[0] = 5
+    other = [len(p), []]
+    same = other
+    other[0] = 7
+    return kept, other, same
+
+
+@pytest.mark.parametrize(
+    "f",
+    [beam, scalars, told_apart, in_a_field, returned, changed, changed_in_pieces, changed_where_it_lies],
+    ids=lambda f: f.__name__,
+)
 def test_lists_of_unlike_things(f: Any) -> None:
     same_everywhere(f, P)
