@@ -93,7 +93,7 @@ def changed_in_pieces(p: Any) -> Any:
     if len(p) > 1:
         state[1].append(state[0])
     elif len(p):
-        state[2] = state[2] + [9]  # noqa: RUF005
+        state[2] = state[2] + [9]
     else:
         state[0] = -1
     return tuple(state), state[0]

@@ -609,6 +609,15 @@ class Writer(Maker):
         ]  # fmt: skip
         for line in self.rng.sample(after, self.pick([0, 1, 2])):
             self.put(line)
+        if self.reads and self.chance(0.3):  # a view by a scalar of NumPy
+            at = f"{w}[({self.tensor(I64, (), 1, exact=True)[0]}) % {w}.shape[0]]"
+            self.put(self.pick([f"{at}[0] = {self.value(one, 1)}", f"{at} += 1", f"{at}[1:] *= 2"]))
+            if self.chance(0.5):
+                self.put(f"{v} = {at}")
+                self.put(f"{v}[-1] = {self.value(one, 1)}")
+                self.add(v, row)
+                self.add(w, whole)
+                return
         if self.chance(0.4):
             self.put(f"{v} = {w}[0]")
             self.put(f"{w}[0, 0] = {self.value(one, 1)}")

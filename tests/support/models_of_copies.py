@@ -297,7 +297,7 @@ def on_one_path_only(x):
 def lists_that_may_be_one(n):
     a, b = [0], [7]
     for k in range(n):
-        a.append(k)
+        a.append(k * 2)
     c = a if n > 1 else b
     given = (a, b, c, n)
     mine = copy.deepcopy(given)
