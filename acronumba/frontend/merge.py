@@ -231,9 +231,9 @@ class Merge(Words):
             case Tensor():
                 if isinstance(val.python_type, Array0T) and not val.python_type.sure:
                     return TType(val.python_type)
-                viewed = val.base is not None and not val.own and val.whole.passed  # of what may have come in
-                places = () if viewed else val.whole.places
-                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed)
+                viewed = val.base is not None and not val.own
+                places = () if viewed and val.whole.passed else val.whole.places
+                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed, viewed)
             case ArrayRef():
                 return TArray(val, tuple(array_numbers(val)))
             case ListVal():
@@ -309,9 +309,9 @@ class Merge(Words):
             case (TParts(), TParts()) if a.kind not in ("dict", "list") and (a.kind, a.meta) == (b.kind, b.meta):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TTensor(), TTensor()) if a.kind == b.kind:
-                return _join_tensors(a, b)
+                return _join_tensors(*_known_together(a, b))  # type: ignore[arg-type]
             case (TArray() | TTensor(), TArray() | TTensor()) if a.kind == b.kind:
-                return self._join_arrays(a, b)
+                return self._join_arrays(*_known_together(a, b))
             case (TList(), TList()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
@@ -600,13 +600,24 @@ def _can_be_stored(items: Sequence[Template]) -> bool:
     return not any(isinstance(t, TStatic | TChoice | TPoison) or getattr(t, "kind", "") == "holder" for t in items)
 
 
+def _known_together(*several: TArray | TTensor) -> list[TArray | TTensor]:
+    """Return arrays that meet; a view of an array that the others are no views of is not known as one with them."""
+    if len({p.find() for t in several for p in places_of(t)}) < 2:
+        return list(several)
+
+    def viewed(t: TTensor) -> bool:
+        return t.viewed or any(p.find().kind != t.kind[:2] for p in t.places)
+
+    return [replace(t, places=()) if isinstance(t, TTensor) and viewed(t) else t for t in several]
+
+
 def _join_tensors(a: TTensor, b: TTensor) -> TTensor:
     """Join tensors of one dtype and rank."""
     dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
     t = union(a.type, b.type)
     assert isinstance(t, TensorT)
     places = tuple(dict.fromkeys((*a.places, *b.places))) if a.places and b.places else ()
-    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed)
+    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed, a.viewed or b.viewed)
 
 
 def _has_pending(val: Any) -> bool:

@@ -51,6 +51,7 @@ class TTensor:
     array0: bool  # whether it is an array of rank 0
     places: tuple[ArrayPlace, ...] = ()  # where it was made; none if that is not known
     passed: bool = False  # it has names elsewhere
+    viewed: bool = False  # it is a view of another array
 
     @property
     def kind(self) -> tuple[Any, ...]:
