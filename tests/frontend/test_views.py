@@ -104,3 +104,41 @@ def copies(x: Any) -> Any:
 
 def test_copies_are_no_views() -> None:
     same_everywhere(copies, X, simulator=False)
+
+
+@model
+def conditional(x: Any, at: Any) -> Any:
+    y, z, v = np.zeros((4, 3)), np.zeros((4, 3)), np.zeros((3, 3))
+    n = int(at[0])
+    r = y[0] if n > 1 else y[1]
+    r[1] = x[0, 0]
+    s = z[:2] if n > 1 else z[1:3]
+    s[0] += 5
+    s += 1
+    t = v[0]
+    for k in range(n):
+        t = v[k % 3]
+        t[k % 2] += 1
+    t[2] = 9
+    u = y[2] if n > 1 else y[3]
+    y[3, 0] = 4
+    return y, z, v, u
+
+
+def test_a_view_under_a_conditional_name() -> None:
+    same_everywhere(conditional, X, AT, simulator=False)
+
+
+@model
+def unlike_arrays(x: Any, at: Any) -> Any:
+    """A view of one array and another array that is written to: which it is, is told at run time."""
+    s = np.squeeze(x[:1] * 2, axis=0)
+    if at[0] > 1:
+        y = np.zeros(3)
+        y[0] = 7
+        s = y
+    return -s
+
+
+def test_a_view_beside_another_array() -> None:
+    same_everywhere(unlike_arrays, X, AT, simulator=False)
