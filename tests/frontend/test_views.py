@@ -142,3 +142,20 @@ def unlike_arrays(x: Any, at: Any) -> Any:
 
 def test_a_view_beside_another_array() -> None:
     same_everywhere(unlike_arrays, X, AT, simulator=False)
+
+
+@model
+def taken(x: Any, at: Any) -> Any:
+    z = np.zeros((4, 3)) + x[0, 0]
+    r = np.take(z, at[0], axis=0)
+    r[1] = 3
+    s = z.take(1, axis=0)
+    s += 4
+    z[0] = 1
+    t = np.take(x, at[0], axis=0)
+    t *= 2
+    return z, r, s, t
+
+
+def test_what_is_taken_is_a_copy() -> None:
+    same_everywhere(taken, X, AT, simulator=False)
