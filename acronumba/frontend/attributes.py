@@ -58,6 +58,9 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
 
+# What models have beside the plain call.
+OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "value_and_grad", "with_options"))
+
 
 def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
     """Let the instance fail if the value is None; return it without that possibility."""
@@ -111,7 +114,7 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             return tensor_attribute(w, owner, name, node)
         case Static(value=value):
             return static_attribute(w, value, name, node)
-        case Func() if name in ("batch", "on", "trace", "with_options"):
+        case Func() if name in OF_MODELS:
             raise w.refuse("ACR205", node, seen=f".{name}")
         case EnumVal():
             return enum_attribute(w, owner, name, node)
@@ -352,7 +355,7 @@ def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> 
         if name in ("__name__", "__qualname__", "__module__"):
             return w.constant(getattr(value, name))
         return class_attribute(w, Static(value), value, name, node)
-    if type(value).__name__ == "Model" and name in ("batch", "on", "trace", "with_options"):
+    if type(value).__name__ == "Model" and name in OF_MODELS:
         raise w.refuse("ACR205", node, seen=f".{name}")
     if isinstance(value, np.ufunc) and callable(getattr(value, name, None)):
         return Static(getattr(value, name))
