@@ -412,6 +412,8 @@ class _Run:
             whole = parts.term.kind == "sum"
             rows = () if whole else part.shape if number else part.shape[:-1]
             step = [8, 0, 0] if number else self.of._extent(() if whole else part.shape[-1:], size)
+            if part is parts.term.row:  # one number for all rows of its node
+                rows, step = parts.parts[0].shape[:-1], [0, 0, 0]
             source = self.of._source(back, part.source, size)
             table.append([*source, *self.of._extent(rows), *step, 0, int(number and source[0] != words.AS_NUMBER)])
             counts.append(self._count(k, rows))
@@ -422,8 +424,6 @@ class _Run:
         memory = np.array(table, np.int64)
         library.call("collect", self.buffers.address, address(self.words), k, address(memory), len(table))
         self.hold += found
-        if parts.term.row is not None and counts[-1] != counts[0]:
-            found[-1] = np.repeat(found[-1][:-1], counts[0] // max(counts[-1], 1))
         return (counts[0], found) if counts[0] else None
 
     def _count(self, k: int, rows: Sequence[Size]) -> int:

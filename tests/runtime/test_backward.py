@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError
+from acronumba import AcronumbaError, model
 from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
 from acronumba.ir.values import List
@@ -187,3 +187,16 @@ def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:
 def test_random_programs(tmp_path: Path) -> None:
     wrong, many = random_errors(range(60), tmp_path)
     assert not wrong and many > 5, (wrong, many)
+
+
+@model
+def chosen_matrix(x: np.ndarray, k: int, *, w: np.ndarray, out: np.ndarray) -> Any:
+    return np.sum((w[k] @ x.T) * out)
+
+
+def test_matrices_of_a_stack_are_chosen_by_nodes_with_different_numbers_of_columns() -> None:
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal((n, 4)).astype(np.float32) for n in (1, 3, 0, 2, 3)]
+    w, out = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 5, 4), (5, 1)))
+    both = Both(chosen_matrix, [xs, [0, 1, 2, -1, 1]], {"w": w, "out": out})
+    assert both.possible and both.error() < 1e-5

@@ -358,7 +358,7 @@ def collect(ST: i64, W: i64, of: i64, parts: i64, count: i64) -> None:
                 to = ld(part, PART_TO)
                 for k in range(many):
                     if ld(part, PART_READ) != 0:
-                        st(to, k, ld(data, k))
+                        st(to, k, ld(data + k * step))
                     else:
                         st(to, k, data + k * step)
                 st(part, PART_TO, to + 8 * many)
