@@ -23,7 +23,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from operator import attrgetter, is_
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,11 +80,10 @@ class Heap:
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
     objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own, where each row is one
     rests: Mapping[Region, Sequence[Any]] | None = None  # of a heap that was pickled, by row: see `rest_of`
+    base: int = field(init=False)  # the address of the words
 
-    @property
-    def base(self) -> int:
-        """The address of the words."""
-        return int(self.words.ctypes.data)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", memory.address(self.words))
 
     @property
     def buffers(self) -> tuple[npt.NDArray[Any], ...]:
@@ -139,11 +138,27 @@ class Visible:
 
     def __init__(self, cls: type, names: frozenset[str]) -> None:
         self.names = names
+        self._cls = cls
         self._shows = {name: _shows(cls, name) for name in sorted(names)}
 
     def of(self, objects: list[Any]) -> bool:
         """Whether no object hides any of it."""
         return all(shows(objects) for shows in self._shows.values())
+
+    def keep(self, objects: list[Any]) -> Callable[[], bool]:
+        """Return the function that says whether these objects, none of which hides any of it now, still do not."""
+        of_functions = [attrgetter(name) for name in self._shows if isinstance(_found(self._cls, name), FunctionType)]
+        others = [shows for name, shows in self._shows.items() if not isinstance(_found(self._cls, name), FunctionType)]
+        methods = [(read, list(map(read, objects))) for read in of_functions]
+
+        def shown() -> bool:
+            for read, kept in methods:
+                now = list(map(read, objects))
+                if kept != now or not _METHODS.issuperset(map(type, now)):  # equal: of one function and one object
+                    return False
+            return all(shows(objects) for shows in others)
+
+        return shown
 
     def hidden(self, value: object) -> list[str]:
         """Return the names that one object hides."""
@@ -151,6 +166,12 @@ class Visible:
 
 
 AllVisible: TypeAlias = Mapping[type, Visible]
+_METHODS = frozenset((MethodType,))
+
+
+def _found(cls: type, name: str) -> Any:
+    """Return what a class has under a name as it stands there, None if there is nothing."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
 def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
