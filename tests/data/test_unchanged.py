@@ -30,7 +30,7 @@ class Other(Node):
 def total(node, x):
     if node is None:
         return 0.0
-    out = node.value * node.factor() + len(node.steps) + sum(node.steps)
+    out = node.value * (node.factor() + len(node.steps)) + sum(node.steps)
     if node.weights is not None:
         out = out + float(node.weights.sum()) * node.weights.shape[0] + float(node.weights.dot(x))
     return out + total(node.left, x) + total(node.right, x)
