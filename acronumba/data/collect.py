@@ -69,7 +69,7 @@ class Room:
 
     def add(self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), **of: Any) -> Region:
         """Reserve a region; `of` says of what."""
-        region = Region(kind=kind, start=self._size, count=count, width=width, refs=refs, **of)
+        region = Region(kind=kind, start=self._size, rows=count, width=width, refs=refs, **of)
         self._regions.append(region)
         self._size += region.size
         return region
@@ -135,7 +135,7 @@ class Room:
             words=aligned(self._size, np.int64, zero=True),
             regions=tuple(self._regions),
             pools={arrays.dtype: arrays.pool for arrays in self._arrays.values()},
-            objects={pool.region: pool.objects() for pool in self._pools if pool.region.count},
+            objects={pool.region: pool.objects() for pool in self._pools if pool.region.rows},
         )
         address = heap.address(extents)
         for shape in self.shapes:

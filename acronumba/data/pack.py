@@ -591,7 +591,7 @@ class _Copies(Sequence[Any]):
         self._region = region
 
     def __len__(self) -> int:
-        return self._region.count
+        return self._region.rows
 
     def __getitem__(self, row: Any) -> Any:
         return self._maker.object(self._region, row)
