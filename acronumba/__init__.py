@@ -33,14 +33,17 @@ from acronumba.errors import (
 )
 
 if TYPE_CHECKING:
+    from acronumba import init as init
     from acronumba import nn as nn
+    from acronumba import optim as optim
     from acronumba import random as random
-    from acronumba.storage import load, save
+    from acronumba.storage import leaves, load, save
 
 __version__ = "0.1.0"
 
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
+    "leaves": "acronumba.storage", "init": "acronumba.init", "optim": "acronumba.optim",
 }  # fmt: skip
 
 __all__ = [
@@ -54,9 +57,12 @@ __all__ = [
     "Trace",
     "TypeMismatch",
     "Unsupported",
+    "init",
+    "leaves",
     "load",
     "model",
     "nn",
+    "optim",
     "pack",
     "random",
     "save",

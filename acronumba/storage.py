@@ -1,4 +1,4 @@
-"""Shared values on disk: `save` and `load`, as safetensors.
+"""Shared values on disk, `save` and `load`, as safetensors; and by name, `leaves`.
 
 Every array and number of a nesting of dataclasses, NamedTuples, dicts, tuples and lists becomes a tensor whose name
 is its path: ``cells.0.w``. A file holds no structure and no code; `load` takes the structure from a value of the
@@ -113,6 +113,39 @@ def load(path: str | os.PathLike[str], like: Params) -> Params:
         message = f"{os.fspath(path)} is not a safetensors file, or is damaged"
         raise refuse("ACR708", message=message, seen=str(error), rewrite="write it again with `save`") from error
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
+
+
+def leaves(params: object) -> list[tuple[str, Any]]:
+    """Return what of parameters is trained: their float arrays with the names that `save` gives them.
+
+    Parameters
+    ----------
+    params : object
+        Parameters as `save` takes them, or gradients, which have the same structure.
+
+    Returns
+    -------
+    list of (str, array)
+        In the order of the structure. An array that is reached by several paths is there once, by the first of them:
+        `leaves` of parameters and of their gradients go together. NumPy's scalars are there, too, although nothing can
+        change them in place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from acronumba import leaves
+    >>> leaves({"w": np.zeros(2), "n": 3})
+    [('w', array([0., 0.]))]
+    """
+    out: list[tuple[str, Any]] = []
+    seen: set[int] = set()
+    for name, value in _leaves(_plain(params)):
+        array = np.asarray(value)
+        if array.dtype.kind != "f" or type(value) in _NUMBERS or id(value) in seen:
+            continue
+        seen.add(id(value))
+        out.append((name, value if isinstance(value, np.ndarray | np.generic) else array))
+    return out
 
 
 def _plain(params: Any) -> Any:

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, ShapeMismatch, TypeMismatch
-from acronumba.storage import load, save
+from acronumba.storage import leaves, load, save
 
 
 class Act(enum.Enum):
@@ -177,3 +177,21 @@ def test_frozen_and_computed_fields(tmp_path: Path) -> None:
     save(tmp_path / "p", layer)
     got = load(tmp_path / "p", like=replace(layer, w=np.zeros(4)))
     assert got.size == 4 and got.w.tolist() == [1] * 4
+
+
+def test_leaves_are_the_float_arrays_each_once_with_the_names_of_save(tmp_path: Path) -> None:
+    p = params()
+    p.cells.append(Cell(p.embed, p.cells[0].b))
+    names = [name for name, _ in leaves(p)]
+    assert names == ["embed", "cells.0.w", "cells.0.b", "cells.1.w", "cells.1.b", "out.w", "scale"]
+    assert leaves(p)[0][1] is p.embed
+    save(tmp_path / "p.safetensors", p)
+    assert set(names) < load_file(tmp_path / "p.safetensors").keys()
+
+
+def test_leaves_of_gradients_go_with_those_of_parameters() -> None:
+    w = np.zeros((2, 3), np.float32)
+    g = np.ones_like(w)
+    ours, theirs = leaves({"a": w, "n": 3, "b": w, "c": 0.5}), leaves({"a": g, "n": None, "b": g, "c": None})
+    assert [name for name, _ in ours] == [name for name, _ in theirs] == ["a"]
+    assert [name for name, _ in leaves(np.zeros(2))] == ["value"]

@@ -304,7 +304,7 @@ CASES = [
 IDS = [f"{k}-{f.__name__}" for k, (f, *_) in enumerate(CASES)]
 
 
-@pytest.mark.parametrize(("f", "empty", "full"), one_in(2, CASES, IDS))
+@pytest.mark.parametrize(("f", "empty", "full"), one_in(4, CASES, IDS))
 def test_lists_that_are_empty_in_every_instance(f: Any, empty: Any, full: Any) -> None:
     m = model(f)
     check(m, empty)

@@ -53,7 +53,7 @@ MODELS = [array, sums, ints_and_floats, known, table, deeper]
 LENGTHS = [4, 0, 5, 1]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", one_in(2, [np.float32, np.float64]))
 @pytest.mark.parametrize("f", one_in(2, MODELS), ids=lambda f: f.__name__)
 def test_mixed(f: Any, dtype: Any) -> None:
     xs = [np.arange(6).astype(dtype) * (-1) ** k for k in range(4)]

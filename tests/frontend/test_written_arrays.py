@@ -57,7 +57,7 @@ def test_what_is_written_is_the_plain_calls(f: Model, engine: str) -> None:
     assert not found, "\n".join(map(str, found))
 
 
-@pytest.mark.parametrize(("way", "f", "data"), by_ways(KEPT, [f.__name__ for f, _ in KEPT], compiled=2, simulated=2))
+@pytest.mark.parametrize(("way", "f", "data"), by_ways(KEPT, [f.__name__ for f, _ in KEPT], compiled=4, simulated=4))
 def test_what_lies_in_containers_is_the_plain_calls(way: str, f: Any, data: Any) -> None:
     WAYS[way](f, *data)
 

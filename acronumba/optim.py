@@ -1,0 +1,287 @@
+"""Optimisers: parameters are changed in place by their gradients.
+
+>>> import numpy as np
+>>> from acronumba import optim
+>>> params = {"w": np.ones(3)}
+>>> optim.SGD(0.1).update(params, {"w": np.array([1.0, 0.0, -1.0])})
+>>> params["w"]
+array([0.9, 1. , 1.1])
+
+An optimiser visits the float arrays that `acronumba.leaves` finds, each once. What it remembers of them is its `state`:
+a dict that `acronumba.save` and `acronumba.load` take. All memory is made at the first update; then a step is one
+compiled pass over each array, by all threads. The steps are those of `torch.optim`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.errors.codes import refuse
+from acronumba.storage import leaves
+
+Array: TypeAlias = NDArray[Any]
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimiser", "clip"]
+
+_DTYPES = ("float32", "float64")
+_GRADIENT = 1  # where the gradient stands in a group
+
+
+class Optimiser:
+    """What all optimisers have.
+
+    Attributes
+    ----------
+    rate : float
+        The learning rate; it may be assigned at any time.
+    state : dict
+        What is remembered: the number of steps so far, `"step"`, and for each kind of memory a dict from the names of
+        `acronumba.leaves` to arrays. It is empty before the first update.
+    """
+
+    _memory: ClassVar[tuple[str, ...]] = ()  # the kinds of arrays that are remembered for each parameter
+
+    def __init__(self, rate: float) -> None:
+        self.rate = _number("rate", rate)
+        self.state: dict[str, Any] = {}
+
+    def begin(self, params: object) -> None:
+        """Make the state as it is before the first update: what `load` is given to resume.
+
+        Parameters
+        ----------
+        params : object
+            Parameters as `update` takes them.
+
+        Examples
+        --------
+        >>> opt.begin(params)  # doctest: +SKIP
+        >>> opt.state = load("adam.safetensors", opt.state)  # doctest: +SKIP
+        """
+        found = dict(leaves(params))
+        self.state = {
+            "step": 0,
+            **{kind: {n: np.zeros(w.shape, w.dtype) for n, w in found.items()} for kind in self._kinds()},
+        }
+
+    def update(self, params: object, grads: object) -> None:
+        """Change parameters in place.
+
+        Parameters
+        ----------
+        params : object
+            As `acronumba.save` takes them; their float arrays are changed.
+        grads : object
+            Of the same structure: what `value_and_grad` returns. A parameter whose gradient is None, and what has none
+            in `grads`, stays as it is.
+
+        Raises
+        ------
+        TypeMismatch
+            If a gradient has no parameter, another shape or dtype than it, or a parameter cannot be written to.
+            Nothing has been changed then.
+        """
+        pairs = _pairs(params, grads)
+        names = [name for name, *_ in pairs]
+        if not self.state:
+            self.begin(params)
+        missing = [n for n in names for kind in self._kinds() if n not in self.state.get(kind, {})]
+        if missing:
+            raise _refused(
+                [f"the state holds nothing of `{n}`: it was not there when `begin` made it" for n in missing]
+            )
+        self.state["step"] += 1
+        memory = [[self.state[kind][name] for kind in self._kinds()] for name in names]
+        for rule, numbers, dtype in ((*self._rule(), d) for d in _DTYPES):
+            groups = [[w, g, *of] for (_, w, g), of in zip(pairs, memory, strict=True) if w.dtype.name == dtype]
+            _step(rule, groups, numbers)
+
+    def _kinds(self) -> tuple[str, ...]:
+        return self._memory
+
+    def _rule(self) -> tuple[str, Sequence[float]]:
+        """Return the name of the rule and its numbers for the step that `state` counts."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        given = {k: v for k, v in vars(self).items() if k != "state"}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
+
+
+class SGD(Optimiser):
+    """Stochastic gradient descent.
+
+    Parameters
+    ----------
+    rate : float
+        The learning rate.
+    momentum : float
+        How much of the last step's direction stays: 0 for none.
+    nesterov : bool
+        Look ahead along the momentum (Sutskever et al., ICML 2013).
+    decay : float
+        What of each parameter is added to its gradient.
+    """
+
+    def __init__(self, rate: float, momentum: float = 0.0, nesterov: bool = False, decay: float = 0.0) -> None:
+        super().__init__(rate)
+        self.momentum, self.nesterov, self.decay = _number("momentum", momentum), nesterov, _number("decay", decay)
+        if nesterov and not momentum:
+            raise ValueError("nesterov looks along the momentum, which is 0")
+
+    def _kinds(self) -> tuple[str, ...]:
+        return ("momentum",) if self.momentum else ()
+
+    def _rule(self) -> tuple[str, Sequence[float]]:
+        if not self.momentum:
+            return "descend", (self.rate, self.decay)
+        return "nesterov" if self.nesterov else "momentum", (self.rate, self.decay, self.momentum)
+
+
+class Adam(Optimiser):
+    """Adam (Kingma and Ba, ICLR 2015).
+
+    Parameters
+    ----------
+    rate : float
+        The learning rate.
+    betas : (float, float)
+        How much of the mean of gradients, and of their squares, stays at each step.
+    eps : float
+        Added to the root of the mean square.
+    """
+
+    _memory = ("mean", "square")
+
+    def __init__(self, rate: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
+        super().__init__(rate)
+        self.betas, self.eps = tuple(_number("betas", b) for b in betas), _number("eps", eps)
+        if len(self.betas) != 2 or max(self.betas) >= 1:
+            raise ValueError(f"betas are two numbers of at least 0 and below 1, not {betas!r}")
+
+    def _rule(self) -> tuple[str, Sequence[float]]:
+        first, second = self.betas
+        step = self.state["step"]
+        root = 1 / math.sqrt(1 - second**step)
+        rate = self.rate / (1 - first**step)
+        return "adam", (rate, 1 - self.rate * self._decay(), first, 1 - first, second, 1 - second, root, self.eps)
+
+    def _decay(self) -> float:
+        return 0.0
+
+
+class AdamW(Adam):
+    """Adam with weight decay apart from the gradient (Loshchilov and Hutter, ICLR 2019).
+
+    Parameters
+    ----------
+    rate, betas, eps
+        As of `Adam`.
+    decay : float
+        How much of each parameter is taken away at each step, times the learning rate.
+    """
+
+    def __init__(
+        self, rate: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, decay: float = 0.01
+    ) -> None:
+        super().__init__(rate, betas, eps)
+        self.decay = _number("decay", decay)
+
+    def _decay(self) -> float:
+        return self.decay
+
+
+def clip(grads: object, norm: float) -> float:
+    """Scale gradients in place so that all of them together have at most this norm.
+
+    Parameters
+    ----------
+    grads : object
+        What `value_and_grad` returns.
+    norm : float
+        The largest Euclidean norm that is left.
+
+    Returns
+    -------
+    float
+        The norm before. If it is infinite or NaN, the gradients stay as they are: look at it before you update.
+    """
+    from acronumba.runtime.updates import sum_of_squares
+
+    most = _number("norm", norm)
+    found = [g for _, g in leaves(grads)]
+    wrong = [f"`{name}` {why}" for name, g in leaves(grads) if (why := _unfit(g))]
+    if wrong:
+        raise _refused(wrong)
+    there = math.sqrt(sum_of_squares([_in_one_piece(g) for g in found]))
+    if most < there < math.inf:
+        for dtype in _DTYPES:
+            _step("scale", [[g] for g in found if g.dtype.name == dtype], (most / there,))
+    return there
+
+
+def _number(name: str, value: float) -> float:
+    """Return a setting as a float, or refuse it."""
+    number = float(value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} is a number of at least 0, not {value!r}")
+    return number
+
+
+def _pairs(params: object, grads: object) -> list[tuple[str, Array, Array]]:
+    """Return name, array and gradient of each parameter that has one."""
+    if type(params).__name__ == "Snapshot":
+        raise _refused(["a snapshot does not change: update the parameters that it was made of"])
+    there = dict(leaves(params))
+    out, wrong = [], []
+    for name, g in leaves(grads):
+        w = there.get(name)
+        if w is None:
+            wrong.append(f"there is no parameter `{name}`")
+        elif (w.dtype, w.shape) != (g.dtype, g.shape):
+            wrong.append(f"`{name}` is {_form(w)}, its gradient {_form(g)}")
+        elif why := _unfit(w):
+            wrong.append(f"`{name}` {why}")
+        else:
+            out.append((name, w, g))
+    if wrong:
+        raise _refused(wrong)
+    return out
+
+
+def _unfit(w: Any) -> str:
+    """Return why an array cannot be changed in place, or nothing."""
+    if not isinstance(w, np.ndarray):
+        return "is a number, not an array: nothing can be written to it"
+    if w.dtype.name not in _DTYPES or not w.dtype.isnative:
+        return f"is an array of {w.dtype}, not float32 or float64"
+    return "" if w.flags.writeable else "is read-only"
+
+
+def _form(w: Any) -> str:
+    return f"{w.dtype}[{', '.join(map(str, w.shape))}]"
+
+
+def _in_one_piece(a: Array) -> Array:
+    return a if a.flags.c_contiguous else a.copy()
+
+
+def _refused(wrong: Sequence[str]) -> Exception:
+    return refuse("ACR713", seen="; ".join(wrong))
+
+
+def _step(rule: str, groups: Sequence[Sequence[Array]], numbers: Sequence[float]) -> None:
+    """Change arrays by a rule, but for the gradients; those that do not lie in one piece by way of one that does."""
+    from acronumba.runtime.updates import step
+
+    whole = [[_in_one_piece(a) for a in group] for group in groups]
+    step(rule, whole, numbers)
+    for group, done in zip(groups, whole, strict=True):
+        for k, (a, b) in enumerate(zip(group, done, strict=True)):
+            if a is not b and k != _GRADIENT:
+                a[...] = b

@@ -1,0 +1,195 @@
+"""Steps of optimisers: compiled loops over arrays of numbers, which they change in place.
+
+In: a name of `RULES`, arrays of float32 or float64 that lie in one piece, the numbers of the rule. Out: what the rule
+says of each element. The value of an element depends on its own numbers alone, so threads and their number change no
+bit; the sum of squares is added up in pieces of a fixed length, one after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.emit import target, tree
+from acronumba.emit.compile import load
+from acronumba.emit.parse import parse
+from acronumba.memory import address
+from acronumba.runtime.threads import available_threads
+
+# Of each rule the numbers at `with_`, the arrays it takes, and what it does with an element of each. Those that it
+# assigns to are stored again.
+_RULES: dict[str, tuple[str, str, str]] = {
+    "descend": (
+        "rate decay",
+        "w g",
+        """
+        w = w - rate * (g + decay * w)
+        """,
+    ),
+    "momentum": (
+        "rate decay momentum",
+        "w g m",
+        """
+        m = momentum * m + (g + decay * w)
+        w = w - rate * m
+        """,
+    ),
+    "nesterov": (
+        "rate decay momentum",
+        "w g m",
+        """
+        d = g + decay * w
+        m = momentum * m + d
+        w = w - rate * (d + momentum * m)
+        """,
+    ),
+    "adam": (
+        "rate keep first first_new second second_new root eps",
+        "w g m v",
+        """
+        m = first * m + first_new * g
+        v = second * v + second_new * (g * g)
+        w = keep * w - rate * (m / (sqrt(v) * root + eps))
+        """,
+    ),
+    "scale": (
+        "factor",
+        "g",
+        """
+        g = g * factor
+        """,
+    ),
+}
+DTYPES = ("float32", "float64")
+_PIECE = 1 << 16  # elements that a sum of squares is added up from
+_LINE = 16  # elements: threads do not share a cache line
+_SHARE = 1 << 16  # elements: a thread of its own is not worth it for fewer
+
+Arrays: TypeAlias = Sequence[NDArray[Any]]
+
+
+def _text(name: str) -> str:
+    """Return a rule as a function of `emit.parse`: whole vectors, then those lanes that are left."""
+    numbers, arrays, rule = (part.split() if k < 2 else part for k, part in enumerate(_RULES[name]))
+    given = [f"    {n} = vec(ldf(with_, {k}))" for k, n in enumerate(numbers)]
+    steps = [line.strip() for line in rule.strip().splitlines()]  # type: ignore[union-attr]
+    changed = [a for a in arrays if any(line.startswith(f"{a} = ") for line in steps)]
+
+    def body(lanes: str) -> list[str]:
+        loads = [f"        {a} = load(vec, {a}_at + at{lanes})" for a in arrays]
+        return loads + [f"        {s}" for s in steps] + [f"        store({a}_at + at, {a}{lanes})" for a in changed]
+
+    return "\n".join([
+        f"def {name}({', '.join(f'{a}_at' for a in arrays)}, count, with_) -> None:",
+        *given,
+        "    for k in range(count // LANES):",
+        "        at = k * LANES * SIZE",
+        *body(""),
+        "    left = count % LANES",
+        "    if left > 0:",
+        "        at = (count - left) * SIZE",
+        *body(", left"),
+        "",
+    ])  # fmt: skip
+
+
+_SQUARES = '''
+def squares(g_at, count, to) -> None:
+    """Write the sum of squares, as float64."""
+    total = wide(0.0)
+    for k in range(count // LANES):
+        g = wide(load(vec, g_at + k * LANES * SIZE))
+        total = total + g * g
+    left = count % LANES
+    if left > 0:
+        g = wide(load(vec, g_at + (count - left) * SIZE, left))
+        total = total + g * g
+    stf(to, 0, hsum(total))
+'''
+
+
+@functools.cache
+def _functions(dtype: str, on: target.Target) -> Any:
+    """Return the compiled rules for a dtype."""
+    kind = tree.F32 if dtype == "float32" else tree.F64
+    vec = on.vector(kind)
+    numbers = f"LANES = {vec.lanes}\nSIZE = {kind.bits // 8}\n\n"
+    source = numbers + "\n\n".join([*map(_text, _RULES), _SQUARES])
+    functions = parse(source, {"vec": vec, "wide": tree.F64.vector(vec.lanes) if vec.lanes > 1 else tree.F64})
+    module = tree.Module(f"updates_{dtype}", functions, (*_RULES, "squares"), f"Steps of optimisers, {dtype}.")
+    return load([module])[0]
+
+
+class _Threads:
+    """Threads of this process that do shares of a step; a forked child makes its own."""
+
+    def __init__(self) -> None:
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+
+    def each(self, do: Callable[[int], None], count: int) -> None:
+        """Call `do` with 0 to count - 1, at once, the first one in this thread."""
+        if count > 1 and self._pool is None:
+            self._pool = ThreadPoolExecutor(available_threads(), "acronumba update")
+        others = [self._pool.submit(do, k) for k in range(1, count)] if self._pool is not None else []
+        do(0)
+        for other in others:
+            other.result()
+
+
+_threads = _Threads()
+
+
+def step(rule: str, groups: Sequence[Arrays], numbers: Sequence[float]) -> None:
+    """Change arrays as a rule says.
+
+    Parameters
+    ----------
+    rule : str
+        One of the rules.
+    groups : sequence of sequences of arrays
+        For each parameter what the rule takes: arrays of one size and dtype, each in one piece.
+    numbers : sequence of float
+        The rule's numbers, for all groups.
+    """
+    words = np.array(numbers, np.float64)
+    starts = np.concatenate([[0], np.cumsum([group[0].size for group in groups])]).tolist()
+    total = starts[-1]
+    workers = max(1, min(available_threads(), total // _SHARE))
+    cuts = [total * k // workers // _LINE * _LINE for k in range(workers)] + [total]
+
+    def share(k: int) -> None:
+        for group, start in zip(groups, starts, strict=False):
+            low, high = max(cuts[k] - start, 0), min(cuts[k + 1] - start, group[0].size)
+            if low < high:
+                at = [address(a) + low * a.itemsize for a in group]
+                _functions(group[0].dtype.name, target.host()).call(rule, *at, high - low, address(words))
+
+    _threads.each(share, workers)
+
+
+def sum_of_squares(arrays: Arrays) -> float:
+    """Return the sum of the squares of all elements of arrays that each lie in one piece, in float64."""
+    pieces = [(a, k) for a in arrays for k in range(0, a.size, _PIECE)]
+    sums = np.zeros(len(pieces))
+    workers = max(1, min(available_threads(), len(pieces) * _PIECE // _SHARE))
+
+    def share(k: int) -> None:
+        for j in range(len(pieces) * k // workers, len(pieces) * (k + 1) // workers):
+            a, low = pieces[j]
+            count = min(_PIECE, a.size - low)
+            _functions(a.dtype.name, target.host()).call(
+                "squares", address(a) + low * a.itemsize, count, address(sums) + 8 * j
+            )
+
+    _threads.each(share, workers)
+    return float(sums.sum())
