@@ -37,13 +37,16 @@ if TYPE_CHECKING:
     from acronumba import nn as nn
     from acronumba import optim as optim
     from acronumba import random as random
+    from acronumba.api.loss import value_and_grad
+    from acronumba.data.row_grad import RowGrad
     from acronumba.storage import leaves, load, save
 
 __version__ = "0.1.0"
 
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
-    "leaves": "acronumba.storage", "init": "acronumba.init", "optim": "acronumba.optim",
+    "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
+    "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
 }  # fmt: skip
 
 __all__ = [
@@ -52,6 +55,7 @@ __all__ = [
     "InstanceErrors",
     "Options",
     "Results",
+    "RowGrad",
     "ScheduleError",
     "ShapeMismatch",
     "Trace",
@@ -66,6 +70,7 @@ __all__ = [
     "pack",
     "random",
     "save",
+    "value_and_grad",
 ]
 
 

@@ -13,29 +13,38 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from acronumba import random
+
 Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
 
 __all__ = [
     "attention",
+    "binary_cross_entropy",
+    "cross_entropy",
+    "dropout",
     "elu",
     "embedding",
     "erf",
     "gelu",
     "gelu_tanh",
+    "huber",
     "layer_norm",
     "leaky_relu",
     "linear",
     "log_sigmoid",
     "log_softmax",
     "logsumexp",
+    "mse",
     "multi_head_attention",
     "one_hot",
     "relu",
     "rms_norm",
+    "scale_gradient",
     "sigmoid",
     "silu",
     "softmax",
     "softplus",
+    "stop_gradient",
 ]
 
 
@@ -72,8 +81,40 @@ def erf(x: Array) -> Array:
     return flat.reshape(a.shape).astype(a.dtype if a.dtype.kind == "f" else np.float64)[()]
 
 
+def scale_gradient(x: Array, factor: float) -> Array:
+    """Return `x`; gradients that go through here are multiplied by a factor (-1 turns them round).
+
+    Parameters
+    ----------
+    x : array [...]
+    factor : float
+        A constant.
+
+    Returns
+    -------
+    array [...]
+        `x` itself.
+    """
+    return x
+
+
+def stop_gradient(x: Array) -> Array:
+    """Return `x`; no gradient goes through here.
+
+    Parameters
+    ----------
+    x : array [...]
+
+    Returns
+    -------
+    array [...]
+        `x` itself.
+    """
+    return scale_gradient(x, 0.0)
+
+
 def relu(x: Array) -> Array:
-    """Return ``max(x, 0)``.
+    """Return `x` where it is positive, else 0. Its derivative at 0 is 0.
 
     Parameters
     ----------
@@ -83,7 +124,7 @@ def relu(x: Array) -> Array:
     -------
     array [...]
     """
-    return np.maximum(x, 0)
+    return np.where(x <= 0, 0, x)[()]
 
 
 def leaky_relu(x: Array, slope: float = 0.01) -> Array:
@@ -98,7 +139,7 @@ def leaky_relu(x: Array, slope: float = 0.01) -> Array:
     -------
     array [...]
     """
-    return np.maximum(x, 0) + slope * np.minimum(x, 0)
+    return np.where(x <= 0, slope * x, x)[()]
 
 
 def elu(x: Array, alpha: float = 1.0) -> Array:
@@ -203,7 +244,7 @@ def softmax(x: Array, axis: int = -1) -> Array:
     -------
     array [..., N, ...]
     """
-    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    e = np.exp(x - stop_gradient(np.max(x, axis=axis, keepdims=True)))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
@@ -220,7 +261,7 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
     -------
     array [..., N, ...]
     """
-    d = x - np.max(x, axis=axis, keepdims=True)
+    d = x - stop_gradient(np.max(x, axis=axis, keepdims=True))
     return d - np.log(np.sum(np.exp(d), axis=axis, keepdims=True))
 
 
@@ -238,8 +279,103 @@ def logsumexp(x: Array, axis: int = -1) -> Array:
     array [..., ...]
         Without the axis.
     """
-    top = np.max(x, axis=axis, keepdims=True)
-    return np.max(x, axis=axis) + np.log(np.sum(np.exp(x - top), axis=axis))
+    top = stop_gradient(np.max(x, axis=axis, keepdims=True))
+    return stop_gradient(np.max(x, axis=axis)) + np.log(np.sum(np.exp(x - top), axis=axis))
+
+
+def cross_entropy(logits: Array, label: Array, smoothing: float = 0.0) -> Array:
+    """Return the negative logarithm of the probability that `softmax` gives a label, without computing it.
+
+    Parameters
+    ----------
+    logits : array [..., N]
+    label : int, integer array [...], or array [..., N]
+        The class, or a probability for each class.
+    smoothing : float
+        The part of the probability that is shared by all classes (Szegedy et al. 2016, section 7).
+
+    Returns
+    -------
+    array [...]
+    """
+    if isinstance(label, int):
+        picked = logits[..., label]
+    elif label.dtype.kind == "f":
+        picked = np.sum(label * logits, axis=-1)
+    else:
+        picked = np.sum(np.where(np.arange(logits.shape[-1]) == np.expand_dims(label, -1), logits, 0), axis=-1)
+    if smoothing != 0.0:
+        picked = (1 - smoothing) * picked + smoothing * np.mean(logits, axis=-1)
+    return logsumexp(logits) - picked
+
+
+def binary_cross_entropy(logits: Array, target: Array) -> Array:
+    """Return the mean negative logarithm of the probability that `sigmoid` gives to what is so, without computing it.
+
+    Parameters
+    ----------
+    logits : array [...]
+    target : float or array [...]
+        0 or 1, or probabilities.
+
+    Returns
+    -------
+    scalar
+    """
+    return np.mean(softplus(logits) - target * logits)
+
+
+def mse(x: Array, y: Array) -> Array:
+    """Return the mean square of the differences.
+
+    Parameters
+    ----------
+    x, y : array [...]
+        The shapes broadcast.
+
+    Returns
+    -------
+    scalar
+    """
+    d = x - y
+    return np.mean(d * d)
+
+
+def huber(x: Array, y: Array, delta: float = 1.0) -> Array:
+    """Return the mean of half the square of small differences, of larger ones their size (Huber 1964).
+
+    Parameters
+    ----------
+    x, y : array [...]
+        The shapes broadcast.
+    delta : float
+        Up to where a difference is small.
+
+    Returns
+    -------
+    scalar
+    """
+    d = np.abs(x - y)
+    return np.mean(np.where(d <= delta, 0.5 * d * d, delta * (d - 0.5 * delta)))
+
+
+def dropout(x: Array, rate: float, key: random.Key) -> Array:
+    """Return `x` with a part of its elements 0, and the others larger, so that the mean stays (Srivastava et al. 2014).
+
+    Parameters
+    ----------
+    x : array [...]
+    rate : float
+        The part that becomes 0; below 1.
+    key : random.Key
+        The same key drops the same elements.
+
+    Returns
+    -------
+    array [...]
+    """
+    kept = random.uniform(key, x.shape) >= rate
+    return np.where(kept, x / (1 - rate), 0)[()]
 
 
 def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5) -> Array:

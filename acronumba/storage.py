@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data.classes import is_object, names_of
+from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import refuse
 
 Params = TypeVar("Params")
@@ -140,11 +141,12 @@ def leaves(params: object) -> list[tuple[str, Any]]:
     out: list[tuple[str, Any]] = []
     seen: set[int] = set()
     for name, value in _leaves(_plain(params)):
-        array = np.asarray(value)
-        if array.dtype.kind != "f" or type(value) in _NUMBERS or id(value) in seen:
+        if type(value) in _NUMBERS or id(value) in seen:
             continue
+        leaf = value if isinstance(value, np.ndarray | np.generic | RowGrad) else np.asarray(value)
         seen.add(id(value))
-        out.append((name, value if isinstance(value, np.ndarray | np.generic) else array))
+        if leaf.dtype.kind == "f":
+            out.append((name, leaf))
     return out
 
 

@@ -56,7 +56,9 @@ class Explanation(Explained):
         return Path(path)
 
 
-def explanation(compiled: Compiled, trace: TraceData, instances: int, effects: tuple[Effect, ...]) -> Explanation:
+def explanation(
+    compiled: Compiled, trace: TraceData, instances: int, effects: tuple[Effect, ...], more: Sequence[Note] = ()
+) -> Explanation:
     """Return what was decided for a mini-batch, and what came of it.
 
     Parameters
@@ -69,6 +71,8 @@ def explanation(compiled: Compiled, trace: TraceData, instances: int, effects: t
         Of the mini-batch.
     effects
         Of each option, see `effects.effects`.
+    more
+        Notes beside those of the plan.
     """
     program, options = compiled.program, compiled.options
     code = compiled.fn.__code__
@@ -80,7 +84,7 @@ def explanation(compiled: Compiled, trace: TraceData, instances: int, effects: t
         shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
         constants=tuple(compiled.constants),
         recursive=tuple(f.name for f in program.functions[1:]),
-        functions=_functions(compiled, blocks, trace),
+        functions=_functions(compiled, blocks, trace, more),
         blocks=blocks,
         effects=effects,
         warnings=program.warnings,
@@ -147,13 +151,15 @@ def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
 # --------------------------------------------------------------------------------------------------------------- lines
 
 
-def _functions(compiled: Compiled, blocks: Sequence[Block], trace: TraceData) -> tuple[SourceFunction, ...]:
+def _functions(
+    compiled: Compiled, blocks: Sequence[Block], trace: TraceData, more: Sequence[Note]
+) -> tuple[SourceFunction, ...]:
     """Return the source of every function that is compiled, with blocks and remarks; the model's own file first."""
     letters: dict[tuple[str, int], list[Block]] = defaultdict(list)
     for block in blocks:
         for place in dict.fromkeys((p.file, p.line) for p in block.places):
             letters[place].append(block)
-    remarks = _remarks(compiled, trace)
+    remarks = _remarks(compiled, trace, more)
     home = compiled.fn.__code__.co_filename
     out = []
     for file, first, text in sorted(functions_of(compiled.program), key=lambda f: (f[0] != home, f[0], f[1])):
@@ -173,7 +179,7 @@ def _functions(compiled: Compiled, blocks: Sequence[Block], trace: TraceData) ->
     return tuple(out)
 
 
-def _remarks(compiled: Compiled, trace: TraceData) -> dict[tuple[str, int], tuple[Remark, ...]]:
+def _remarks(compiled: Compiled, trace: TraceData, more: Sequence[Note]) -> dict[tuple[str, int], tuple[Remark, ...]]:
     """Return what happened at each line, from left to right, each thing once; of waits, what they came to."""
     waits: dict[Loc, list[int]] = defaultdict(list)
     for wait in trace.waits:
@@ -181,7 +187,7 @@ def _remarks(compiled: Compiled, trace: TraceData) -> dict[tuple[str, int], tupl
     notes: dict[tuple[str, int], list[Note]] = defaultdict(list)
     paths, fusion = [s.path for s in compiled.plan.program.shared], Fusion.of(compiled.options)
     fused = (fusion_notes(spec, fusion, paths=paths) for spec in compiled.plan.kernels)
-    for note in chain(compiled.lowered.notes, compiled.plan.notes, *fused):
+    for note in chain(compiled.lowered.notes, compiled.plan.notes, *fused, more):
         notes[note.loc.file, note.loc.line].append(note)
     made: dict[tuple[str, int], dict[Remark, None]] = defaultdict(dict)
     for place, here in notes.items():

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from acronumba.api.arguments import Call, Signature, def_loc
-from acronumba.api.columns import is_packed
+from acronumba.api.columns import groups, is_packed
 from acronumba.api.failures import plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall
@@ -36,7 +36,9 @@ from acronumba.runtime.devices.names import check_device, default_device
 if TYPE_CHECKING:
     from acronumba.api.check import Check
     from acronumba.api.explanation import Explanation
+    from acronumba.api.gradients import ValueAndGrad
     from acronumba.api.stages import Stages
+    from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
 
@@ -193,19 +195,24 @@ class Model:
         The mini-batch is recorded and scheduled, with every option as it is and with each one changed. No kernel is
         compiled and nothing is computed, unless the model waits for values. Prints itself.
         """
+        with one_frame:
+            return self._explained(self._bind(columns, shared))
+
+    def _explained(
+        self, call: Call, notes: Callable[[Compiled, Sequence[Any]], Sequence[Note]] = lambda compiled, leaves: ()
+    ) -> Explanation:
+        """Return what was decided for a call; `notes` adds to what the plan tells."""
         from acronumba.api.effects import changes, effects
         from acronumba.api.explanation import explanation
         from acronumba.views.progress import progress
 
-        with one_frame:
-            call = self._bind(columns, shared)
-            if not call.count:
-                raise refuse("ACR706", message="at least one instance is needed to know the types")
-            with progress(f"explaining {self.__qualname__}", 1 + len(changes(self.options))) as step:
-                compiled, trace = self._record(call)
-                step(1)
-                found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
-            return explanation(compiled, trace, call.count, found)
+        if not call.count:
+            raise refuse("ACR706", message="at least one instance is needed to know the types")
+        with progress(f"explaining {self.__qualname__}", 1 + len(changes(self.options))) as step:
+            compiled, leaves, trace = self._record(call)
+            step(1)
+            found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
+        return explanation(compiled, trace, call.count, found, notes(compiled, leaves))
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
@@ -213,6 +220,14 @@ class Model:
 
         with one_frame:
             return Stages(self._compiled(columns, shared))
+
+    @property
+    def value_and_grad(self) -> ValueAndGrad:
+        """The same model as a loss with gradients of its keyword-only parameters; see `acronumba.value_and_grad`."""
+        from acronumba.api.gradients import ValueAndGrad
+        from acronumba.api.wanted import DEFAULT
+
+        return ValueAndGrad(self, DEFAULT)
 
     def check(self, *columns: Any, **shared: Any) -> Check:
         """Compare the batched run with the plain call and a float64 run of the function, instance by instance.
@@ -226,18 +241,18 @@ class Model:
             done = self._execute(call) if call.count else Done(Results.of([]), {})
             return check(self.__wrapped__, call.columns, call.shared, done)
 
-    def _record(self, call: Call) -> tuple[Compiled, TraceData]:
+    def _record(self, call: Call) -> tuple[Compiled, list[Any], TraceData]:
         """Record and schedule a mini-batch; computed is only what the program reads values of."""
         compiled, leaves, packed = self._specialise(call)
         assert packed is not None
-        return compiled, compiled.record(packed, leaves)
+        return compiled, leaves, compiled.record(packed, leaves)
 
     def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
         """Return what is recorded of a mini-batch with other options; `trace` is what `compiled` has recorded of it."""
         cache = Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
         other = Model(self.__wrapped__, options=options, _cache=cache)
         changed = other._specialise(call, packed=False)[0]
-        return trace if changed.records_like(compiled) else other._record(call)[1]
+        return trace if changed.records_like(compiled) else other._record(call)[2]
 
     def _interpret(self, *columns: Any, planned: bool = True, **shared: Any) -> list[Any]:
         """Run the reference interpreter in place of machine code; for tests."""
@@ -310,7 +325,7 @@ class Model:
         them; without `refusal`, which says that the mini-batch is refused as a whole, also if it is for some.
         """
         whole, call = call, call.again()
-        left = _groups(call.columns)
+        left = groups(call.columns)
         # A slice of a pack has the types of all that was packed: those of its own instances may do.
         if len(left) < 2 and not any(map(is_packed, whole.columns)):
             return None
@@ -458,16 +473,6 @@ class Model:
             if found is None:
                 raise refuse("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
         return Fit(*found, found[0].pack(call.columns, call.numbers) if packed else None)
-
-
-def _groups(columns: Sequence[Any]) -> list[list[int]]:
-    """Return the numbers of the instances by their types, those of the most frequent types first."""
-    with undivided:
-        from acronumba.data.pack import infer
-    found: dict[Any, list[int]] = {}
-    for k, instance in enumerate(zip(*columns, strict=True)):
-        found.setdefault(infer([[v] for v in instance]).key, []).append(k)
-    return sorted(found.values(), key=lambda group: (-len(group), group[0]))
 
 
 def _unless(errors: Mapping[int, BaseException], decode: Callable[[int], Any]) -> Callable[[int], Any]:

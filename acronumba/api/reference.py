@@ -23,7 +23,7 @@ import numpy as np
 
 from acronumba import nn, random
 from acronumba.api.plain import PlainCall, Range
-from acronumba.api.twin import STAND_INS, Number, Run, Twin, apply, current, with_second
+from acronumba.api.twin import STAND_INS, Anchors, Number, Run, Twin, apply, current, with_second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +51,32 @@ class Reference:
         shared = {name: self._copies.of(value) for name, value in call.shared.items()}
         self._call = replace(call, fn=self._copies.of(call.fn), shared=shared)
 
-    def run(self, instance: Sequence[Any], flips: Collection[int] = (), *, steps: int | None = None) -> Outcome:
-        """Run an instance, for fewer `steps` if given.
+    def move(self, value: Any, second: Any) -> None:
+        """Let an array or NumPy scalar of the arguments have another second value from now on."""
+        made = self._copies.of(value)
+        if isinstance(made, Twin):
+            made._wide = second
+        else:
+            made.wide = np.float64(second)
+
+    def run(
+        self,
+        instance: Sequence[Any],
+        flips: Collection[int] = (),
+        *,
+        steps: int | None = None,
+        anchors: Anchors | None = None,
+    ) -> Outcome:
+        """Run an instance, for fewer `steps` if given; `anchors`: of this instance.
 
         Exceptions of the function are in the `Outcome`; see also `PlainCall.run`.
         """
         call = self._call if steps is None else replace(self._call, steps=steps)
         args = [self._copies.of(value) for value in instance]
         before = getattr(current, "run", None)
-        current.run = run = Run(flips)
+        current.run = run = Run(flips, anchors)
+        if anchors is not None:
+            anchors.begin()
         result, error = None, None
         try:
             result = call.run(args)
@@ -213,7 +230,9 @@ class _Copies:
 
 _CODE = (types.FunctionType, staticmethod, classmethod, property)
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-_AS_ONE: frozenset[Any] = frozenset((nn.sigmoid, nn.erf, random.threefry))  # operations, though in Python
+_AS_ONE: frozenset[Any] = frozenset(
+    (nn.sigmoid, nn.erf, nn.scale_gradient, random.threefry)
+)  # operations, though in Python
 _OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # what models are made of
 _SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
 

@@ -8,6 +8,7 @@ plan                    kernels and what is recorded
 host                    the host program
 kernels/NAME/cpu        the code of each kernel for the processor
 kernels/NAME/cuda       the same for a GPU, as source of `numba.cuda`; it needs none
+backward/NAME           of gradients: what comes back from each kernel, what it keeps, and how weights sum it
 tiles/cuda              the tiles of products that these call
 persistent/cuda         the kernel that runs all of them in one launch
 """
@@ -15,18 +16,19 @@ persistent/cuda         the kernel that runs all of them in one launch
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from acronumba.analysis.backward.derive import Backward
     from acronumba.pipeline.compiled import Compiled
 
 
 class Stages(Mapping[str, str]):
     """The texts of the stages of one specialisation, by name."""
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: Compiled, backward: Sequence[Backward] = ()) -> None:
         self._compiled = compiled
         self._texts: dict[str, str] = {}
         self._makers: dict[str, Callable[[], str]] = {
@@ -38,11 +40,11 @@ class Stages(Mapping[str, str]):
             "host": compiled.host_text,
         }
         for k, spec in enumerate(compiled.plan.kernels):
-            name = f"kernels/{spec.name}"
-            if f"{name}/cpu" in self._makers:
-                name = f"{name}.{k}"
-            self._makers[f"{name}/cpu"] = partial(compiled.kernel_text, k)
-            self._makers[f"{name}/cuda"] = partial(compiled.cuda_text, k)
+            name = spec.name if f"kernels/{spec.name}/cpu" not in self._makers else f"{spec.name}.{k}"
+            self._makers[f"kernels/{name}/cpu"] = partial(compiled.kernel_text, k)
+            self._makers[f"kernels/{name}/cuda"] = partial(compiled.cuda_text, k)
+            if backward and (backward[k].gives or backward[k].terms):
+                self._makers[f"backward/{name}"] = partial(_backward, backward[k])
         self._makers["tiles/cuda"] = compiled.cuda_tiles_text
         self._makers["persistent/cuda"] = compiled.cuda_persistent_text
 
@@ -73,6 +75,12 @@ def _source(compiled: Compiled) -> str:
         for line, text in sorted(found.items()):
             parts.append(f"# {file}:{line}\n{inspect.cleandoc(text) if text.startswith(' ') else text.rstrip()}")
     return "\n\n\n".join(parts) + "\n"
+
+
+def _backward(back: Backward) -> str:
+    from acronumba.analysis.backward.told import backward_text
+
+    return backward_text(back)
 
 
 def _schema(compiled: Compiled) -> str:

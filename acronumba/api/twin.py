@@ -28,12 +28,37 @@ FACTOR = 4.0  # times the plain call's own error
 current = threading.local()  # `run`: the `Run` of this thread
 
 
+class Anchors:
+    """What a first run has of values whose gradient is scaled, in order: later runs move from there, scaled."""
+
+    __slots__ = ("_at", "_values", "known")
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+        self._at = 0
+        self.known = False
+
+    def begin(self) -> None:
+        """Begin a run: the first one, or another."""
+        self.known, self._at = bool(self._values), 0
+
+    def scaled(self, second: Any, factor: float) -> Any:
+        """Return the value that stands for one in float64."""
+        if not self.known:
+            self._values.append(second)
+            return second
+        base = self._values[self._at]
+        self._at += 1
+        return base + factor * (second - base)
+
+
 class Run:
     """A run in progress."""
 
-    __slots__ = ("choices", "flips", "nearest", "single")
+    __slots__ = ("anchors", "choices", "flips", "nearest", "single")
 
-    def __init__(self, flips: Collection[int]) -> None:
+    def __init__(self, flips: Collection[int], anchors: Anchors | None = None) -> None:
+        self.anchors = anchors
         self.flips = sorted(flips)
         self.choices = 0
         self.nearest = np.inf
@@ -308,6 +333,8 @@ def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
         return _wrap(result, None)
     named = {k: _wide_for(result, v) for k, v in kwargs.items()}
     second = _WIDE_FUNCTIONS.get(func, func)(*(_wide_for(result, v) for v in args), **named)
+    if name == "scale_gradient" and current.run.anchors is not None:
+        second = current.run.anchors.scaled(second, *map(float, args[1:]), **{k: float(v) for k, v in kwargs.items()})
     return _wrap(result, second)
 
 

@@ -205,14 +205,14 @@ class _Measured:
         self.model = model
         self._host: tuple[float, float] | None = None
         call = model._bind((xs,), {"p": p})
-        compiled, self.trace = model._record(call)
+        compiled, _, self.trace = model._record(call)
         self.code = [compiled.text("plan"), compiled.host_text()]
         self.code += [compiled.kernel_text(k) for k in range(len(compiled.plan.kernels))]
         counts = [count(self.trace, model.options)]
         for name in config.SCHEDULES:
             if name != model.options.schedule:
                 options = model.options.replace(schedule=name)
-                counts.append(count(Model(model.__wrapped__, options=options)._record(call)[1], options))
+                counts.append(count(Model(model.__wrapped__, options=options)._record(call)[2], options))
         self.counts = tuple(counts)
 
     def differs(self, other: _Measured, variant: Variant) -> bool:

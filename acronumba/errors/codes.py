@@ -55,7 +55,7 @@ def _table() -> dict[str, Code]:
                 "move the class to the top level of the file",
             ),
             108: ("this statement is not in the language", "write it with the statements of the language"),
-            109: ("this target of an assignment is not in the language", "assign the elements in a loop"),
+            109: ("`*` of a value whose length is known only at run time", "make a list: `[*xs, y]`"),
             111: ("this array cannot be written to", "write into a copy of your own: `x = x.copy()`"),
             112: ("a change in place would be seen under another name", "write `x = x + y`"),
             113: (
@@ -101,6 +101,10 @@ def _table() -> dict[str, Code]:
                 "Python needs one number here, and this is an array of another size",
                 "say what is meant of all elements: `x.any()`, `x.all()`, `x.sum()`, `x[0]`",
             ),
+            602: (
+                "the gradient is lost in a number of Python",
+                "compute with the array (`np.sqrt(x)`); if no gradient is meant: `nn.stop_gradient(x)`",
+            ),
         },
         TypeMismatch: {
             301: ("the types do not go together", "give the operation values of the types that it takes"),
@@ -122,6 +126,7 @@ def _table() -> dict[str, Code]:
                 "use an int, bool, string, member of an enum, None, or a tuple of these",
             ),
             310: ("this dtype is not supported", "use float32 or float64"),
+            311: ("a loss is one float of an instance", "return a scalar: `nn.cross_entropy(...)`, `np.sum(...)`"),
             501: ("this value cannot be a shared parameter", "pass an array, a number, or a dataclass of them"),
             706: (
                 "the arguments of the call do not fit the model",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import enum
+import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +56,10 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
+from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
+
+# What models have beside the plain call.
+OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "value_and_grad", "with_options"))
 
 
 def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
@@ -110,7 +114,7 @@ def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
             return tensor_attribute(w, owner, name, node)
         case Static(value=value):
             return static_attribute(w, value, name, node)
-        case Func() if name in ("batch", "on", "trace", "with_options"):
+        case Func() if name in OF_MODELS:
             raise w.refuse("ACR205", node, seen=f".{name}")
         case EnumVal():
             return enum_attribute(w, owner, name, node)
@@ -299,7 +303,9 @@ def bound_attribute(
     if raw in (object.__init__, object.__setattr__) or has_written(raw):
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
-        raise w.refuse("ACR210", node, seen=f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}")
+        rewrite = "@property" if isinstance(raw, functools.cached_property) else ""
+        seen = f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}"
+        raise w.refuse("ACR210", node, seen=seen, rewrite=rewrite)
     return outside(w, raw, name, holder, node, f"{cls.__name__}.{name}") if holder else w.constant(raw)
 
 
@@ -349,7 +355,7 @@ def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> 
         if name in ("__name__", "__qualname__", "__module__"):
             return w.constant(getattr(value, name))
         return class_attribute(w, Static(value), value, name, node)
-    if type(value).__name__ == "Model" and name in ("batch", "on", "trace", "with_options"):
+    if type(value).__name__ == "Model" and name in OF_MODELS:
         raise w.refuse("ACR205", node, seen=f".{name}")
     if isinstance(value, np.ufunc) and callable(getattr(value, name, None)):
         return Static(getattr(value, name))
@@ -364,11 +370,14 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str, node: ast.AST | None) -
     if owner.const is not NOT_CONST:
         if name in ("name", "value"):
             return w.constant(getattr(owner.const, name))
-    elif name == "value":
-        values = [m.value for m in members_of(owner.cls)]
+    elif name in ("name", "value") and w.witness.owner(owner.cls, name) is enum.Enum:
+        values = [getattr(m, name) for m in members_of(owner.cls)]
         if all(type(v) is int for v in values) or all(type(v) is float for v in values):
             return by_member(w, owner, lambda member: member.value)
-        raise w.refuse("ACR308", node, seen=f"values of {owner.cls.__name__} that are not all int or all float")
+        if all(type(v) is str for v in values):
+            return text_by_member(w, owner, values)
+        seen = f"values of {owner.cls.__name__} that are not all int, all float or all strings"
+        raise w.refuse("ACR308", node, seen=seen)
     return inherited_attribute(w, owner, owner.cls, name, node)
 
 
@@ -383,6 +392,22 @@ def by_member(w: Walker, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
     for k, v in list(enumerate(values))[-2::-1]:
         out = w.select(w.scalar("eq", Num(INT, var=w.word(owner)), number(k)), number(v), out)
     return out
+
+
+def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
+    """Return one of several strings: that of a member that only run time knows."""
+    points: list[Point] = []
+    found: list[Val] = []
+    for k, text in enumerate(texts):
+        last = k == len(texts) - 1
+        yes, no = w.fork(number(True) if last else w.scalar("eq", Num(INT, var=w.word(owner)), number(k)))
+        assert yes is not None
+        w.enter(yes)
+        found.append(Text(w.to_words(StrVal(text), TEXT)[0]))
+        points.append(w.point())
+        if no is not None:
+            w.enter(no)
+    return w.join_values(points, found)
 
 
 def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:

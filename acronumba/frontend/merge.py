@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -39,6 +39,7 @@ from acronumba.frontend.templates import (
     only,
 )
 from acronumba.frontend.values import (
+    NOT_CONST,
     ArrayPlace,
     ArrayRef,
     Bound,
@@ -65,6 +66,7 @@ from acronumba.frontend.values import (
     held,
     holding,
     is_field,
+    is_row,
     is_several,
     map_type,
     number,
@@ -185,8 +187,8 @@ class Merge(Words):
                 return with_places(found, val.places) if isinstance(found, UnionVal) else found
             case TupleVal():
                 return TupleVal(tuple(map(self.settle, val.items)))
-            case DictVal():
-                return DictVal(val.keys, tuple(map(self.settle, val.items)), val.cell)
+            case DictVal() | StaticList():
+                return replace(val, items=tuple(map(self.settle, val.items)))
             case Record():
                 return Record(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
             case Maybe():
@@ -197,12 +199,13 @@ class Merge(Words):
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
         """Merge one name: find the least template of its values, and store each at the end of its point."""
-        shape: Template = TStatic(vals[0]) if vals[0] is not None else TAbsent()
-        for v in vals[1:]:
+        known = [v for v in vals if not _refused_for_now(v)] or vals
+        shape: Template = TStatic(known[0]) if known[0] is not None else TAbsent()
+        for v in known[1:]:
             shape = self.join_templates(shape, TStatic(v) if v is not None else TAbsent())
         out, vars = self.instantiate(shape, name)
         for k, v in enumerate(vals):
-            if vars:
+            if vars and not _refused_for_now(v):
                 self._in(ends, states, k, partial(self.store, shape, vars, v))
         result: Val = out
         return result
@@ -230,8 +233,9 @@ class Merge(Words):
             case Tensor():
                 if isinstance(val.python_type, Array0T) and not val.python_type.sure:
                     return TType(val.python_type)
-                places = () if val.base is not None and not val.own else val.whole.places
-                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed)
+                viewed = val.base is not None and not val.own
+                places = () if viewed and val.whole.passed else val.whole.places
+                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed, viewed)
             case ArrayRef():
                 return TArray(val, tuple(array_numbers(val)))
             case ListVal():
@@ -239,6 +243,8 @@ class Merge(Words):
             case MapVal():
                 return TMap(val.cell, val.is_set)
             case StaticList():
+                if is_row(val):
+                    return TParts("list", len(val.items), tuple(map(self.template, val.items)), val.cell)
                 self.make_real(val.cell)
                 self.type_of(val)
                 return TList(val.cell, True)
@@ -279,11 +285,11 @@ class Merge(Words):
             case (TAbsent(), TAbsent()):
                 return a
             case (TAbsent(), TStatic()):
-                return TMaybe(self.template(b.val) if not isinstance(b.val, Maybe) else self.template(b.val.value))
+                return TMaybe(_copied(self.template(b.val.value if isinstance(b.val, Maybe) else b.val)))
             case (TAbsent(), TMaybe()):
                 return b
             case (TAbsent(), _):
-                return TMaybe(b)
+                return TMaybe(_copied(b))
             case (_, TAbsent()):
                 return self.join_templates(b, a)
             case (TStatic(), TStatic()) if same(a.val, b.val):
@@ -302,18 +308,18 @@ class Merge(Words):
                 return TMaybe(self.join_templates(a.inner, b))
             case (_, TMaybe()):
                 return TMaybe(self.join_templates(a, b.inner))
-            case (TParts(), TParts()) if a.kind != "dict" and (a.kind, a.meta) == (b.kind, b.meta):
+            case (TParts(), TParts()) if a.kind not in ("dict", "list") and (a.kind, a.meta) == (b.kind, b.meta):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TTensor(), TTensor()) if a.kind == b.kind:
-                return _join_tensors(a, b)
+                return _join_tensors(*_known_together(a, b))  # type: ignore[arg-type]
             case (TArray() | TTensor(), TArray() | TTensor()) if a.kind == b.kind:
-                return self._join_arrays(a, b)
+                return self._join_arrays(*_known_together(a, b))
             case (TList(), TList()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
-        joined = self._join_dicts(a, b)
+        joined = self._join_dicts(a, b) or self._join_lists(a, b)
         if joined is not None:
             return joined
         for one in (a, b):
@@ -351,6 +357,22 @@ class Merge(Words):
                 raise Resweep
         return None
 
+    def _join_lists(self, a: Template, b: Template) -> Template | None:
+        """Join lists of unlike things; where one meets a list of run time, or has another length, both are that."""
+        match a, b:
+            case TParts(kind="list"), TParts(kind="list") if a.meta == b.meta and a.cell and b.cell:
+                items = tuple(map(self.join_templates, a.items, b.items))
+                return TParts("list", a.meta, items, self.unify_cells(a.cell, b.cell))
+        if not any(isinstance(t, TParts) and t.kind == "list" for t in (a, b)):
+            return None
+        for t in (a, b):
+            if isinstance(t, TList) or (isinstance(t, TParts) and t.kind == "list"):
+                assert t.cell is not None
+                self.make_real(t.cell)
+            else:
+                return None
+        raise Resweep
+
     def _join_known(self, a: Template, b: Template) -> Template:
         """Join templates of which one is a value itself, and not the other's."""
         x, y = (self.template(t.val) if isinstance(t, TStatic) else t for t in (a, b))
@@ -375,9 +397,7 @@ class Merge(Words):
             return TPoison("different parts of arrays that are written to: use .copy()", "ACR112")
         numbers = zip(a.numbers, b.numbers, strict=True)
         joined = tuple(x if x is not None and y is not None and same(x, y) else None for x, y in numbers)
-        if any(isinstance(v, Tensor) for v in TArray(a.ref, joined).loose):
-            return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
-        return TArray(a.ref, joined)
+        return _by_numbers(TArray(a.ref, joined))
 
     def _join_choices(self, a: TChoice, b: TChoice) -> TChoice:
         """Join functions and classes of which either may be one: each is an option once."""
@@ -406,8 +426,8 @@ class Merge(Words):
             case TParts(kind="holder"):
                 code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
                 raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
-            case TParts(kind="tuple"):
-                return TupleT(tuple(map(self.template_type, a.items)))
+            case TParts(kind="tuple" | "list"):
+                return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")
             case TParts(kind="dict"):
                 return DictT(a.meta, tuple(map(self.template_type, a.items)))
             case TParts():
@@ -439,6 +459,9 @@ class Merge(Words):
                     return TupleVal(items), flat
                 if a.kind == "dict":
                     return DictVal(a.meta, items, a.cell), flat
+                if a.kind == "list":
+                    assert a.cell is not None
+                    return StaticList(items, a.cell.find(), stored=True), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
                 return Record(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.know.outside), flat
@@ -510,17 +533,25 @@ class Merge(Words):
                 flag = val.bound if isinstance(val, Maybe) else number(val is not None)
                 self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
                 inner = val.value if isinstance(val, Maybe) else val
-                if inner is not None:
-                    self.store(a.inner, vars[1:], inner)
+                converted = isinstance(inner, UnionVal) and isinstance(a.inner, TType) and inner.type != a.inner.type
+                if inner is not None and converted and flag.var is not None:  # what is not there has no class
+                    yes, no = self.fork(flag)
+                    points = []
+                    for point, here in ((yes, inner), (no, None)):
+                        assert point is not None
+                        self.enter(point)
+                        self._store_or_zero(a.inner, vars[1:], here)
+                        points.append(self.point())
+                        self.block = None
+                    self.meet_again(points)
                 else:
-                    for out in vars[1:]:
-                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+                    self._store_or_zero(a.inner, vars[1:], inner)
             case TParts():
                 if isinstance(val, SharedVal):
                     val = self.materialise(val)
                 assert val is not None
                 at = 0
-                parts = val.items if isinstance(val, TupleVal | DictVal | Record) else held(val)
+                parts = val.items if isinstance(val, TupleVal | DictVal | Record | StaticList) else held(val)
                 for item, v in zip(a.items, parts, strict=True):
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
@@ -545,17 +576,44 @@ class Merge(Words):
                     outs = vars[at : at + self.template_width(option)]
                     at += len(outs)
                     given = next((v for v in options_of(val) if alike(v, only(option))), None)
-                    if given is not None:
-                        self.store(option, outs, given)
-                        continue
-                    for out in outs:
-                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+                    self._store_or_zero(option, outs, given)
             case _:
                 assert val is not None
                 srcs = self.to_words(val, self.template_type(a))
                 for out, src in zip(vars, srcs, strict=True):
                     if out is not src:
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+    def _store_or_zero(self, a: Template, vars: tuple[ir.Var, ...], val: Val | None) -> None:
+        """Assign a value, if there is one, to the variables of a template; else zeros."""
+        if val is not None:
+            self.store(a, vars, val)
+            return
+        for out in vars:
+            self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+
+
+def _by_numbers(a: TArray) -> Template:
+    """Return the template of an array if what may differ of it are numbers of the host."""
+    if any(isinstance(v, Tensor) for v in a.loose):
+        return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
+    return a
+
+
+def _copied(a: Template) -> Template:
+    """Return the template of what is not there on every path: what it is made of has variables for all of them."""
+    match a:
+        case TArray():
+            known = (v if isinstance(v, Num) and v.const is not NOT_CONST else None for v in array_numbers(a.ref))
+            return _by_numbers(TArray(a.ref, tuple(known)))
+        case TParts():
+            return TParts(a.kind, a.meta, tuple(map(_copied, a.items)), a.cell)
+    return a
+
+
+def _refused_for_now(val: Val | None) -> bool:
+    """Whether the next sweep knows more of a value that was refused."""
+    return isinstance(val, Poison) and val.for_now
 
 
 def places_of(a: Template) -> tuple[ArrayPlace, ...]:
@@ -577,17 +635,28 @@ def _can_be_stored(items: Sequence[Template]) -> bool:
     return not any(isinstance(t, TStatic | TChoice | TPoison) or getattr(t, "kind", "") == "holder" for t in items)
 
 
+def _known_together(*several: TArray | TTensor) -> list[TArray | TTensor]:
+    """Return arrays that meet; a view of an array that the others are no views of is not known as one with them."""
+    if len({p.find() for t in several for p in places_of(t)}) < 2:
+        return list(several)
+
+    def viewed(t: TTensor) -> bool:
+        return t.viewed or any(p.find().kind != t.kind[:2] for p in t.places)
+
+    return [replace(t, places=()) if isinstance(t, TTensor) and viewed(t) else t for t in several]
+
+
 def _join_tensors(a: TTensor, b: TTensor) -> TTensor:
     """Join tensors of one dtype and rank."""
     dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
     t = union(a.type, b.type)
     assert isinstance(t, TensorT)
     places = tuple(dict.fromkeys((*a.places, *b.places))) if a.places and b.places else ()
-    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed)
+    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed, a.viewed or b.viewed)
 
 
 def _has_pending(val: Any) -> bool:
-    if isinstance(val, TupleVal | DictVal | Record):
+    if isinstance(val, TupleVal | DictVal | Record | StaticList):
         return any(_has_pending(v) for v in val.items)
     if isinstance(val, Maybe):
         return _has_pending(val.value)

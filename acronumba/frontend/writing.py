@@ -25,6 +25,7 @@ from acronumba.frontend.subscripts import index_of_each_axis
 from acronumba.frontend.values import ArrayRef, Axis, Cut, NoneVal, Num, Tensor, UnionVal, Val, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
+from acronumba.ir.types import TensorT
 
 
 def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False) -> None:
@@ -133,8 +134,10 @@ def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor, node: ast.AST) 
     if any(c.index is not None or c.count is not None for c in ref.cuts):
         v = put(w, part_at(w, ref, offset, node), ref.cuts, v, node)
     item = ref.parts.item
-    known = zip(ref.cuts, v.dims, strict=True)
-    v = w.as_scalar(w.refine(v, tuple(c.extent if isinstance(c.extent, int) else n for c, n in known)))
+    assert isinstance(item, TensorT)
+    known = zip(item.shape, ref.cuts, v.dims, strict=True)
+    dims = tuple(m if m is not None else c.extent if isinstance(c.extent, int) else n for m, c, n in known)
+    v = w.as_scalar(w.refine(v, dims))
     if w.block is None:
         return
     words = (ref.parts.var, w.word(w.read(offset)), *w.to_words(replace(v, array0=None), item))
@@ -144,8 +147,15 @@ def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor, node: ast.AST) 
 def as_elements(w: Walker, val: Val, dtype: str, node: ast.AST) -> Tensor:
     """Return a value as NumPy stores it in an array of a dtype."""
     val = w.whole(val)
+    if isinstance(val, NoneVal) and dtype[0] in "fb":
+        val = number(float("nan") if dtype[0] == "f" else False)
+    elif isinstance(val, NoneVal):
+        w.fail(
+            "TypeError", "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'", node
+        )
+        raise Dead
     if isinstance(val, UnionVal):
-        out = w.each(not_none(w, val, node), lambda v: as_elements(w, v, dtype, node), node)
+        out = w.each(val, lambda v: as_elements(w, v, dtype, node), node)
         if not isinstance(out, Tensor):  # every alternative fails
             raise Dead
         return out

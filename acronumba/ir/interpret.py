@@ -128,7 +128,7 @@ class Interpreter:
         self.kernels = tuple(kernels)
         self.max_steps = max_steps
         self.late = late
-        self._memo = Memo()
+        self._memo = self._new_memo()
         self._shared: list[Any] = []
         given = len(program.shared) - len(program.once)
         for k, param in enumerate(program.shared[:given]):
@@ -164,9 +164,16 @@ class Interpreter:
             ir.Read: self._read,
         }
 
+    def _new_memo(self) -> Memo:
+        return Memo()
+
     def run(self, args: Sequence[object]) -> Any:
         """Return the result for one instance, or raise `InstanceFailure`."""
-        self._memo = Memo()
+        return unflatten(self.words(args), self.program.result)
+
+    def words(self, args: Sequence[object]) -> tuple[Any, ...]:
+        """Return the words of the result for one instance, or raise `InstanceFailure`."""
+        self._memo = self._new_memo()
         entry = self.program.functions[0]
         inner: list[Any] = []
         try:
@@ -175,8 +182,7 @@ class Interpreter:
         except Misfit as e:
             raise InstanceFailure(-1, (), (), "DataError", str(e), NOWHERE) from e
         with np.errstate(all="ignore"):
-            out = self._loop([_Frame(entry, dict(zip(entry.params, inner, strict=True)), None)])
-        return unflatten(out, self.program.result)
+            return self._loop([_Frame(entry, dict(zip(entry.params, inner, strict=True)), None)])
 
     def _loop(self, stack: list[_Frame]) -> tuple[Any, ...]:
         steps = 0
@@ -355,13 +361,18 @@ class Interpreter:
             return tuple(map(static, attr)) if isinstance(attr, tuple) else attr
 
         args = [self._shared[a.index] if isinstance(a, ir.SharedArg) else self._tensor(a, env[a]) for a in i.args]
-        shape = _extents(i.shape, env)
+        shape, attrs = _extents(i.shape, env), static(i.attrs)
         if min(shape, default=0) < 0:
             raise WrongResult(f"{i.op}: a negative extent in {shape}")
         try:
-            env[i.out] = apply(i.op, args, static(i.attrs), shape, i.out.type.dtype)
+            out = apply(i.op, args, attrs, shape, i.out.type.dtype)
         except OperationFailed as e:
             raise _Stop(i.site) from e
+        env[i.out] = self._done(i, args, env, attrs, out)
+
+    def _done(self, i: ir.Op, args: Sequence[Any], env: dict[ir.Var, Any], attrs: tuple[Any, ...], out: Any) -> Any:
+        """Return what an operation assigns; a subclass may note it."""
+        return out
 
     def _tensor(self, var: ir.Var, value: Any) -> Any:
         """Return an argument as an array: host numbers are tensors of rank 0."""

@@ -31,6 +31,8 @@ KINDS: dict[str, Kind] = {  # in the order in which they are shown
     "ghost": Kind("an arm of the branch waits for the other, so that instances line up", "yellow"),
     "fibers": Kind("goes on beside others of the same instance while it waits"),
     "serial": Kind("waits for others of the same instance, as it may need them"),
+    "kept": Kind("kept for the way back: the gradient of its kernel reads it", "magenta"),
+    "stops": Kind("no gradient goes through here", "yellow"),
     "wait": Kind("needs the value of a tensor: what was recorded so far runs first", "red"),
 }
 

@@ -168,6 +168,31 @@ def _take(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Sh
     _agree(shape, (*x[:axis], *shapes[1], *x[axis + 1 :]))
 
 
+def _scale_gradient(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    (factor,) = _attrs(i, 1)
+    _same_dtype(dtypes, dtype)
+    demand(isinstance(factor, float) and TAKES["float"](dtype), f"the gradient of {dtype} times {factor!r}")
+    _agree(shape, shapes[0])
+
+
+def _fold(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    _attrs(i, 0)
+    _same_dtype(dtypes, dtype)
+    x = shapes[0]
+    demand(TAKES["float"](dtype), f"a fold of {dtype}")
+    demand(len(shape) <= len(x), f"rank {len(x)} to rank {len(shape)}")
+    for n, m in zip(shape, x[len(x) - len(shape) :], strict=True):
+        demand(n in (None, 1) or m is None or n == m, f"an extent {m} to {n}")
+
+
+def _scatter(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    (axis,) = _attrs(i, 1)
+    _same_dtype(dtypes[:1], dtype)
+    demand(TAKES["float"](dtype) and TAKES["integer"](dtypes[1]), f"rows of {dtype} at an index of {dtypes[1]}")
+    axis = _axis(i, axis, len(shape))
+    _agree(shapes[0], (*shape[:axis], *shapes[1], *shape[axis + 1 :]), "the argument")
+
+
 def _concat(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
     (axis,) = _attrs(i, 1)
     _same_dtype(dtypes, dtype)
@@ -212,6 +237,9 @@ RULES: dict[str, _Rule] = {
     "broadcast": _broadcast_to,
     "slice": _slice,
     "take": _take,
+    "scale_gradient": _scale_gradient,
+    "fold": _fold,
+    "scatter": _scatter,
     "concat": _concat,
     "stack": _stack,
     "const": _const,

@@ -35,8 +35,14 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                                                      has failed where it was checked may come here all the same:
                                                      it takes the nearest row there is, or zeros
                    concat                     x...   attrs (axis,)
+                   scale_gradient             x      attrs (factor,): x itself; its gradient is multiplied by factor
                    stack                      list   the elements of a run-time list (arrays of one constant shape, or
                                                      numbers) as the rows of one array; shape (length, *element)
+    adjoints       fold                       x      to the shape of the result, which broadcasts to that of x: sums
+                                                     over the axes that the result has not, or has with extent 1
+                   scatter                    x, i   attrs (axis,); what `take` undoes: x has the shape of what `take`
+                                                     gives for i, each of its rows is added to the row of the result
+                                                     that i names (or the nearest), in row-major order of i
     creation       const                      -      attrs (value,); rank 0
                    iota                       -      attrs (); rank 1: 0, 1, 2, ...
 
@@ -81,6 +87,8 @@ KINDS: Mapping[str, Kind] = {
     "view": Kind(),
     "concat": Kind(loops=True),
     "stack": Kind(loops=True, stored=True),
+    "fold": Kind(loops=True, stored=True, folds=True),
+    "scatter": Kind(loops=True, stored=True, folds=True),
     "create": Kind(),
 }
 
@@ -200,6 +208,23 @@ def _take(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...],
     return np.take(x, np.clip(i, 0, n - 1), axis=attrs[0]) if n else np.zeros(shape, x.dtype)
 
 
+def _fold(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    x = args[0]
+    skip = x.ndim - len(shape)
+    gone = [k for k, (n, m) in enumerate(zip(x.shape[skip:], shape, strict=True), skip) if n != m]
+    return np.asarray(np.sum(x, axis=(*range(skip), *gone)) if skip or gone else x).reshape(shape)
+
+
+def _scatter(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    (x, i), (axis,) = args, attrs
+    out = np.zeros(shape, dtype)
+    if shape[axis]:
+        rows = np.moveaxis(out, axis, 0)
+        many = x.reshape(*x.shape[:axis], i.size, *x.shape[axis + i.ndim :])
+        np.add.at(rows, np.clip(i.ravel().astype(np.int64), 0, shape[axis] - 1), np.moveaxis(many, axis, 0))
+    return out
+
+
 def _pow(x: Array, y: Array) -> Array:
     """Return the power of each element, as C has it: NumPy takes the square root where one exponent of 0.5 is for all.
 
@@ -284,6 +309,10 @@ def _take_rows(x: Rowwise) -> Attrs | None:
     if axis == 0:
         return x.attrs if x.by == (False, True) else None
     return (axis - 1,) if x.by == (True, False) else None
+
+
+def _view_rows(x: Rowwise) -> Attrs | None:
+    return x.attrs if x.by[0] else None
 
 
 def _table() -> dict[str, TensorOp]:
@@ -378,6 +407,9 @@ def _table() -> dict[str, TensorOp]:
     row("broadcast", "view", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s), told=False)
     row("slice", "view", 1, _slice_rows, _slice)
     row("take", "view", 2, _take_rows, _take)
+    row("scale_gradient", "view", 1, _view_rows, lambda a, t, s, d: a[0], takes="float", told=False)
+    row("fold", "fold", 1, _no_rows, _fold, takes="float")
+    row("scatter", "scatter", 2, _no_rows, _scatter, takes="float")
     row("concat", "concat", -1, _axis_rows, lambda a, t, s, d: np.concatenate(a, axis=t[0]))
     row("stack", "stack", 1, lambda x: x.attrs, lambda a, t, s, d: np.asarray(a[0]).reshape(s))
     row("const", "create", 0, _no_rows, lambda a, t, s, d: np.asarray(t[0], d), gives="any")

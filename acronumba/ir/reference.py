@@ -114,7 +114,7 @@ def tensor_text(dtype: str, shape: tuple[Size, ...]) -> str:
 
 def spec_text(spec: KernelSpec) -> str:
     """Return the specification as readable text, one line per operand and operation."""
-    names = _names(spec)
+    names = names_of_values(spec)
 
     def static(attr: object) -> str:
         match attr:
@@ -157,7 +157,7 @@ def spec_text(spec: KernelSpec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _names(spec: KernelSpec) -> list[str]:
+def names_of_values(spec: KernelSpec) -> list[str]:
     """Return one name per value: the user's where there is one, numbered so that no two are equal."""
     out: list[str] = []
     taken: set[str] = set()

@@ -56,6 +56,8 @@ from acronumba.pipeline.fit import (
 from acronumba.pipeline.log import Patience, bar, debug
 
 if TYPE_CHECKING:
+    from acronumba.analysis.active import Active, Wanted
+    from acronumba.analysis.backward.derive import Backward
     from acronumba.analysis.passes import Draft, Pass
     from acronumba.analysis.plan import Plan
     from acronumba.data.extents import Columns
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from acronumba.ir.interpret import InstanceFailure, Interpreter
     from acronumba.ir.nodes import Program, StructLayout
     from acronumba.ir.spec import KernelSpec
+    from acronumba.ir.tape import Recorder
     from acronumba.kernels.cuda.generate import CudaCode
     from acronumba.runtime.driver import Executable
     from acronumba.runtime.recorded import Failure
@@ -113,7 +116,7 @@ class Compiled:
         self._patience = Patience(f"compiling {fn.__qualname__} for a new specialisation ...")
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
-        self._lock = ForkLock()
+        self.lock = ForkLock()
         self._devices: dict[str, Executable] = {}  # what runs on devices other than the processor
         from acronumba.data.hints import hints_witness
 
@@ -145,6 +148,9 @@ class Compiled:
             Latest
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+        self._active: dict[tuple[Wanted, int], Active] = {}
+        self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
+        self._backward: dict[tuple[Wanted, int], tuple[Backward, ...]] = {}
         self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
@@ -190,16 +196,16 @@ class Compiled:
         constants = {leaf.path: get(leaf) for leaf in self.tree.leaves if leaf.type == INT}
         schema = with_columns(found, places)
         while True:
-            with self._timed("lower"):
+            with self.timed("lower"):
                 lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants)
-            with self._timed("infer"):
+            with self.timed("infer"):
                 narrow = with_columns(infer([*columns, *packed], lowered.reads), places)
             if same_types(schema, narrow, lowered.reads):
                 return replace(narrow, params=narrow.params[: len(columns)]), lowered
             schema = narrow
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
         with self._patience:
             yield
@@ -290,9 +296,9 @@ class Compiled:
         """Kernels and host program."""
         from acronumba.analysis.plan import make_plan, plan_text
 
-        with self._lock:
+        with self.lock:
             if "plan" not in self.__dict__:
-                with self._timed("plan"):
+                with self.timed("plan"):
                     plan = make_plan(self.program, self.options, self._after)
                 if verify_level():
                     self._verify(plan.program, plan.kernels)
@@ -312,11 +318,11 @@ class Compiled:
         """Machine code."""
         from acronumba.pipeline.link import link
 
-        with self._lock:
+        with self.lock:
             if "executable" not in self.__dict__:
                 plan = self.plan
                 name = self.fn.__qualname__
-                with self._timed("compile"), bar(f"compiling {name}", self._progress) as step:
+                with self.timed("compile"), bar(f"compiling {name}", self._progress) as step:
                     self.__dict__["executable"] = link(plan, self.options, progress=step)
                 debug(4, "host", self.host_text)
                 for k, spec in enumerate(plan.kernels):
@@ -329,9 +335,9 @@ class Compiled:
         from acronumba.pipeline.link_device import link_device
         from acronumba.runtime.devices.names import open_device
 
-        with self._lock:
+        with self.lock:
             if device not in self._devices:
-                with self._timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
+                with self.timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
                     self._devices[device] = link_device(self.plan, self.options, open_device(device), step)
         return self._devices[device]
 
@@ -355,7 +361,7 @@ class Compiled:
 
         if waiting_functions(self.plan.program):
             return self.executable
-        with self._lock:
+        with self.lock:
             if "recorder" not in self.__dict__:
                 kernels = reference_kernels(self.plan.kernels)
                 self.__dict__["recorder"] = link(self.plan, self.options, kernels=kernels)
@@ -428,7 +434,7 @@ class Compiled:
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
-        device: str = "cpu",
+        device: str = "cpu", on: Executable | None = None,
     ) -> Run:  # fmt: skip
         """Run a packed mini-batch.
 
@@ -442,12 +448,14 @@ class Compiled:
             Measure the stages one by one.
         device : str
             Where kernels run.
+        on : Executable, optional
+            What runs it, if it is not this specialisation's own.
         """
         given = self._shared_batches(leaves)
         words, keep = self._shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
-        executable = self.executable if device == "cpu" else self._on(device)
+        executable = on or (self.executable if device == "cpu" else self._on(device))
         start = time.perf_counter()
         try:
             with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
@@ -606,6 +614,28 @@ class Compiled:
         kernels = self.plan.kernels if planned else ()
         program = self.plan.program if planned else self.program
         return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
+
+    def recorder_of_tapes(self, leaves: Sequence[Any]) -> Recorder:
+        """Return the interpreter of the program that notes what it does, for gradients."""
+        from acronumba.ir.tape import Recorder
+
+        return Recorder(self.program, leaves, max_steps=self.options.max_steps)
+
+    def active(self, wanted: Wanted, width: int) -> Active:
+        """Return what gradients go through in the program (see `analysis.active`)."""
+        from acronumba.analysis.active import active
+
+        if (wanted, width) not in self._active:
+            self._active[wanted, width] = active(self.program, wanted, width)
+        return self._active[wanted, width]
+
+    def backward(self, wanted: Wanted, width: int) -> tuple[Backward, ...]:
+        """Return what comes back from each kernel of the plan (see `analysis.backward`)."""
+        from acronumba.analysis.backward.program import derive_all
+
+        if (wanted, width) not in self._backward:
+            self._backward[wanted, width] = derive_all(self.plan, wanted, width)
+        return self._backward[wanted, width]
 
     def text(self, stage: str) -> str:
         """Return the text of the stage ``ir`` or ``plan``."""

@@ -203,10 +203,10 @@ def test_any_model_can_be_explained(case: Any, monkeypatch: pytest.MonkeyPatch) 
     """All that is said before a mini-batch is recorded: source, blocks, what is shared."""
 
     def record(self: Model, call: Any) -> Any:
-        compiled = self._specialise(call, packed=False)[0]
+        compiled, leaves, _ = self._specialise(call, packed=False)
         specs = compiled.plan.kernels
         names = tuple(s.name for s in specs)
-        return compiled, dataclasses.replace(empty_trace(), kernels=names, specs=specs)
+        return compiled, leaves, dataclasses.replace(empty_trace(), kernels=names, specs=specs)
 
     monkeypatch.setattr(Model, "_record", record)
     monkeypatch.setattr("acronumba.api.effects.effects", lambda *a: ())

@@ -51,7 +51,13 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("page", "outputs_shown"),
-    [("README.md", 3), ("docs/options.md", 1), ("docs/language.md", 0), ("docs/numpy_code.md", 6)],
+    [
+        ("README.md", 3),
+        ("docs/options.md", 1),
+        ("docs/language.md", 0),
+        ("docs/numpy_code.md", 6),
+        ("docs/training.md", 4),
+    ],
 )
 def test_programs_print_what_the_page_shows(
     root: Path, tmp_path: Path, request: pytest.FixtureRequest, page: str, outputs_shown: int
@@ -220,7 +226,8 @@ def test_the_page_for_contributors_names_what_there_is(root: Path) -> None:
     example = page.split("```python\n")[1].split("```")[0].strip()
     assert example in (root / "acronumba" / "frontend" / "calls" / "written.py").read_text(encoding="utf-8")
     assert set(re.findall(r"`([A-Z]{4,})`", page)) <= {
-        "PASSES", "KINDS", "SINGLES", "REQUIRED", "EXPRESSIONS", "TARGETS", "TOPICS", "USUAL", "REASONS", "ULPS",
+        "PASSES", "KINDS", "SINGLES", "RULES", "NONE", "REQUIRED", "EXPRESSIONS", "TARGETS", "TOPICS", "USUAL",
+        "REASONS", "ULPS",
     }  # fmt: skip
 
 

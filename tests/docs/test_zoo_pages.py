@@ -111,7 +111,7 @@ def texts(name: str, folder: Path) -> dict[str, Callable[[], str]]:
 
     @cache
     def trace(count: int) -> Any:
-        return model._record(model._bind((xs[:count],), {"p": p}))[1]  # no kernel need be compiled
+        return model._record(model._bind((xs[:count],), {"p": p}))[2]  # no kernel need be compiled
 
     @cache
     def explain() -> str:

@@ -64,6 +64,19 @@ def test_random_cells_compiled(seed: int) -> None:
     check(Cell(200 + seed), compile_all, 5)
 
 
+ADJOINTS = {"favour": ("fold", "scatter", "scale_gradient", "take"), "dtypes": ("float32", "float64", "int64", "int32")}
+
+
+@pytest.mark.parametrize("seed", range(7000, 7030, 10))
+def test_random_adjoints_interpreted(seed: int) -> None:
+    for k in range(10):
+        check(Fuzz(seed + k, 8, **ADJOINTS, extents=(0, 1, 1, 2, 3, 5, 17)), interpreted_all, 2)
+
+
+def test_random_adjoints_compiled() -> None:
+    check(Fuzz(7100, 14, **ADJOINTS, extents=(1, 1, 2, 3, 5, 17)), compile_all, 2)
+
+
 def test_narrow_vectors() -> None:
     with targets.override(vector_bits=256):
         for seed in range(8):

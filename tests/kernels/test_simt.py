@@ -32,6 +32,12 @@ def test_random_products(seed: int) -> None:
         check(Fuzz(seed + k, 10, **PRODUCTS), simulate_all, 2)
 
 
+def test_random_adjoints() -> None:
+    favour = ("fold", "scatter", "scale_gradient", "take")
+    for seed in range(7000, 7006):
+        check(Fuzz(seed, 8, ("float32", "float64", "int64"), favour, (0, 1, 1, 2, 3, 5)), simulate_all, 2)
+
+
 @pytest.mark.parametrize("seed", [5028, 5031])
 def test_products_of_scratch_rows(seed: int) -> None:
     check(Fuzz(seed, 10, **PRODUCTS), simulate_all, 2)

@@ -11,6 +11,7 @@ import pytest
 
 from acronumba.emit import target
 from tests.support import golden_models
+from tests.support.golden_losses import LOSSES
 
 
 @pytest.mark.parametrize("name", list(golden_models.CASES))
@@ -34,3 +35,11 @@ def test_stages_are_the_same_in_every_run(golden: Callable[[str, str], None]) ->
     model, instances, _ = golden_models.CASES["tree_rnn"]
     first, second = (dict(model.with_options().stages(instances, p=golden_models.params())) for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_backward_stages(name: str, golden: Callable[[str, str], None]) -> None:
+    loss, instances, params = LOSSES[name]
+    stages = loss.value_and_grad.stages(instances, [0, 1], p=params)
+    found = {stage: text for stage, text in stages.items() if stage.startswith("backward/")}
+    golden("\n".join(f"{stage}\n\n{text}" for stage, text in found.items()), f"backward/{name}.txt")

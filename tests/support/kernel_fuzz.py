@@ -136,6 +136,8 @@ class Fuzz:
                 self.add(op, (v,), (int(r.integers(len(values[v][1]))),), *values[v])
         elif row.kind == "product":
             self.matmul()
+        elif row.kind in ("fold", "scatter"):
+            self.adjoint(op)
         elif row.kind == "create":
             if op == "const":
                 t = str(r.choice(self.dtypes))
@@ -229,9 +231,43 @@ class Fuzz:
         shape = (*batch, *(sx[-2:-1]), *(sy[-1:] if len(sy) > 1 else ()))
         self.add("matmul", (x, y), (), t, shape)
 
+    def adjoint(self, op: str) -> None:
+        r, values = self.r, self.values()
+        v = self.pick(lambda t, s: t in FLOATS and len(s) > (op == "scatter"))
+        if v is None:
+            return
+        t, shape = values[v]
+        if op == "fold":
+            kept = shape[int(r.integers(len(shape) + 1)) :]
+            ones = [Dim(k) for k, n in enumerate(self.dims) if n == 1]
+            some = [1, *ones] if r.random() < 0.7 else [1]
+            maybe = [Dim(k) for k, n in enumerate(self.dims)]
+            out = []
+            for s in kept:
+                same = [d for d in maybe if self.of(d) == self.of(s)]
+                choices = [s, s, *some, *same]
+                out.append(choices[int(r.integers(len(choices)))])
+            self.add(op, (v,), (), t, tuple(out))
+            return
+        i = self.pick(lambda u, s: u not in (*FLOATS, "bool", "uint64") and 0 < len(s) < 3)
+        if i is None:
+            return
+        numbers = values[i][1]
+        fits = [
+            k for k in range(len(shape)) if [*map(self.of, shape[k : k + len(numbers)])] == [*map(self.of, numbers)]
+        ]
+        if fits:
+            axis = int(r.choice(fits))
+            self.add(op, (v, i), (axis,), t, (*shape[:axis], self.size(), *shape[axis + len(numbers) :]))
+
     def view(self, op: str) -> None:
         r = self.r
         values = self.values()
+        if op == "scale_gradient":
+            v = self.pick(lambda t, s: t in FLOATS)
+            if v is not None:
+                self.add(op, (v,), (0.5,), *values[v])
+            return
         v = self.pick(lambda t, s: len(s) > 0) if op not in ("broadcast", "reshape") else self.pick(lambda t, s: True)
         if v is None:
             return

@@ -231,7 +231,8 @@ np.eye(3)
 np.eye(4)[i]; np.eye(k, dtype=np.float32); np.identity(3); np.arange(len(v)); np.arange(k)[::-1]
 np.arange(0, 10, 3)
 np.arange(3, dtype=np.float32); np.arange(0.0, 2.0, 0.5); np.linspace(0.0, 1.0, 11); np.logspace(0, 2, 3)
-np.geomspace(1, 8, 4)
+np.geomspace(1, 8, 4); np.linspace(0, u, 4); np.linspace(u, s, 3); np.linspace(1, v, 3)
+np.geomspace(1, np.abs(u) + 1, 3); np.geomspace(-1, -8, 4)
 np.tri(3); np.tri(k, 4, -1); np.tril(np.ones((k, k))); np.triu(np.ones((4, 4)), 1); np.tril(q)
 (1 - np.tri(k)) * -1e10
 np.diag(v); np.diag(q); np.diag(x, 1); np.diag(v, k=1); np.diag(v, -2); np.diagflat(v); np.vander(v, 3)
@@ -620,12 +621,14 @@ def supported() -> str:
         module, _, name = row.what.rpartition(".")
         if name in ("reduce", "accumulate", "outer", "at"):
             module, name = f"ufunc.{name}", module.removeprefix("np.")
-        names.setdefault(module, set()).add(name)
+        if module != "np" or hasattr(np, name):  # not SciPy's ufuncs, which do not say whose they are
+            names.setdefault(module, set()).add(name)
     lines = ["| | |", "|---|---|"]
     shown = {"np": "`np.`", "np.linalg": "`np.linalg.`", "numpy.fft": "`np.fft.`", "math": "`math.`"}
     for module, title in shown.items():
         lines.append(f"| {title} | {_listed(names[module])} |")
-    lines.append(f"| `scipy.special.`, where a module has imported it | {_listed(set(written_special.FUNCTIONS))} |")
+    for path, functions in written_special.MODULES.items():
+        lines.append(f"| `{path}.`, where a module has imported it | {_listed(set(functions))} |")
     lines.append(f"| methods of arrays | {_listed({name for cls, name in METHODS if cls is np.ndarray})} |")
     for kind in ("reduce", "accumulate", "at"):
         lines.append(f"| `np.UFUNC.{kind}` of | {_listed(names[f'ufunc.{kind}'])} |")

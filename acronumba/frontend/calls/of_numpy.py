@@ -13,6 +13,7 @@ from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.ufuncs import CALLED
 from acronumba.frontend.values import (
+    NOT_CONST,
     NoneVal,
     Num,
     StrVal,
@@ -43,6 +44,19 @@ def _float_unary(op: str) -> Handler:
 
 row("x", nn.sigmoid)(_float_unary("sigmoid"))
 row("x", nn.erf)(_float_unary("erf"))
+
+
+@row("x factor", nn.scale_gradient)
+def _scale_gradient(w: Walker, a: Args, node: Node) -> Val:
+    factor = w.known(a["factor"]) if isinstance(a["factor"], Num) else NOT_CONST
+    if factor is NOT_CONST:
+        seen = f"a factor {w.describe(a['factor'])}"
+        raise w.refuse("ACR403", a.where["factor"], seen=seen, message="the factor of a gradient is a constant",
+                       rewrite="nn.scale_gradient(x, 0.5)")  # fmt: skip
+    x = a["x"]
+    if not isinstance(x, Tensor) or not x.type.dtype.startswith("float"):
+        return x
+    return w.op("scale_gradient", (x.ref,), x.type.dtype, x.dims, (float(factor),), node, base=x)
 
 
 @row("key counter", random.threefry)

@@ -1,7 +1,8 @@
 """Constant folding: operations on constants alone become constants.
 
 In: a `KernelSpec`. Out: one with the same values by the same numbers. Folded is what every machine rounds alike (IEEE
-754 arithmetic and square roots, conversions, integers), so the bits are those that the kernel would compute.
+754 arithmetic and square roots, conversions, integers), so the bits are those that the kernel would compute. What only
+tells how gradients flow becomes what kernels know: a view of the same shape.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def fold(spec: KernelSpec) -> KernelSpec:
             known[v] = value
             if op.op != "const":
                 op = replace(op, op="const", args=(), attrs=(value.item(),))
+        if op.op == "scale_gradient":
+            op = replace(op, op="reshape", attrs=())
         body.append(op)
     return replace(spec, body=tuple(body))
 

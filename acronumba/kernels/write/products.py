@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
-from acronumba.ir.spec import FIXED, Size
+from acronumba.ir.spec import FIXED, Dim, Size
 from acronumba.kernels.stages.graph import axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
@@ -219,6 +219,81 @@ class ProductWriter(MatrixWriter):
 
         self.space(outer, shape, at, inner, vector, lanes)
 
+    def fold(self, v: int) -> None:
+        """Sum over the axes that the result has not, or has with extent 1: some may turn out to be at run time."""
+        op = self.graph.op(v)
+        assert op is not None
+        (source,), shape = op.args, op.shape
+        wide, t = self.graph.shape(source), DTYPES[op.dtype]
+        skip = len(wide) - len(shape)
+        same = [k for k in range(len(shape)) if shape[k] == wide[skip + k] and shape[k] != 1]
+        gone = [*range(skip), *(skip + k for k in range(len(shape)) if k not in same and isinstance(shape[k], Dim))]
+        gone += [skip + k for k in range(len(shape)) if shape[k] == 1]
+        gone = sorted(k for k in gone if wide[k] != 1)
+        lanes = self.lanes_for([v]) if same else 1
+        at, inside = [ZERO] * len(shape), [ZERO] * len(wide)
+        self.note_names([v])
+
+        def turns(axes: Sequence[int], inner: Callable[[], None]) -> None:
+            if not axes:
+                inner()
+                return
+            k = axes[0]
+            many = self.number(size_poly(wide[k]))
+            maybe = k >= skip and isinstance(shape[k - skip], Dim)
+            if maybe:
+                many = select(self.number(size_poly(shape[k - skip])).eq(1), many, 1)
+            with self.loop("k", 0, many, extent=None if maybe else wide[k]) as turn:
+                inside[k] = Poly.of(turn.name)
+                turns(axes[1:], inner)
+
+        def place() -> Index:
+            return Index(wide, tuple(x + at[k - skip] if k >= skip else x for k, x in enumerate(inside)))
+
+        def sums() -> None:
+            total = self.local(self.kernel.names[v], const(-0.0, t.ty.vector(lanes)))
+
+            def step() -> None:
+                self.prepare(source, place())
+                x = self.value(source, place())
+                self.f.set(total, total + const(self.bind("x", x, len(self.scopes) - 1), total.type))
+
+            turns(gone, step)
+            self.put(v, Index(shape, tuple(at)), total)
+
+        self.space(range(len(shape)), shape, at, sums, same[-1] if same else None, lanes)
+
+    def scattered(self, v: int) -> None:
+        """Each row is the sum of those of the argument whose index names it, in their order."""
+        op = self.graph.op(v)
+        assert op is not None
+        (source, index), shape, axis = op.args, op.shape, axis_of(op)
+        numbers, t = self.graph.shape(index), DTYPES[op.dtype]
+        behind = [k for k in range(axis + 1, len(shape)) if shape[k] != 1]
+        lanes = self.lanes_for([v]) if behind else 1
+        at, turn = [ZERO] * len(shape), [ZERO] * len(numbers)
+        self.note_names([v])
+
+        def sums() -> None:
+            total = self.local(self.kernel.names[v], const(0, t.ty.vector(lanes)))
+            last = self.number(size_poly(shape[axis]) - ONE)
+
+            def step() -> None:
+                here = Index(numbers, tuple(turn))
+                self.prepare(index, here)
+                k = self.position(index, here)
+                k = self.bind("at", select(k < last, k, last), len(self.scopes) - 1)
+                hit = select(k < 0, 0, k).eq(self.number(at[axis]))
+                row = Index(self.graph.shape(source), (*at[:axis], *turn, *at[axis + 1 :]))
+                self.prepare(source, row)
+                x = const(self.bind("x", self.value(source, row), len(self.scopes) - 1), total.type)
+                self.f.set(total, select(hit, total + x, total))
+
+            self.space(range(len(numbers)), numbers, turn, step)
+            self.put(v, Index(shape, tuple(at)), total)
+
+        self.space(range(len(shape)), shape, at, sums, behind[-1] if behind else None, lanes)
+
     # ---- failures
 
     def check(self, v: int) -> None:
@@ -377,6 +452,8 @@ SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
     "stack": lambda w, v: w.stack(v),
     "arg": lambda w, v: w.arg(v),
     "scan": lambda w, v: w.scan(v),
+    "fold": lambda w, v: w.fold(v),
+    "scatter": lambda w, v: w.scattered(v),
     "check": lambda w, v: w.check(v),
     "product": lambda w, v: w.one_product(w.stages.products[v]),
 }

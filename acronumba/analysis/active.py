@@ -1,0 +1,271 @@
+"""What a gradient goes through: from the arrays that it is wanted of to the loss.
+
+In: a `Program` that is not planned, and what is wanted. Out: an `Active`: the operations that depend on it, and where
+it gets lost. A tensor that is read as a number of Python (`float(x)`, `math.sqrt(x)`) has no derivative any more: where
+such a number is a decision that is meant (comparisons, `int`), where it flows on as a float into a tensor that the loss
+depends on, the gradient would be wrong without a word, so it is refused (ACR602).
+
+The flow is that of `analysis.value_flow`, which over-approximates: nothing that is lost is overlooked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from acronumba.analysis.backward.derive import depends
+from acronumba.analysis.value_flow import Inclusion
+from acronumba.errors import NOWHERE, AcronumbaError
+from acronumba.errors.codes import refuse
+from acronumba.ir import nodes as ir
+from acronumba.ir.spec import KernelSpec
+from acronumba.ir.types import FLOAT, FloatT, ListT, RefT, TensorT, words
+from acronumba.ir.visit import writes
+from acronumba.ir.vjp import differentiable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What gradients are wanted of, in a program."""
+
+    shared: frozenset[int]  # entries of `Program.shared` that are tensors
+    packed: frozenset[int]  # ... that are objects or lists which hold some
+    params: frozenset[int]  # parameters of the program that hold some
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Active:
+    """What depends on what is wanted."""
+
+    ops: frozenset[int]  # operations by their number in program order
+    needed: frozenset[int]  # operations that the loss depends on by derivatives
+    ends: tuple[ir.Op, ...]  # operations that read what depends on it, and have no derivative
+    stops: tuple[ir.Read, ...]  # where a tensor that depends on it is read as a float
+    lost: tuple[ir.Read, ...]  # those whose number flows on into the loss
+
+    def refusal(self) -> AcronumbaError | None:
+        """Return the error that names the first place where a gradient is lost."""
+        if not self.lost:
+            return None
+        first = min(self.lost, key=lambda r: (r.loc.line, r.loc.column))
+        seen = f"{first.why} of a tensor that the parameters decide" if first.why else "a float of such a tensor"
+        return refuse("ACR602", first.loc, seen=seen)
+
+
+def active(program: ir.Program, wanted: Wanted, width: int) -> Active:
+    """Return what gradients go through.
+
+    Parameters
+    ----------
+    program
+        A typed program.
+    wanted
+        What gradients are wanted of.
+    width
+        How many words of the result are the loss.
+    """
+    return _Activity(program, wanted).solved(width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What of a kernel takes part in the way back."""
+
+    wanted: frozenset[int]  # operands that gradients go on to
+    results: frozenset[int]  # results that have an adjoint
+
+
+def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, width: int) -> tuple[Part, ...]:
+    """Return what of each kernel of a plan takes part; what is computed once is wanted if what it is made of is."""
+    shared = set(wanted.shared)
+    for once in program.once:
+        spec = kernels[once.kernel]
+        if any(spec.operands[v].index in shared for v in depends(spec, 0) if spec.operands[v].kind == "shared"):
+            shared.add(once.index)
+    return _Activity(program, replace(wanted, shared=frozenset(shared)), kernels).parts(width)
+
+
+_DATA = ir.ListNew(out=ir.Var("data", ListT(FLOAT)), width=1, args=(), count=0, loc=NOWHERE)
+_GIVEN = 0  # the allocation that stands for objects and lists that hold what is wanted
+
+
+class _Activity(Inclusion):
+    """Follows tensors to operations and records of kernels, and what is read of them through floats.
+
+    A node is an operation, a result of a record, or a `Read` as a float; the last one is the data that is wanted.
+    """
+
+    def __init__(self, program: ir.Program, wanted: Wanted, kernels: Sequence[KernelSpec] = ()) -> None:
+        super().__init__(program)
+        self.wanted = wanted
+        self.kernels = kernels
+        self.numbers = False
+        self.what: list[tuple[ir.Op | ir.Emit | ir.Read, int]] = []  # per node, with the number of the result
+        self.depends = [[depends(spec, j) for j in range(len(spec.results))] for spec in kernels]
+
+    def _matters(self, v: ir.Var) -> bool:
+        return isinstance(v.type, FloatT) or super()._matters(v)
+
+    def fill(self) -> None:
+        """Take in the whole program."""
+        instrs = [i for f in self.program.functions for block in f.blocks for i in block.instrs]
+        nodes = {id(i): i for i in instrs if isinstance(i, ir.Op | ir.Emit) or _reads_float(i)}
+        self.what = [(i, j) for i in nodes.values() for j in range(len(writes(i)))]  # type: ignore[misc]
+        leaf = len(self.what)
+        self.nodes = [_NODE] * (leaf + 1)  # bits behind them are allocations
+        self.leaf, self.data = 1 << leaf, 1 << (leaf + 1)
+        self.made.append(_DATA)
+        given = iter(self.program.functions[0].params)
+        for k, t in enumerate(self.program.params):
+            for _, v in zip(words(t), given, strict=False):
+                if k in self.wanted.params:
+                    self._give(v)
+        number = 0
+        for instr in instrs:
+            if id(instr) in nodes:
+                for v in writes(instr):
+                    self.add(self.slot(v), 1 << number)
+                    number += 1
+            else:
+                self._instruction(instr)
+        self.solve()
+
+    def _give(self, v: ir.Var) -> None:
+        """Let a variable hold data that a gradient is wanted of."""
+        if isinstance(v.type, TensorT):
+            self.add(self.slot(v), self.leaf)
+        elif isinstance(v.type, RefT | ListT):
+            self.add(self.slot(v), self.data)
+
+    def _instruction(self, instr: ir.Instr) -> None:
+        match instr:
+            case ir.Read():
+                return
+            case ir.Shared() if instr.index in self.wanted.shared | self.wanted.packed:
+                self._give(instr.out)
+            case ir.Scalar():
+                for v in instr.args if isinstance(instr.out.type, FloatT) else ():
+                    self._move(v, instr.out)
+            case _:
+                super()._instruction(instr)
+
+    def _from(self, ref: ir.Var, field: str, word: int, v: ir.Var) -> None:
+        if self._matters(v):
+            self.at(ref, partial(self._take, v, word, field))
+
+    def _take(self, v: ir.Var, word: int, field: str, site: int) -> None:
+        if site == _GIVEN:
+            self._give(v)
+        else:
+            self.include(self.slot((site, field, word)), self.slot(v))
+
+    def _elements(self, source: int, target: int, width: int) -> None:
+        if source == _GIVEN:
+            for j in range(width):
+                self.add(self.slot((target, "", j)), self.leaf | self.data)
+        else:
+            super()._elements(source, target, width)
+
+    # ---- what it leads to
+
+    def held_by(self, a: ir.Var | ir.SharedArg) -> int:
+        """Return the nodes whose results an argument may be, or may hold as a list."""
+        if isinstance(a, ir.SharedArg):
+            return self.leaf if a.index in self.wanted.shared else 0
+        mask, out = 2 * self.leaf - 1, self.sets[self.slots[a]] if a in self.slots else 0
+        if isinstance(a.type, ListT):
+            sites = out >> len(self.nodes)
+            out = self.leaf if sites >> _GIVEN & 1 else 0
+            for site in _bits(sites):
+                out |= self.sets[self.slot((site, "", 0))]
+        return out & mask
+
+    def _sources(self, instr: ir.Op | ir.Emit | ir.Read, j: int) -> int:
+        """Return the nodes that one depends on by derivatives; for a `Read`, by its value."""
+        out = 0
+        match instr:
+            case ir.Read():
+                return self.held_by(instr.tensor)
+            case ir.Op():
+                if not isinstance(instr.out.type, TensorT) or not instr.out.type.dtype.startswith("float"):
+                    return 0
+                for k, a in enumerate(instr.args):
+                    out |= self.held_by(a) if differentiable(instr.op, k, instr.attrs) else 0
+            case ir.Emit():
+                for v in self.depends[instr.kernel][j]:
+                    out |= self._operand(instr, v)
+        return out
+
+    def _operand(self, instr: ir.Emit, v: int) -> int:
+        o = self.kernels[instr.kernel].operands[v]
+        return self.held_by(ir.SharedArg(o.index) if o.kind == "shared" else instr.args[o.index])
+
+    def _closed(self, width: int) -> tuple[int, int]:
+        """Return the nodes that depend on what is wanted, and those that the loss depends on; reads end both."""
+        self.fill()
+        sources = [self._sources(*one) for one in self.what]
+        reads = sum(1 << k for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Read))
+        on, before = self.leaf, -1
+        while on != before:
+            before = on
+            for k, bits in enumerate(sources):
+                if bits & on & ~reads:
+                    on |= 1 << k
+        needed, todo = 0, 0
+        for block in self.program.functions[0].blocks:
+            if isinstance(block.end, ir.Return):
+                for v in block.end.args[:width]:
+                    todo |= self.held_by(v)
+        while todo:
+            k = todo.bit_length() - 1
+            todo &= ~(1 << k)
+            needed |= 1 << k
+            if k < len(sources) and not reads >> k & 1:
+                todo |= sources[k] & ~needed
+        return on, needed
+
+    def solved(self, width: int) -> Active:
+        on, needed = self._closed(width)
+        ops = [k for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Op)]
+        reads = {k: i for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Read)}
+        dead = [i for k in ops if not on >> k & 1 and isinstance(i := self.what[k][0], ir.Op)]
+        read = sum(1 << k for k in reads)
+        return Active(
+            ends=tuple(i for i in dead if any(self.held_by(a) & on & ~read for a in i.args if _is_tensor(a))),
+            ops=frozenset(n for n, k in enumerate(ops) if on >> k & 1),
+            needed=frozenset(n for n, k in enumerate(ops) if needed >> k & 1),
+            stops=tuple(r for k, r in reads.items() if on >> k & 1),
+            lost=tuple(r for k, r in reads.items() if on & needed & 1 << k),
+        )
+
+    def parts(self, width: int) -> tuple[Part, ...]:
+        on, needed = self._closed(width)
+        wanted: list[set[int]] = [set() for _ in self.kernels]
+        results: list[set[int]] = [set() for _ in self.kernels]
+        for k, (instr, j) in enumerate(self.what):
+            if isinstance(instr, ir.Emit) and on & needed & 1 << k:
+                results[instr.kernel].add(j)
+                wanted[instr.kernel] |= {v for v in self.depends[instr.kernel][j] if self._operand(instr, v) & on}
+        return tuple(Part(wanted=frozenset(w), results=frozenset(r)) for w, r in zip(wanted, results, strict=True))
+
+
+def _is_tensor(a: ir.Var | ir.SharedArg) -> bool:
+    return isinstance(a, ir.SharedArg) or isinstance(a.type, TensorT)
+
+
+def _reads_float(instr: ir.Instr) -> bool:
+    return isinstance(instr, ir.Read) and isinstance(instr.out.type, FloatT)
+
+
+_NODE = ir.Op(
+    out=ir.Var("node", TensorT("float32", ())), op="const", args=(), attrs=(0.0,), shape=(), site=-1, loc=NOWHERE
+)
+
+
+def _bits(number: int) -> list[int]:
+    out = []
+    while number:
+        out.append((number & -number).bit_length() - 1)
+        number &= number - 1
+    return out

@@ -1,0 +1,323 @@
+"""`Model.value_and_grad`: the loss of a mini-batch and its gradients.
+
+In: a model whose result is a loss, a scalar of one instance. Out: a `ValueAndGrad`, which is called like the model and
+gives `Gradients`. What they mean is `ir.tape`: the run of an instance by the interpreter, and the way back through it.
+`api.wanted` finds what gradients are wanted of, `api.structures` writes them down.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from acronumba.api.arguments import Call, def_loc
+from acronumba.api.columns import groups
+from acronumba.api.plain import PlainCall
+from acronumba.api.results import Results
+from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
+from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
+from acronumba.errors.codes import refuse
+from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
+
+if TYPE_CHECKING:
+    from acronumba.analysis import active
+    from acronumba.api.explanation import Explanation
+    from acronumba.api.kept import Fit
+    from acronumba.api.slopes import Slopes
+    from acronumba.api.stages import Stages
+    from acronumba.api.trace import Trace
+    from acronumba.ir.notes import Note
+    from acronumba.ir.tape import Recorder
+    from acronumba.pipeline.compiled import Compiled
+    from acronumba.pipeline.gradients import Trained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gradients:
+    """The loss of a mini-batch and its gradients; unpacks into `value, grads`."""
+
+    value: Any  # the mean or sum of the losses, a NumPy scalar
+    grads: Any  # of the structure of what they are of; arrays that belong to the caller
+    losses: Results  # per instance; None where one failed
+    aux: Results | None = None  # what else the model returns, per instance
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.value, self.grads))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, k: int) -> Any:
+        return (self.value, self.grads)[k]
+
+    def __repr__(self) -> str:
+        return f"Gradients(value={self.value!r}, of {len(self.losses)} instances)"
+
+
+class Lossy(Protocol):
+    """What gradients ask of a model."""
+
+    @property
+    def options(self) -> Any: ...
+    def on(self, device: str) -> Any: ...
+    def with_options(self, **changes: Any) -> Any: ...
+    def trace(self, *columns: Any, **shared: Any) -> Trace: ...
+    def _explained(self, call: Call, notes: Callable[..., Sequence[Note]]) -> Explanation: ...
+    def _plain(self) -> types.FunctionType: ...
+    def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call: ...
+    def _specialise(self, call: Call, packed: bool = True) -> Fit: ...
+    def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> Any: ...
+
+
+class ValueAndGrad:
+    """The loss of a model and its gradients. Made by `Model.value_and_grad`, or `value_and_grad`."""
+
+    __acronumba_gradients__ = True  # how the front end knows it inside a model
+
+    def __init__(self, model: Lossy, choices: Choices) -> None:
+        self.model = model
+        self.choices = choices
+
+    def __repr__(self) -> str:
+        return f"<value and gradients of {self.model!r}>"
+
+    def __call__(self, *args: Any, **shared: Any) -> Gradients:
+        """Return the loss of one instance and its gradients: what they mean, by the reference."""
+        with one_frame:
+            call = self.model._bind([[a] for a in args], shared)
+            done, errors = self._run(call)
+            for error in errors.values():
+                raise error
+            return done
+
+    def batch(self, *columns: Any, **shared: Any) -> Gradients:
+        """Return the loss of a mini-batch and its gradients.
+
+        Parameters
+        ----------
+        *columns, **shared
+            As for `Model.batch`.
+
+        Returns
+        -------
+        Gradients
+            Unpacks into ``value, grads``.
+
+        Raises
+        ------
+        Unsupported, TypeMismatch, ShapeMismatch
+            If the function is not in the language, is no loss, or a gradient gets lost in a Python float.
+        InstanceErrors
+            If instances failed; its `results` is the `Gradients` of the others, divided by their number.
+        """
+        with one_frame:
+            call = self.model._bind(columns, shared)
+            done, errors = self._run(call, together=True)
+            if errors:
+                error = InstanceErrors(errors, done.losses)
+                error.results = done  # type: ignore[assignment]
+                raise error
+            return done
+
+    def check(self, *columns: Any, **shared: Any) -> Slopes:
+        """Compare the gradients with central differences of the plain call in float64, array by array.
+
+        Nothing that the compiler made of the function takes part in what they are compared with.
+        """
+        from acronumba.api.slopes import compare
+
+        with one_frame:
+            call = self.model._bind(columns, shared)
+            wanted = wanted_of(self.model._plain(), self.choices, call)
+            done, errors = self._run(call, together=True)
+            if errors:
+                raise InstanceErrors(errors, done.losses)
+            exact, _ = self._run(call, wide=True)
+            plain = PlainCall.of(self.model._plain(), call.shared, self.model.options)
+            return compare(call, plain, self.choices, wanted, done.grads, exact.grads)
+
+    def trace(self, *columns: Any, **shared: Any) -> Trace:
+        """Run and record the model itself: see `Model.trace`."""
+        with one_frame:
+            return self.model.trace(*columns, **shared)
+
+    def explain(self, *columns: Any, **shared: Any) -> Explanation:
+        """Return what the compiler decided: see `Model.explain`; and what gradients keep, and where they stop."""
+        with one_frame:
+            call = self.model._bind(columns, shared)
+            return self.model._explained(call, partial(self._notes, call))
+
+    def stages(self, *columns: Any, **shared: Any) -> Stages:
+        """Return the text of every stage of the compiler: see `Model.stages`; and what comes back from each kernel."""
+        from acronumba.api.stages import Stages
+
+        with one_frame:
+            call = self.model._bind(columns, shared)
+            if not call.count:
+                raise refuse("ACR706", message="at least one instance is needed to know the types")
+            compiled, leaves, _ = self.model._specialise(call, packed=False)
+            return Stages(compiled, compiled.backward(*self._in_program(call, compiled, leaves)))
+
+    def _in_program(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> tuple[active.Wanted, int]:
+        """Return what gradients are wanted of in a program, and how many words of its result are the loss."""
+        wanted = wanted_of(self.model._plain(), self.choices, call)
+        width = len(words(_loss_type(compiled, self.choices)))
+        wanted.check(compiled, leaves, width)
+        return wanted.in_program(compiled, leaves), width
+
+    def _notes(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> Sequence[Note]:
+        from acronumba.analysis.backward.told import backward_notes
+
+        where = self._in_program(call, compiled, leaves)
+        return backward_notes(compiled.active(*where), compiled.backward(*where))
+
+    def on(self, device: str) -> ValueAndGrad:
+        """Return the same on another device: see `Model.on`."""
+        return ValueAndGrad(self.model.on(device), self.choices)
+
+    def with_options(self, **changes: Any) -> ValueAndGrad:
+        """Return the same with other options: see `Model.with_options`."""
+        return ValueAndGrad(self.model.with_options(**changes), self.choices)
+
+    def _run(
+        self, call: Call, wide: bool = False, together: bool = False
+    ) -> tuple[Gradients, dict[int, BaseException]]:
+        """Return the gradients of a mini-batch, and the failures of its instances.
+
+        By the reference, instance after instance; or `together`, by compiled code where there is some.
+        """
+        wanted = wanted_of(self.model._plain(), self.choices, call)
+        run = _Run(self.model, self.choices, call, wanted, wide, together)
+        for members in _alike(self.model, call):
+            run.group(members)
+        return run.done(), dict(sorted(run.errors.items()))
+
+
+def _alike(model: Lossy, call: Call) -> list[Sequence[int]]:
+    """Return the numbers of the instances that one specialisation fits: all, or those of each type."""
+    if not call.count:
+        return []
+    try:
+        model._specialise(call, packed=False)
+    except AcronumbaError:
+        found = groups(call.columns)
+        if len(found) < 2:
+            raise
+        return [*found]
+    return [range(call.count)]
+
+
+class _Run:
+    """A run of a mini-batch."""
+
+    def __init__(self, model: Lossy, choices: Choices, call: Call, wanted: Wanted, wide: bool, together: bool) -> None:
+        self.model, self.choices, self.call, self.wanted, self.wide = model, choices, call, wanted, wide
+        self.compiled = together
+        self.losses: list[Any] = [None] * call.count
+        self.aux: list[Any] = [None] * call.count
+        self.errors: dict[int, BaseException] = {}
+        self.totals: dict[int, Totals] = {}  # per instance that did not fail
+        self.parts: list[Totals] = []  # of instances that ran together
+
+    def group(self, members: Sequence[int]) -> None:
+        """Run some instances, which have types that go together."""
+        from acronumba.pipeline.gradients import trained
+
+        some = self.call if len(members) == self.call.count else self.call.some(members)
+        compiled, leaves, _ = self.model._specialise(some, packed=False)
+        loss = _loss_type(compiled, self.choices)
+        self.wanted.check(compiled, leaves, len(words(loss)))
+        tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
+        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux)
+        if there is not None and tensors is not None:
+            self._together(members, some, there, leaves, tensors)
+            return
+        recorder = compiled.recorder_of_tapes(leaves)
+        for k in members:
+            self._instance(k, compiled, recorder, loss)
+
+    def _together(
+        self, members: Sequence[int], some: Call, there: Trained, leaves: Sequence[Any], tensors: Mapping[int, int]
+    ) -> None:
+        """Run instances as a mini-batch of compiled code."""
+        compiled = there.compiled
+        packed = compiled.pack(some.columns, some.numbers)
+        assert packed is not None
+        done = there.run(packed, leaves, lambda count: 1.0, some.frozen)
+        for j, k in enumerate(members):
+            if j in packed.errors:
+                self.errors[k] = packed.errors[j]
+            elif j in done.failures:
+                instance = [column[k] for column in self.call.columns]
+                failure = compiled.site_error(done.failures[j])
+                self.errors[k] = self.model._told(instance, self.call, failure, soon=compiled.forks)
+            else:
+                result = done.result(j)
+                self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
+                self.totals[k] = Totals(of={}, rows={})
+        of: dict[int, Any] = {}
+        for n, g in done.gradients.items():
+            key = tensors[n]
+            of[key] = of[key] + g if key in of else g
+        self.parts.append(Totals(of=of, rows={}))
+
+    def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
+        from acronumba.ir.interpret import InstanceFailure
+        from acronumba.ir.tape import loss_of
+        from acronumba.ir.values import unflatten
+
+        instance = [column[k] for column in self.call.columns]
+        try:
+            values, tape = recorder.record(instance)
+        except InstanceFailure as failure:
+            self.errors[k] = self.model._told(instance, self.call, compiled.site_error(failure))
+            return
+        result = unflatten(values, compiled.program.result)
+        self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
+        array = loss_of(values, loss)
+        self.totals[k] = self.wanted.totals(tape, array, instance, wide=self.wide)
+
+    def done(self) -> Gradients:
+        """Return what all of them came to."""
+        count = len(self.totals)
+        if not self.call.count and self.choices.reduce == "mean":
+            raise refuse("ACR706", message="the mean of no losses", rewrite='value_and_grad(f, reduce="sum")')
+        share = 1.0 / count if self.choices.reduce == "mean" and count else 1.0
+        values = [np.asarray(self.losses[k]) for k in self.totals]
+        total = np.sum(np.array(values, np.float64)) * share
+        dtype = np.result_type(*values) if values else np.dtype(np.float64)
+        value = np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
+        grads = self.wanted.structures(self.totals, self.parts, share, self.call, wide=self.wide)
+        aux = Results.of(self.aux) if self.choices.aux else None
+        return Gradients(value=value, grads=grads, losses=Results.of(self.losses), aux=aux)
+
+
+def _loss_type(compiled: Compiled, choices: Choices) -> Type:
+    """Return the type of the loss, or refuse what is none."""
+    t, found = compiled.program.result, None
+    if not choices.aux:
+        found = t
+    elif isinstance(t, TupleT) and len(t.items) == 2:
+        found = t.items[0]
+    if found is not None and _is_loss(found):
+        return found
+    seen = f"{compiled.fn.__qualname__} returns {type_text(t)}"
+    rewrite = "return loss, anything" if choices.aux and found is None else ""
+    raise refuse("ACR311", def_loc(compiled.fn), seen=seen, rewrite=rewrite)
+
+
+def _is_loss(t: Type) -> bool:
+    match t:
+        case TensorT() | Array0T():
+            scalar = t.scalar if isinstance(t, Array0T) else t
+            return scalar.dtype.startswith("float") and not scalar.shape
+        case FloatT() | IntT() | BoolT():
+            return not isinstance(t, BoolT)
+        case UnionT():
+            return all(map(_is_loss, t.members))
+    return False

@@ -1,0 +1,46 @@
+"""`acronumba.value_and_grad`: gradients of a loss, with choices.
+
+In: a model, or a function. Out: a `ValueAndGrad` (see `api.gradients`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from acronumba.api.gradients import ValueAndGrad
+from acronumba.api.model import Model
+from acronumba.api.wanted import Choices
+
+
+def value_and_grad(
+    f: Callable[..., Any],
+    *,
+    wrt: str | Sequence[str] | None = None,
+    reduce: str = "mean",
+    aux: bool = False,
+    sparse: bool | Sequence[str] = (),
+) -> ValueAndGrad:
+    """Return what computes the loss of a mini-batch and its gradients.
+
+    Parameters
+    ----------
+    f : model
+        Its result is a loss: a float scalar of one instance.
+    wrt : str or sequence of str, optional
+        Names of parameters, or paths such as ``"p.encoder"``; by default all keyword-only parameters that hold float
+        arrays. One gives gradients of its structure, several a tuple of them. A positional parameter gives a structure
+        for each instance. Globals and variables of enclosing functions are named like parameters.
+    reduce : str
+        "mean" or "sum" of the losses.
+    aux : bool
+        Whether `f` returns a pair: the loss, and anything else, which is in `Gradients.aux`.
+    sparse : bool or sequence of str
+        Paths of tables whose gradients are wanted as `RowGrad`; True: of all that are read by rows alone.
+
+    Returns
+    -------
+    ValueAndGrad
+        Called like the model: with one instance, or by `batch`.
+    """
+    return ValueAndGrad(f if isinstance(f, Model) else Model(f), Choices.of(wrt, reduce, aux, sparse))

@@ -1,0 +1,140 @@
+"""Structures of gradients: what has a gradient in a value of the user, and the same structure of gradients.
+
+In: nestings of dataclasses, plain objects, dicts, lists and tuples. Out: the same with an array for each float array,
+and None for all else. An array that is reached twice is one leaf: both places get the same gradient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from acronumba.api.results import parts_of
+from acronumba.data.classes import is_object, names_of, new_object
+from acronumba.errors.codes import refuse
+
+
+def is_float_array(value: object) -> bool:
+    """Whether a value has a gradient: an array, NumPy scalar, or array of another library, of floats."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind == "f"
+    return hasattr(type(value), "__array__") and np.asarray(value).dtype.kind == "f"
+
+
+def structured(value: Any, gradient: Callable[[Any], Any]) -> Any:
+    """Return the structure of a value with gradients for what is a float array, None for what is none.
+
+    Parameters
+    ----------
+    value
+        Of the user; it may contain itself.
+    gradient : callable
+        From a float array to its gradient; called once for each.
+    """
+    made: dict[int, Any] = {}
+    filled: list[tuple[Any, Any]] = []
+    stack = [value]
+    while stack:
+        v = stack[-1]
+        if id(v) in made or not _has_parts(v):
+            if id(v) not in made and is_float_array(v):
+                made[id(v)] = gradient(v)
+            stack.pop()
+        elif isinstance(v, tuple):
+            rest = [x for x in v if id(x) not in made and (_has_parts(x) or is_float_array(x))]
+            if rest:
+                stack += reversed(rest)
+                continue
+            parts = [made.get(id(x)) for x in v]
+            made[id(v)] = type(v)._make(parts) if hasattr(v, "_make") else tuple(parts)
+            stack.pop()
+        else:
+            shell: Any = [] if isinstance(v, list) else {} if isinstance(v, dict) else new_object(type(v))
+            made[id(v)] = shell
+            filled.append((v, shell))
+            stack.pop()
+            stack += reversed(list(_parts(v).values()))
+    for v, shell in filled:
+        named = {name: made.get(id(x)) for name, x in _parts(v).items()}
+        if isinstance(shell, list):
+            shell += named.values()
+        elif isinstance(shell, dict):
+            shell.update(named)
+        else:
+            for name, part in named.items():
+                object.__setattr__(shell, name, part)
+    return made.get(id(value))
+
+
+def float_arrays(value: Any) -> list[Any]:
+    """Return the float arrays of a value, each once."""
+    found: list[Any] = []
+    structured(value, found.append)
+    return found
+
+
+def paths_of(value: Any, root: str) -> dict[int, str]:
+    """Return how each float array of a value is reached, by its id: `p.cells[0].w`."""
+    found: dict[int, str] = {}
+    seen: set[int] = set()
+    stack = [(root, value)]
+    while stack:
+        path, v = stack.pop()
+        if is_float_array(v):
+            found.setdefault(id(v), path)
+        elif id(v) not in seen:
+            seen.add(id(v))
+            stack += [(path + step, part) for step, part in reversed(parts_of(v) or [])]
+    return found
+
+
+def _has_parts(v: object) -> bool:
+    return isinstance(v, list | tuple | dict) or (is_object(v) and not hasattr(type(v), "__array__"))
+
+
+def _parts(v: Any) -> dict[Any, Any]:
+    if isinstance(v, dict):
+        return v
+    if isinstance(v, list):
+        return dict(enumerate(v))
+    return {name: getattr(v, name) for name in names_of(v) if hasattr(v, name)}
+
+
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[['\"]([^'\"]*)['\"]\]")
+
+
+def steps_of(path: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name that a path begins with, and its steps: `p.cells[0].w`, or as `leaves` has it: `p.cells.0.w`."""
+    name = re.match(r"\w+", path)
+    steps: list[str] = []
+    at = name.end() if name else 0
+    while name and at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            break
+        steps.append(next(part for part in step.groups() if part is not None))
+        at = step.end()
+    if not name or at < len(path):
+        raise refuse(
+            "ACR706", message=f"`{path}` is no path", rewrite="name a parameter, or a part of one: `p.encoder`"
+        )
+    return name[0], tuple(steps)
+
+
+def part_at(value: Any, path: str, steps: tuple[str, ...]) -> Any:
+    """Return the part of a value that steps lead to."""
+    for step in steps:
+        if isinstance(value, dict):
+            found = {str(k): v for k, v in value.items()}
+        elif isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+            found = {str(k): v for k, v in enumerate(value)}
+        else:
+            found = {n: getattr(value, n) for n in names_of(value) if hasattr(value, n)} if is_object(value) else {}
+        if step not in found:
+            raise refuse("ACR706", message=f"`{path}` leads nowhere", seen=f"`{step}` of {type(value).__name__}",
+                         rewrite=f"one of: {', '.join(found)}" if found else "")  # fmt: skip
+        value = found[step]
+    return value

@@ -1,0 +1,223 @@
+"""What gradients mean: a run of the interpreter that notes each tensor operation, and the way back through them.
+
+In: a `Program` that is not planned, its shared values, an instance. Out: a `Tape`: the operations of this run in their
+order, which are straight-line code whatever the program has of loops, recursion, lists and objects. Decisions, integers
+and what Python computes with its own numbers are constants of it. `Tape.pull` goes from the last operation to the first
+with the rules of `ir.vjp`; adjoints of a value are added in this order.
+
+`wide=True` does the same in float64 with the decisions of the run: operations with float results are done once more on
+the values in float64. Compiled gradients are compared with both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.errors import Loc
+from acronumba.ir import nodes as ir
+from acronumba.ir.evaluate import apply
+from acronumba.ir.interpret import Interpreter
+from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, case_slices
+from acronumba.ir.values import Memo
+from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
+
+if TYPE_CHECKING:
+    from acronumba.ir.ops import Attrs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """An operation of a run. Values are numbered as they turn up."""
+
+    op: str
+    args: tuple[int | tuple[int, ...], ...]  # numbers of values; those of the elements of a list
+    attrs: Attrs
+    out: int
+    loc: Loc
+
+
+class Tape:
+    """The operations of a run."""
+
+    def __init__(self) -> None:
+        self.ops: list[Noted] = []
+        self.values: list[Any] = []  # arrays by number, as the run had them
+        self.given: dict[int, Any] = {}  # objects of the user by the numbers of the values that they are
+        self._number: dict[int, int] = {}  # by the id of the array
+
+    def number(self, array: Any) -> int:
+        """Return the number of a value, a new one if it is new."""
+        found = self._number.get(id(array))
+        if found is None:
+            found = self._number[id(array)] = len(self.values)
+            self.values.append(array)
+        return found
+
+    def note(self, op: str, args: Sequence[Any], attrs: Attrs, out: Any, loc: Loc) -> Any:
+        """Note an operation; an argument is an array or a list of arrays. Returns its result, an object of its own."""
+        numbers = tuple(tuple(map(self.number, a)) if isinstance(a, list) else self.number(a) for a in args)
+        out = out.view() if id(out) in self._number else out
+        self.ops.append(Noted(op=op, args=numbers, attrs=attrs, out=self.number(out), loc=loc))
+        return out
+
+    def reached(self, wanted: Collection[int]) -> set[int]:
+        """Return the float values that depend on some values by derivatives."""
+        found = set(wanted)
+        for op in self.ops:
+            if self.values[op.out].dtype.kind != "f" or op.op not in RULES:
+                continue
+            if any(found.intersection(_each(a)) for k, a in enumerate(op.args) if differentiable(op.op, k, op.attrs)):
+                found.add(op.out)
+        return found
+
+    def rows_read(self, number: int) -> list[int] | None:
+        """Return which rows of a value are read; None if it is read otherwise, too."""
+        found: list[int] = []
+        for op in self.ops:
+            for k, a in enumerate(op.args):
+                if number in _each(a):
+                    if op.op != "take" or k or op.attrs != (0,):
+                        return None
+                    (index,) = _each(op.args[1])
+                    found += np.ravel(self.values[index]).tolist()
+        return found
+
+    def widened(self, moved: Mapping[int, Any] | None = None) -> list[Any]:
+        """Return the values in float64; those that are no floats are those of the run.
+
+        `moved`: other values of some, by number. What scales gradients, scales how far a value moves.
+        """
+        out = [v.astype(np.float64) if v.dtype == np.float32 else v for v in self.values]
+        for number, value in (moved or {}).items():
+            out[number] = value
+        with np.errstate(all="ignore"):
+            for op in self.ops:
+                base = out[op.out]
+                if base.dtype.kind != "f" or op.op == "const":
+                    continue
+                args = [_stacked(out, a, base.shape) for a in op.args]
+                if op.op == "scale_gradient" and moved:
+                    out[op.out] = base + op.attrs[0] * (args[0] - base)
+                else:
+                    out[op.out] = apply(op.op, args, op.attrs, base.shape, "float64")
+        return out
+
+    def pull(self, seeds: Mapping[int, Any], wanted: Collection[int], *, wide: bool = False) -> dict[int, Any]:
+        """Return the adjoints of the wanted values that have any.
+
+        Parameters
+        ----------
+        seeds
+            Adjoints of values, by number.
+        wanted
+            Numbers of the values whose adjoints are wanted.
+        wide
+            Whether to compute in float64.
+        """
+        values = self.widened() if wide else self.values
+        reached = self.reached(wanted)
+        found: dict[int, Any] = {}
+
+        def give(number: int, g: Any) -> None:
+            if number in reached:
+                found[number] = found[number] + g if number in found else g
+
+        for number, g in seeds.items():
+            give(number, np.asarray(g, values[number].dtype))
+        with np.errstate(all="ignore"):
+            for op in reversed(self.ops):
+                if op.out not in found or op.op not in RULES:
+                    continue
+                g = found[op.out] if op.out in wanted else found.pop(op.out)
+                places = [
+                    k
+                    for k, a in enumerate(op.args)
+                    if reached.intersection(_each(a)) and differentiable(op.op, k, op.attrs)
+                ]
+                args = tuple(_stacked(values, a, values[op.out].shape) for a in op.args)
+                one = Applied(op=op.op, args=args, attrs=op.attrs, result=values[op.out], adjoint=g, wanted=places)
+                for k, adjoint in adjoints(Eager(), one).items():
+                    a = op.args[k]
+                    for number, part in zip(a, adjoint, strict=True) if isinstance(a, tuple) else [(a, adjoint)]:
+                        give(number, np.asarray(part))
+        return {number: g for number, g in found.items() if number in wanted}
+
+
+def _each(arg: int | tuple[int, ...]) -> tuple[int, ...]:
+    return arg if isinstance(arg, tuple) else (arg,)
+
+
+def _stacked(values: Sequence[Any], arg: int | tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """Return an argument; the elements of a list as the rows of one array of this shape."""
+    if not isinstance(arg, tuple):
+        return values[arg]
+    return np.asarray([values[k] for k in arg]).reshape(shape)
+
+
+class _Origins(Memo):
+    """Knows which object of the user an array stands for."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: dict[int, tuple[Any, Any]]) -> None:
+        super().__init__()
+        self.of = of
+
+    def put(self, value: object, t: Type, word: Any) -> Any:
+        self.of[id(word)] = (word, value)
+        return super().put(value, t, word)
+
+
+class Recorder(Interpreter):
+    """Runs instances of a program that is not planned, with a tape for each.
+
+    Parameters are those of `Interpreter`.
+    """
+
+    def __init__(self, program: ir.Program, shared: Sequence[object], **more: Any) -> None:
+        self._origins: dict[int, tuple[Any, Any]] = {}  # by the id of an array: it, and the user's object
+        self.tape = Tape()
+        super().__init__(program, shared, **more)
+        for inner, value in zip(self._shared, shared, strict=False):
+            if isinstance(inner, np.ndarray):
+                self._origins[id(inner)] = (inner, value)
+
+    def _new_memo(self) -> Memo:
+        return _Origins(self._origins)
+
+    def record(self, args: Sequence[object]) -> tuple[tuple[Any, ...], Tape]:
+        """Return the words of the result for an instance, and the tape; or raise `InstanceFailure`."""
+        self.tape = Tape()
+        out = self.words(args)
+        for word, value in self._origins.values():
+            if isinstance(word, np.ndarray):
+                self.tape.given[self.tape.number(word)] = value
+        return out, self.tape
+
+    def _done(self, i: ir.Op, args: Sequence[Any], env: dict[ir.Var, Any], attrs: Attrs, out: Any) -> Any:
+        given = [
+            list(env[a].words) if isinstance(a, ir.Var) and _holds_tensors(a.type) else x
+            for a, x in zip(i.args, args, strict=True)
+        ]
+        return self.tape.note(i.op, given, attrs, out, i.loc)
+
+
+def _holds_tensors(t: object) -> bool:
+    return isinstance(t, ListT) and isinstance(t.item, TensorT)
+
+
+def loss_of(values: Sequence[Any], t: Type) -> Any:
+    """Return the array that the words of a loss hold; None where it is a number of Python, a constant."""
+    match t:
+        case TensorT():
+            return values[0]
+        case Array0T():
+            return values[-1]
+        case UnionT():
+            case, place = case_slices(t)[values[0]]
+            return loss_of(values[place], case)
+    return None
