@@ -101,8 +101,8 @@ class Wanted:
         rows = {id(tape.given[n]): at for n in numbers if self.sparse and (at := tape.rows_read(n)) is not None}
         return Totals(of=out, rows=rows)
 
-    def structures(self, totals: Mapping[int, Totals], share: float, call: Call, *, wide: bool) -> Any:
-        """Return the gradients of a mini-batch in their structures."""
+    def structures(self, totals: Mapping[int, Totals], share: float, call: Call, *, wide: bool, one: bool) -> Any:
+        """Return the gradients of a mini-batch in their structures; `one`: of a call with one instance."""
         sums: dict[int, Any] = {}
 
         def scaled(g: Any) -> Any:
@@ -133,7 +133,7 @@ class Wanted:
                 of = {key: scaled(g).copy() for key, g in totals[n].of.items()} if n in totals else {}
                 part = part_at(call.columns[place[0]][n], self.paths[k], place[1])
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
-            results.append(column)
+            results.append(column[0] if one else column)
         return results[0] if self.single else tuple(results)
 
     def _by_rows(self, x: Any, g: Any, totals: Mapping[int, Totals]) -> RowGrad | None:

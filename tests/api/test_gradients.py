@@ -144,6 +144,8 @@ def test_gradients_of_instances_are_one_structure_each() -> None:
     np.testing.assert_allclose(gw, sum(x for part in instances for x in part), rtol=1e-5)
     _, gx = value_and_grad(loss, wrt="xs").batch(instances, w=w)
     np.testing.assert_allclose(gx[0][0], w / 3, rtol=1e-6)
+    _, gx = value_and_grad(loss, wrt="xs")(instances[1], w=w)  # of a call: that of the instance
+    assert [g.tolist() for g in gx] == [w.tolist()] * 2
 
 
 def test_gradients_share_no_memory() -> None:
@@ -152,7 +154,7 @@ def test_gradients_share_no_memory() -> None:
         return np.sum(x + y + w)
 
     _, grads = value_and_grad(loss, wrt=("x", "y", "w"))(X, X + 1, w=W)
-    arrays = [grads[0][0], grads[1][0], grads[2]]
+    arrays = [*grads]
     assert all(g.tolist() == [1, 1, 1] and g.flags.writeable for g in arrays)
     assert not any(np.shares_memory(arrays[k], arrays[j]) for k in range(3) for j in range(k))
 
