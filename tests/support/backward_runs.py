@@ -15,12 +15,14 @@ import numpy as np
 
 from acronumba.analysis.active import Part
 from acronumba.analysis.backward.differentiate import Derived, Source, differentiate, pulled_back
+from acronumba.analysis.backward.keeping import keeping
 from acronumba.ir import nodes as ir
-from acronumba.ir.interpret import Interpreter, _extents
+from acronumba.ir.interpret import Interpreter
 from acronumba.ir.reference import evaluate, evaluate_rows
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.tape import _Origins
 from acronumba.ir.values import List, Memo
+from acronumba.ir.verify import verify
 from tests.support.derivatives import Slope, pulled
 
 
@@ -32,7 +34,11 @@ class Planned(Interpreter):
         self.derived = [differentiate(k, p.wanted, p.results) for k, p in zip(plan.kernels, found, strict=True)]
         self.nodes: list[Any] = []
         self.origins: dict[int, tuple[Any, Any]] = {}  # by the id of an array: it, and the user's object
-        super().__init__(plan.program, leaves, kernels=plan.kernels)
+        program = keeping(plan.program, self.derived)
+        once = {o.kernel for o in program.once}  # these keep nothing: they are done again where they are pulled back
+        kernels = [plan.kernels[k] if k in once else d.forward for k, d in enumerate(self.derived)]
+        verify(program, kernels)
+        super().__init__(program, leaves, kernels=kernels)
         for inner, value in zip(self._shared, leaves, strict=False):
             if isinstance(inner, np.ndarray):
                 self.origins[id(inner)] = (inner, value)
@@ -41,21 +47,16 @@ class Planned(Interpreter):
         return _Origins(self.origins)
 
     def _emit(self, i: ir.Emit, env: Any) -> None:
-        d = self.derived[i.kernel]
-        spec = d.forward
+        super()._emit(i, env)
+        spec = self.kernels[i.kernel]
         operands = [
             self._shared[o.index] if o.kind == "shared" else self._operand(i.args[o.index], env) for o in spec.operands
         ]
-        dims = [env[x] for x in i.dims]
-        if spec.rows is None:
-            outs = evaluate(spec, operands, dims)
-        else:
-            n = _extents(i.shapes[0], env)[0]
-            outs = evaluate_rows(spec, operands, dims, [(n, *_known(spec, v)) for v in spec.results])
-        outs = tuple(np.array(v) for v in outs)
-        self.nodes.append((i.kernel, [env[a] for a in i.args], operands, outs, dims))
-        for out, value in zip(i.outs, outs, strict=False):
-            env[out] = value
+        for out in i.outs:
+            env[out] = np.array(env[out])  # an object of its own
+        self.nodes.append(
+            (i.kernel, [env[a] for a in i.args], operands, tuple(env[out] for out in i.outs), [env[x] for x in i.dims])
+        )
 
 
 def _known(spec: Any, v: int) -> tuple[int, ...]:
