@@ -91,7 +91,7 @@ class Builder(ABC):
         out: list[Size] = []
         for k in range(-max(map(len, shapes)), 0):
             wide = {s[k] for s in shapes if len(s) >= -k and s[k] != 1}
-            known = {n for n in wide if isinstance(n, int)}
+            known: set[Size] = {n for n in wide if isinstance(n, int)}
             if len(wide) > 1:  # some of them may turn out to be 1: the operation at hand knows what comes of them
                 wide = known or {self.broad[k]}
             out += wide or {1}

@@ -96,7 +96,7 @@ class Backward:
         if all(m is None for m in mine):
             return
         many = d.forward.rows is not None
-        count = outs[0].shape[0] if many else 0
+        count = self.count = outs[0].shape[0] if many else 0
         mine = [np.zeros_like(o) if m is None else m for m, o in zip(mine, own, strict=True)]
         number = {o.index: v for v, o in enumerate(d.forward.operands) if o.kind != "shared"}
         back: tuple[Any, ...] = ()
@@ -161,13 +161,21 @@ class Backward:
             assert t.x is not None
             x = found(t.x, ())
             if t.kind == "outer":
+                matrix = total.shape[-2:]
                 x = x.reshape(-1, x.shape[-1])
-                g = self._rows(found(t.g), t.g, len(x), total.shape[0] if t.turned else total.shape[1], many)
+                g = self._rows(found(t.g), t.g, len(x), matrix[0] if t.turned else matrix[1], many)
                 here = slice(t.start, t.start + x.shape[-1])
-                if t.turned:
-                    total[:, here] += g.T @ x
-                else:
-                    total[here] += x.T @ g
+                every = range(self.count) if many and t.by is not None else [0]
+                for n in every:  # each node (row of one) has a matrix
+                    some = slice(n * len(x) // len(every), (n + 1) * len(x) // len(every)) if every else slice(0)
+                    part = total
+                    if t.by is not None:
+                        at = np.asarray(found(t.by, ())).reshape(-1)[n]
+                        part = total[min(max(int(at), 0), len(total) - 1)]
+                    if t.turned:
+                        part[:, here] += g[some].T @ x[some]
+                    else:
+                        part[here] += x[some].T @ g[some]
             else:
                 index = np.asarray(x, np.int64).reshape(-1)
                 g = self._rows(found(t.g), t.g, len(index), int(np.prod(total.shape[1:])), many)

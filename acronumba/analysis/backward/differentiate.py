@@ -53,8 +53,9 @@ class Term:
     """A part of the gradient of a value that all nodes share: a sum over the nodes.
 
     sum: of g. outer: of the outer products of rows of x and g, to the columns of the value from `start` on; `turned`:
-    the value is [columns of g, columns of x], else [columns of x, columns of g], and `start` counts rows. rows: of g,
-    to the row that x names.
+    the value is [columns of g, columns of x], else [columns of x, columns of g], and `start` counts rows; if there is
+    an index `by`, the value is a table of such matrices, and it names one for each node. rows: of g, to the row that x
+    names.
     """
 
     kind: Literal["sum", "outer", "rows"]
@@ -63,6 +64,7 @@ class Term:
     x: Source | None = None
     turned: bool = False
     start: int = 0
+    by: Source | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ class _Raw:
     x: int = -1
     turned: bool = False
     start: int = 0
+    by: int = -1
 
 
 class _Derivation:
@@ -164,7 +167,7 @@ class _Derivation:
         if val.op not in RULES:
             return
         wanted = [k for k, a in enumerate(val.args) if a in self.active and differentiable(val.op, k, val.attrs)]
-        summed = [k for k in wanted if val.args[k] not in self.own and self._term(v, k, g)]
+        summed = [k for k in wanted if self._term(v, k, g)]
         one = Applied(
             op=val.op,
             args=val.args,
@@ -180,11 +183,17 @@ class _Derivation:
     def _term(self, v: int, k: int, g: int) -> bool:
         """Add the terms of a product with a shared matrix, of rows of a shared table; return whether it is one."""
         val, b = self.b.vals[v], self.b
-        a = val.args[k]
-        if val.op == "matmul" and len(b.shape(a)) == 2:
+        a, by = val.args[k], -1
+        if a in self.own and val.op == "matmul" and b.vals[a].op == "take" and b.vals[a].attrs == (0,):
+            a, by = b.vals[a].args  # a matrix of a table: never a matrix for each node
+            if b.shape(by):
+                return False
+        if a in self.own:
+            return False
+        if val.op == "matmul" and len(b.shape(val.args[k])) == 2:
             other = val.args[1 - k]
             if k == 1 or len(b.shape(other)) == 1:
-                self.raw += [_Raw("outer", a, g, x, k == 0, at) for x, at in self._parts(other)]
+                self.raw += [_Raw("outer", a, g, x, k == 0, at, by) for x, at in self._parts(other)]
                 return True
         if val.op == "take" and k == 0 and val.attrs == (0,) and len(b.shape(val.args[1])) < 2:
             self.raw.append(_Raw("rows", a, g, val.args[1]))
@@ -212,26 +221,22 @@ class _Cut:
 
     def run(self) -> Derived:
         gives = [(v, self._adjoint(g)) for v, g in self.gives.items()]
-        held = [(r, self._adjoint(r.g), self._left(r)) for r in self.raw]
-        stored = [r.x for r, _, left in held if r.kind != "sum" and left is None]
-        needed = self._needed(self.outs)
-        kept = keep(self.b, needed, [x for x in stored if x < self.b.forward])
+        held = [(r, self._adjoint(r.g)) for r in self.raw]
+        read = [v for r in self.raw for v in (r.x, r.by) if v >= 0]  # where rows lie, and which matrix or row is meant
+        stored = [v for v in read if self._place(v) is None]
+        kept = keep(self.b, self._needed(self.outs), stored)
         forward = replace(self.spec, results=(*self.spec.results, *kept))
         wiring: tuple[Source, ...] = ()
         backward = None
         if self.outs:
             backward, wiring = self._write(forward)
-        terms = tuple(
-            Term(
-                r.kind,
-                r.of,
-                g,
-                left if left is not None or r.kind == "sum" else self._kept(r.x, forward),
-                r.turned,
-                r.start,
-            )
-            for r, g, left in held
-        )
+
+        def place(v: int) -> Source | None:
+            if v < 0:
+                return None
+            return self._place(v) or Source("result", forward.results.index(v))
+
+        terms = tuple(Term(r.kind, r.of, g, place(r.x), r.turned, r.start, place(r.by)) for r, g in held)
         return Derived(
             forward=forward, kept=tuple(kept), backward=backward, wiring=wiring,
             gives=tuple(Give(v, g) for v, g in gives), terms=terms,
@@ -268,11 +273,9 @@ class _Cut:
             out = out * n + start
         return int(out)
 
-    def _left(self, r: _Raw) -> Source | None:
-        """Return where the left part of a term lies, if it is there whatever is kept."""
-        if r.kind == "sum":
-            return None
-        v, width = r.x, self.b.shape(r.x)[-1:]
+    def _place(self, v: int) -> Source | None:
+        """Return where a forward value lies, if it is there whatever is kept: an argument, or a row of a table."""
+        width = self.b.shape(v)[-1:]
         while self.b.vals[v].op == "reshape" and self.b.shape(self.b.vals[v].args[0])[-1:] == width:
             v = self.b.vals[v].args[0]
         if v < self.first:
@@ -284,10 +287,6 @@ class _Cut:
             if table.kind == "shared" and index.kind == "int" and len(table.shape) == 2:
                 return Source("row", val.args[0], by=index.index)
         return None
-
-    def _kept(self, x: int, forward: KernelSpec) -> Source:
-        """Return where the left part of a term lies that is kept, or computed by the backward kernel."""
-        return Source("result", forward.results.index(x))
 
     def _needed(self, outs: Sequence[int]) -> list[int]:
         """Return the forward values that backward values read."""
@@ -435,5 +434,6 @@ def derived_text(d: Derived) -> str:
     for t in d.terms:
         at = f" from {'column' if t.turned else 'row'} {t.start}" if t.start else ""
         x = "" if t.x is None else f"{t.x}, "
-        lines.append(f"sums {names[t.of]}{at}: {t.kind}({x}{t.g})")
+        table = f"[{t.by}]" if t.by is not None else ""
+        lines.append(f"sums {names[t.of]}{table}{at}: {t.kind}({x}{t.g})")
     return "\n".join(lines) + "\n"
