@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from acronumba.analysis.backward.differentiate import depends
+from acronumba.analysis.backward.derive import depends
 from acronumba.analysis.value_flow import Inclusion
 from acronumba.errors import NOWHERE, AcronumbaError
 from acronumba.errors.codes import refuse

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.pipeline.gradients import Trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,7 +117,7 @@ class ValueAndGrad:
         """
         with one_frame:
             call = self.model._bind(columns, shared)
-            done, errors = self._run(call)
+            done, errors = self._run(call, together=True)
             if errors:
                 error = InstanceErrors(errors, done.losses)
                 error.results = done  # type: ignore[assignment]
@@ -133,7 +134,7 @@ class ValueAndGrad:
         with one_frame:
             call = self.model._bind(columns, shared)
             wanted = wanted_of(self.model._plain(), self.choices, call)
-            done, errors = self._run(call)
+            done, errors = self._run(call, together=True)
             if errors:
                 raise InstanceErrors(errors, done.losses)
             exact, _ = self._run(call, wide=True)
@@ -183,10 +184,16 @@ class ValueAndGrad:
         """Return the same with other options: see `Model.with_options`."""
         return ValueAndGrad(self.model.with_options(**changes), self.choices)
 
-    def _run(self, call: Call, wide: bool = False, one: bool = False) -> tuple[Gradients, dict[int, BaseException]]:
-        """Return the gradients of a mini-batch by the reference, and the failures of its instances."""
+    def _run(
+        self, call: Call, wide: bool = False, together: bool = False, one: bool = False
+    ) -> tuple[Gradients, dict[int, BaseException]]:
+        """Return the gradients of a mini-batch, and the failures of its instances.
+
+        By the reference, instance after instance; or `together`, by compiled code where there is some. `one`: of a call
+        with one instance.
+        """
         wanted = wanted_of(self.model._plain(), self.choices, call)
-        run = _Run(self.model, self.choices, call, wanted, wide)
+        run = _Run(self.model, self.choices, call, wanted, wide, together)
         for members in _alike(self.model, call):
             run.group(members)
         return run.done(one), dict(sorted(run.errors.items()))
@@ -207,24 +214,58 @@ def _alike(model: Lossy, call: Call) -> list[Sequence[int]]:
 
 
 class _Run:
-    """The reference run of a mini-batch, instance after instance."""
+    """A run of a mini-batch."""
 
-    def __init__(self, model: Lossy, choices: Choices, call: Call, wanted: Wanted, wide: bool) -> None:
+    def __init__(self, model: Lossy, choices: Choices, call: Call, wanted: Wanted, wide: bool, together: bool) -> None:
         self.model, self.choices, self.call, self.wanted, self.wide = model, choices, call, wanted, wide
+        self.compiled = together
         self.losses: list[Any] = [None] * call.count
         self.aux: list[Any] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
+        self.parts: list[Totals] = []  # of instances that ran together
 
     def group(self, members: Sequence[int]) -> None:
         """Run some instances, which have types that go together."""
+        from acronumba.pipeline.gradients import trained
+
         some = self.call if len(members) == self.call.count else self.call.some(members)
         compiled, leaves, _ = self.model._specialise(some, packed=False)
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
+        tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
+        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux)
+        if there is not None and tensors is not None:
+            self._together(members, some, there, leaves, tensors)
+            return
         recorder = compiled.recorder_of_tapes(leaves)
         for k in members:
             self._instance(k, compiled, recorder, loss)
+
+    def _together(
+        self, members: Sequence[int], some: Call, there: Trained, leaves: Sequence[Any], tensors: Mapping[int, int]
+    ) -> None:
+        """Run instances as a mini-batch of compiled code."""
+        compiled = there.compiled
+        packed = compiled.pack(some.columns, some.numbers)
+        assert packed is not None
+        done = there.run(packed, leaves, lambda count: 1.0, some.frozen)
+        for j, k in enumerate(members):
+            if j in packed.errors:
+                self.errors[k] = packed.errors[j]
+            elif j in done.failures:
+                instance = [column[k] for column in self.call.columns]
+                failure = compiled.site_error(done.failures[j])
+                self.errors[k] = self.model._told(instance, self.call, failure, soon=compiled.forks)
+            else:
+                result = done.result(j)
+                self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
+                self.totals[k] = Totals(of={}, rows={})
+        of: dict[int, Any] = {}
+        for n, g in done.gradients.items():
+            key = tensors[n]
+            of[key] = of[key] + g if key in of else g
+        self.parts.append(Totals(of=of, rows={}))
 
     def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
         from acronumba.ir.interpret import InstanceFailure
@@ -252,7 +293,7 @@ class _Run:
         total = np.sum(np.array(values, np.float64)) * share
         dtype = np.result_type(*values) if values else np.dtype(np.float64)
         value = np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
-        grads = self.wanted.structures(self.totals, share, self.call, wide=self.wide, one=one)
+        grads = self.wanted.structures(self.totals, self.parts, share, self.call, wide=self.wide, one=one)
         aux = Results.of(self.aux) if self.choices.aux else None
         return Gradients(value=value, grads=grads, losses=Results.of(self.losses), aux=aux)
 

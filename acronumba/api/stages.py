@@ -21,14 +21,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from acronumba.analysis.backward.differentiate import Derived
+    from acronumba.analysis.backward.derive import Backward
     from acronumba.pipeline.compiled import Compiled
 
 
 class Stages(Mapping[str, str]):
     """The texts of the stages of one specialisation, by name."""
 
-    def __init__(self, compiled: Compiled, backward: Sequence[Derived] = ()) -> None:
+    def __init__(self, compiled: Compiled, backward: Sequence[Backward] = ()) -> None:
         self._compiled = compiled
         self._texts: dict[str, str] = {}
         self._makers: dict[str, Callable[[], str]] = {
@@ -77,10 +77,10 @@ def _source(compiled: Compiled) -> str:
     return "\n\n\n".join(parts) + "\n"
 
 
-def _backward(derived: Derived) -> str:
-    from acronumba.analysis.backward.differentiate import derived_text
+def _backward(back: Backward) -> str:
+    from acronumba.analysis.backward.told import backward_text
 
-    return derived_text(derived)
+    return backward_text(back)
 
 
 def _schema(compiled: Compiled) -> str:

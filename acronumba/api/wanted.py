@@ -101,18 +101,42 @@ class Wanted:
         rows = {id(tape.given[n]): at for n in numbers if self.sparse and (at := tape.rows_read(n)) is not None}
         return Totals(of=out, rows=rows)
 
-    def structures(self, totals: Mapping[int, Totals], share: float, call: Call, *, wide: bool, one: bool) -> Any:
-        """Return the gradients of a mini-batch in their structures; `one`: of a call with one instance."""
+    def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int] | None:
+        """Return the shared tensors of a program that are wanted, with the ids of their arrays.
+
+        None if gradients are wanted of more than shared tensors, or by rows.
+        """
+        if self.sparse or any(place is not None for place in self.places):
+            return None
+        shared = compiled.program.shared
+        others = [k for k, p in enumerate(shared) if not isinstance(p.type, TensorT)]
+        if any(id(a) in self.arrays for k in others if k < len(leaves) for a in float_arrays(leaves[k])):
+            return None
+        tensors = (k for k, p in enumerate(shared[: len(leaves)]) if isinstance(p.type, TensorT))
+        return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
+
+    def structures(
+        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, call: Call, *, wide: bool, one: bool
+    ) -> Any:
+        """Return the gradients of a mini-batch in their structures.
+
+        Parameters
+        ----------
+        totals, parts
+            Of instances that did not fail, and of those of them that ran together.
+        one
+            Whether it is a call with one instance: gradients of its own arrays are in no list.
+        """
         sums: dict[int, Any] = {}
 
         def scaled(g: Any) -> Any:
             return g if share == 1.0 else g * np.asarray(share, g.dtype)
 
         for key in self.arrays:
-            parts = [t.of[key] for t in totals.values() if key in t.of]
-            if parts:
-                total = parts[0].copy()
-                for part in parts[1:]:
+            found = [t.of[key] for t in (*parts, *totals.values()) if key in t.of]
+            if found:
+                total = found[0].copy()
+                for part in found[1:]:
                     total += part
                 sums[key] = scaled(total)
 

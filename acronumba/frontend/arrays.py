@@ -97,7 +97,7 @@ def made_array(w: Walker, x: Tensor, place: ArrayPlace, node: ast.AST) -> ArrayR
     ref = ArrayRef(
         type=x.type, parts=parts, offset=number(0), axes=axes, cuts=cuts, indexed=frozenset(), place=place
     )  # fmt: skip
-    note_event(w, "made", place, True, node)
+    note_event(w, "made", ref, node)
     return ref
 
 
@@ -477,7 +477,7 @@ def note_write(
         if place.passed and place.apart != before:
             w.know.begin_again()
             raise Resweep
-    note_event(w, "written", place, ref.latest, node)
+    note_event(w, "written", ref, node)
 
 
 @handles(KEPT, Tensor)
@@ -487,18 +487,18 @@ def note_kept(w: Walker, val: Tensor) -> None:
     if w.outer_loc is not None:  # by a function of the library: it keeps nothing
         return
     if ref is not None and (val.type.rank or val.array0 is not None):
-        note_event(w, "kept", ref.place.find(), ref.latest, None, whole=val.base is None)
+        note_event(w, "kept", ref, None, whole=val.base is None)
 
 
 def note_event(
-    w: Walker, kind: Literal["made", "written", "kept"], place: ArrayPlace, latest: bool, node: ast.AST | None,
-    whole: bool = False,
+    w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRef, node: ast.AST | None, whole: bool = False
 ) -> None:  # fmt: skip
     """Note what happens to an array; refuse a write that what was kept before would not see, and the reverse."""
-    new = Event(kind=kind, place=place, latest=latest, loops=w.loops_around, loc=w.at(node), whole=whole)
+    place, parts = ref.place.find(), ref.parts.var if ref.latest else None
+    new = Event(kind=kind, place=place, parts=parts, loops=w.loops_around, loc=w.at(node), whole=whole)
     old = [e for e in w.events if e.place.find() is place]
     if kind == "written":
-        made = max((k for k, e in enumerate(old) if e.kind == "made"), default=-1) if latest else -1
+        made = max((k for k, e in enumerate(old) if e.kind == "made" and e.parts is parts), default=-1)
         for e in old[made + 1 :]:
             if e.kind == "kept":
                 _refuse_kept(w, e, new)
@@ -514,8 +514,8 @@ def _comes_again(written: Event, kept: Event, events: Sequence[Event]) -> bool:
     for loop in written.loops:
         if loop not in kept.loops:
             continue
-        made = any(e.kind == "made" and loop in e.loops for e in events)
-        if not (made and written.latest and kept.latest):
+        made = (e.parts for e in events if e.kind == "made" and loop in e.loops)
+        if not any(parts is written.parts and parts is kept.parts for parts in made):
             return True
     return False
 

@@ -18,25 +18,32 @@ from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
-from acronumba.frontend.magic import call_special, has_method, index_value
+from acronumba.frontend.magic import call_special, has_method, index_value, iterated
 from acronumba.frontend.names import alias, bind_name, check_free, forget, path_of
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import each_place, get_item, index_parts, item_place, set_in_pieces, set_item
 from acronumba.frontend.values import (
     ArrayRef,
     DictVal,
+    Enumerate,
+    Generator,
     Kept,
     ListVal,
     MapVal,
+    MapView,
     NoneVal,
     Poison,
+    Range,
+    Reversed,
     SharedVal,
     StaticList,
     Stream,
     Tensor,
+    Text,
     TupleVal,
     UnionVal,
     Val,
+    Zip,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -102,7 +109,15 @@ def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
             got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count, node))), node)
             if isinstance(got, TupleVal):
                 return got.items
+    if isinstance(val, ITERABLES) or has_method(w, val, "__iter__"):
+        return unpack(
+            w, iterated(w, val, node) if has_method(w, val, "__iter__") else to_list(w, val, node), count, node
+        )
     raise w.refuse("ACR305", node, seen=f"{w.describe(val)} cannot be unpacked")
+
+
+# Of a length that only run time knows, not yet lists.
+ITERABLES = Generator | Kept | Range | Reversed | Enumerate | Zip | MapVal | MapView | Text
 
 
 @handles(STATEMENTS, ast.AugAssign)

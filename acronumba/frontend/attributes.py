@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +55,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
+from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
 
 # What models have beside the plain call.
 OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "value_and_grad", "with_options"))
@@ -367,11 +367,14 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str, node: ast.AST | None) -
     if owner.const is not NOT_CONST:
         if name in ("name", "value"):
             return w.constant(getattr(owner.const, name))
-    elif name == "value":
-        values = [m.value for m in members_of(owner.cls)]
+    elif name in ("name", "value") and w.witness.owner(owner.cls, name) is enum.Enum:
+        values = [getattr(m, name) for m in members_of(owner.cls)]
         if all(type(v) is int for v in values) or all(type(v) is float for v in values):
             return by_member(w, owner, lambda member: member.value)
-        raise w.refuse("ACR308", node, seen=f"values of {owner.cls.__name__} that are not all int or all float")
+        if all(type(v) is str for v in values):
+            return text_by_member(w, owner, values)
+        seen = f"values of {owner.cls.__name__} that are not all int, all float or all strings"
+        raise w.refuse("ACR308", node, seen=seen)
     return inherited_attribute(w, owner, owner.cls, name, node)
 
 
@@ -386,6 +389,22 @@ def by_member(w: Walker, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
     for k, v in list(enumerate(values))[-2::-1]:
         out = w.select(w.scalar("eq", Num(INT, var=w.word(owner)), number(k)), number(v), out)
     return out
+
+
+def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
+    """Return one of several strings: that of a member that only run time knows."""
+    points: list[Point] = []
+    found: list[Val] = []
+    for k, text in enumerate(texts):
+        last = k == len(texts) - 1
+        yes, no = w.fork(number(True) if last else w.scalar("eq", Num(INT, var=w.word(owner)), number(k)))
+        assert yes is not None
+        w.enter(yes)
+        found.append(Text(w.to_words(StrVal(text), TEXT)[0]))
+        points.append(w.point())
+        if no is not None:
+            w.enter(no)
+    return w.join_values(points, found)
 
 
 def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:

@@ -113,6 +113,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
         flat += template_words(w, shape, val)
     result = w.know.results.get(key)
     if result is None:
+        w.early = True
         if w.block is not None:
             forget_assigned(w)
             w.emit(ir.Call(outs=(), function=instance.index, args=tuple(flat), loc=w.at(node)))
@@ -145,7 +146,7 @@ def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, V
         scope, outer = inner.scope, inner
         while scope is not None:
             names, outer = w.scopes[scope]
-            for name in sorted(inner.source.facts.named & names):
+            for name in sorted(inner.source.facts.free & names):
                 val = w.state.get((scope, name))
                 if val is not None and not isinstance(val, Poison) and (scope, name) not in out:
                     out[(scope, name)] = val

@@ -46,7 +46,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT
+from acronumba.ir.types import INT, ListT, TupleT
 from acronumba.ir.visit import reads, writes
 
 
@@ -247,9 +247,7 @@ def iterate(
     if isinstance(iterable, Stream):
         iterable = iterable.inner
     if isinstance(iterable, UnionVal):
-        iterable = one_string(w, not_none(w, iterable, node))
-        if isinstance(iterable, UnionVal):
-            raise w.refuse("ACR302", node, seen=w.describe(iterable))
+        iterable = one_iterable(w, iterable, node)
     iterable = iterated(w, iterable, node)
     items = w.items_of(iterable)
     if items is None and isinstance(iterable, Range):
@@ -292,6 +290,16 @@ def iterate(
     write_loop(w, list(dict.fromkeys(names)), test, turn, advance, otherwise)
     del w.walked[len(w.walked) - len(walked) :]
     w.state.pop(index_key, None)
+
+
+def one_iterable(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
+    """Return what is walked where it may be one of several strings, or of several lists and tuples."""
+    one = one_string(w, not_none(w, val, node))
+    if not isinstance(one, UnionVal):
+        return one
+    if not all(isinstance(t, ListT | TupleT) for t in one.possible):
+        raise w.refuse("ACR302", node, seen=w.describe(one))
+    return w.each(one, lambda v: at_run_time(w, v) if isinstance(v, TupleVal) else v, node)
 
 
 def unrolled(
@@ -341,6 +349,8 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
     if handler is not None:
         return handler(w, iterable, node)  # type: ignore[no-any-return]
     match iterable:
+        case UnionVal():
+            return protocol(w, one_iterable(w, iterable, node), node)
         case Range():
             count = range_count(w, iterable)
             return lambda: count, lambda i: number_of(w, iterable, i)

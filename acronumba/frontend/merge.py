@@ -39,6 +39,7 @@ from acronumba.frontend.templates import (
     only,
 )
 from acronumba.frontend.values import (
+    NOT_CONST,
     ArrayPlace,
     ArrayRef,
     Bound,
@@ -197,12 +198,13 @@ class Merge(Words):
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
         """Merge one name: find the least template of its values, and store each at the end of its point."""
-        shape: Template = TStatic(vals[0]) if vals[0] is not None else TAbsent()
-        for v in vals[1:]:
+        known = [v for v in vals if not _refused_for_now(v)] or vals
+        shape: Template = TStatic(known[0]) if known[0] is not None else TAbsent()
+        for v in known[1:]:
             shape = self.join_templates(shape, TStatic(v) if v is not None else TAbsent())
         out, vars = self.instantiate(shape, name)
         for k, v in enumerate(vals):
-            if vars:
+            if vars and not _refused_for_now(v):
                 self._in(ends, states, k, partial(self.store, shape, vars, v))
         result: Val = out
         return result
@@ -279,11 +281,11 @@ class Merge(Words):
             case (TAbsent(), TAbsent()):
                 return a
             case (TAbsent(), TStatic()):
-                return TMaybe(self.template(b.val) if not isinstance(b.val, Maybe) else self.template(b.val.value))
+                return TMaybe(_copied(self.template(b.val.value if isinstance(b.val, Maybe) else b.val)))
             case (TAbsent(), TMaybe()):
                 return b
             case (TAbsent(), _):
-                return TMaybe(b)
+                return TMaybe(_copied(b))
             case (_, TAbsent()):
                 return self.join_templates(b, a)
             case (TStatic(), TStatic()) if same(a.val, b.val):
@@ -375,9 +377,7 @@ class Merge(Words):
             return TPoison("different parts of arrays that are written to: use .copy()", "ACR112")
         numbers = zip(a.numbers, b.numbers, strict=True)
         joined = tuple(x if x is not None and y is not None and same(x, y) else None for x, y in numbers)
-        if any(isinstance(v, Tensor) for v in TArray(a.ref, joined).loose):
-            return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
-        return TArray(a.ref, joined)
+        return _by_numbers(TArray(a.ref, joined))
 
     def _join_choices(self, a: TChoice, b: TChoice) -> TChoice:
         """Join functions and classes of which either may be one: each is an option once."""
@@ -510,11 +510,19 @@ class Merge(Words):
                 flag = val.bound if isinstance(val, Maybe) else number(val is not None)
                 self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
                 inner = val.value if isinstance(val, Maybe) else val
-                if inner is not None:
-                    self.store(a.inner, vars[1:], inner)
+                converted = isinstance(inner, UnionVal) and isinstance(a.inner, TType) and inner.type != a.inner.type
+                if inner is not None and converted and flag.var is not None:  # what is not there has no class
+                    yes, no = self.fork(flag)
+                    points = []
+                    for point, here in ((yes, inner), (no, None)):
+                        assert point is not None
+                        self.enter(point)
+                        self._store_or_zero(a.inner, vars[1:], here)
+                        points.append(self.point())
+                        self.block = None
+                    self.meet_again(points)
                 else:
-                    for out in vars[1:]:
-                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+                    self._store_or_zero(a.inner, vars[1:], inner)
             case TParts():
                 if isinstance(val, SharedVal):
                     val = self.materialise(val)
@@ -545,17 +553,44 @@ class Merge(Words):
                     outs = vars[at : at + self.template_width(option)]
                     at += len(outs)
                     given = next((v for v in options_of(val) if alike(v, only(option))), None)
-                    if given is not None:
-                        self.store(option, outs, given)
-                        continue
-                    for out in outs:
-                        self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+                    self._store_or_zero(option, outs, given)
             case _:
                 assert val is not None
                 srcs = self.to_words(val, self.template_type(a))
                 for out, src in zip(vars, srcs, strict=True):
                     if out is not src:
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+    def _store_or_zero(self, a: Template, vars: tuple[ir.Var, ...], val: Val | None) -> None:
+        """Assign a value, if there is one, to the variables of a template; else zeros."""
+        if val is not None:
+            self.store(a, vars, val)
+            return
+        for out in vars:
+            self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+
+
+def _by_numbers(a: TArray) -> Template:
+    """Return the template of an array if what may differ of it are numbers of the host."""
+    if any(isinstance(v, Tensor) for v in a.loose):
+        return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
+    return a
+
+
+def _copied(a: Template) -> Template:
+    """Return the template of what is not there on every path: what it is made of has variables for all of them."""
+    match a:
+        case TArray():
+            known = (v if isinstance(v, Num) and v.const is not NOT_CONST else None for v in array_numbers(a.ref))
+            return _by_numbers(TArray(a.ref, tuple(known)))
+        case TParts():
+            return TParts(a.kind, a.meta, tuple(map(_copied, a.items)), a.cell)
+    return a
+
+
+def _refused_for_now(val: Val | None) -> bool:
+    """Whether the next sweep knows more of a value that was refused."""
+    return isinstance(val, Poison) and val.for_now
 
 
 def places_of(a: Template) -> tuple[ArrayPlace, ...]:

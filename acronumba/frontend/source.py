@@ -63,7 +63,7 @@ class Facts:
     """What the text of a function says of its names."""
 
     assigned: frozenset[str]  # what its own statements may bind
-    named: frozenset[str]  # all names in it, those of nested functions too
+    free: frozenset[str]  # names that it takes from around it, those of nested functions too
     nests: bool  # there are functions in it
     forbidden: tuple[tuple[str, ast.AST], ...]  # (code, node) for what no version of the language has, in order
 
@@ -74,7 +74,7 @@ def _facts(node: FunctionNode) -> Facts:
     inner = [n for part in body for n in ast.walk(part)]
     return Facts(
         assigned=assigned_names(body),
-        named=frozenset(n.id for n in inner if isinstance(n, ast.Name)),
+        free=frozenset(_free_names(node)),
         nests=any(isinstance(n, ast.FunctionDef | ast.Lambda) for n in inner),
         forbidden=tuple(_scan(node, body)),
     )
@@ -243,6 +243,26 @@ def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
     for stmt in body:
         visit(stmt)
     return frozenset(names)
+
+
+def _free_names(node: ast.AST) -> set[str]:
+    """Return the names in a part of the source that are not bound by a function or comprehension in it."""
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.FunctionDef(args=a) | ast.AsyncFunctionDef(args=a) | ast.Lambda(args=a):
+            body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
+            around = [*a.defaults, *(d for d in a.kw_defaults if d is not None)]
+            bound = assigned_names(body) | {p.arg for p in ast.walk(a) if isinstance(p, ast.arg)}
+            bound -= {name for n in body for d in ast.walk(n) if isinstance(d, ast.Nonlocal) for name in d.names}
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            first = node.generators[0].iter
+            body = [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.comprehension)]
+            body += [n for g in node.generators for n in (g.target, g.iter, *g.ifs) if n is not first]
+            around, bound = [first], assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in node.generators])
+        case _:
+            body, around, bound = list(ast.iter_child_nodes(node)), [], frozenset()
+    return set().union(*map(_free_names, body)) - bound | set().union(*map(_free_names, around))
 
 
 _FORBIDDEN: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (

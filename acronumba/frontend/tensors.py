@@ -225,15 +225,13 @@ class TensorOps(Merge):
 
     def refine(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         """Return the tensor with extents that a check has just proved constant."""
-        if tuple(dims) == x.dims or not isinstance(x.ref, ir.Var):
+        t = TensorT(x.type.dtype, tuple(d if isinstance(d, int) else None for d in dims))
+        if t == x.type or not isinstance(x.ref, ir.Var):
             return x
         key: Any = ("refined", x.ref, tuple(dims))
         found = self.state.get(key)
         if isinstance(found, Tensor):
             return found
-        t = TensorT(x.type.dtype, tuple(d if isinstance(d, int) else None for d in dims))
-        if t == x.type:
-            return x
         out = self.var(x.ref.name, t)
         if self.block is not None:
             self.emit(ir.Copy(out=out, src=x.ref, loc=self.loc))

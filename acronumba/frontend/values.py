@@ -504,6 +504,7 @@ class Poison:
 
     why: str = ""
     code: str = ""  # of the refusal where it is used
+    for_now: bool = False  # refused before it was known what a recursive function returns: the next sweep knows
 
 
 Val: TypeAlias = (

@@ -75,7 +75,7 @@ class Event:
 
     kind: Literal["made", "written", "kept"]  # kept: what was read has a name of its own, and would see no write
     place: ArrayPlace
-    latest: bool  # it is certainly the array that was made last
+    parts: ir.Var | None  # of the array that it certainly is; None: it may be one of several that were made there
     loops: tuple[Loop, ...]  # around it
     loc: Loc
     whole: bool = False  # what is kept could be the array itself
@@ -144,6 +144,7 @@ class Walker(Contract):
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
+        self.early = False  # a function was called of which it is not known yet what it returns
         self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that must not reach anything twice
 
     @property
@@ -228,7 +229,7 @@ class Walker(Contract):
             self.errors.append(error.error)
         outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
         for name in (*assigned_names([stmt]), *outer):
-            self.state[(self.frame.scope, name)] = Poison()
+            self.state[(self.frame.scope, name)] = Poison(for_now=self.early)
         if isinstance(stmt, ast.Raise):
             self.block = None
             return

@@ -25,6 +25,7 @@ from acronumba.frontend.subscripts import index_of_each_axis
 from acronumba.frontend.values import ArrayRef, Axis, Cut, NoneVal, Num, Tensor, UnionVal, Val, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
+from acronumba.ir.types import TensorT
 
 
 def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False) -> None:
@@ -133,8 +134,10 @@ def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor, node: ast.AST) 
     if any(c.index is not None or c.count is not None for c in ref.cuts):
         v = put(w, part_at(w, ref, offset, node), ref.cuts, v, node)
     item = ref.parts.item
-    known = zip(ref.cuts, v.dims, strict=True)
-    v = w.as_scalar(w.refine(v, tuple(c.extent if isinstance(c.extent, int) else n for c, n in known)))
+    assert isinstance(item, TensorT)
+    known = zip(item.shape, ref.cuts, v.dims, strict=True)
+    dims = tuple(m if m is not None else c.extent if isinstance(c.extent, int) else n for m, c, n in known)
+    v = w.as_scalar(w.refine(v, dims))
     if w.block is None:
         return
     words = (ref.parts.var, w.word(w.read(offset)), *w.to_words(replace(v, array0=None), item))

@@ -149,16 +149,17 @@ class Builder(ABC):
         whole = (*shape[:axis], n, *shape[axis + len(self.shape(index)) :])
         return self.op("scatter", [x, index], whole, self.dtype(x), (axis,))
 
-    def cut(self, x: Value, axis: int, start: int, n: Size) -> Value:
-        """Return `n` elements of an axis from `start` on."""
+    def cut(self, x: Value, axis: int, start: int, behind: Sequence[Dim], n: Size) -> Value:
+        """Return `n` elements of an axis from `start` on, and as many more as the extents `behind` say."""
         shape = self.shape(x)
+        if behind:
+            places = self.element("add", self.iota(n), self.const(start, "int64"))
+            for dim in behind:
+                places = self.element("add", places, self.number_of(dim))
+            return self.take(x, places, axis)
         starts = tuple(start if k == axis else 0 for k in range(len(shape)))
         part = (*shape[:axis], n, *shape[axis + 1 :])
         return x if part == shape else self.op("slice", [x], part, self.dtype(x), (starts, (1,) * len(shape)))
-
-    def cut_at(self, x: Value, axis: int, start: Value, n: Size) -> Value:
-        """Return `n` elements of an axis from one on that is a tensor int64 of rank 0."""
-        return self.take(x, self.element("add", self.iota(n), start), axis)
 
     def flip(self, x: Value, axis: int) -> Value:
         """Return an axis from its end to its start."""
@@ -424,20 +425,16 @@ def _take(b: Builder, o: Applied) -> dict[int, Value]:
 
 
 def _concat(b: Builder, o: Applied) -> dict[int, Value]:
-    (axis,), out = o.attrs, {}
-    before: list[Size] = []
+    (axis,), out, start = o.attrs, {}, 0
+    behind: list[Dim] = []
     for k, a in enumerate(o.args):
         n = b.shape(a)[axis]
-        dims = [size for size in before if isinstance(size, Dim)]
-        start = sum(size for size in before if isinstance(size, int))
-        if k in o.wanted and not dims:
-            out[k] = b.cut(o.adjoint, axis, start, n)
-        elif k in o.wanted:
-            at = b.const(start, "int64")
-            for size in dims:
-                at = b.element("add", at, b.number_of(size))
-            out[k] = b.cut_at(o.adjoint, axis, at, n)
-        before.append(n)
+        if k in o.wanted:
+            out[k] = b.cut(o.adjoint, axis, start, behind, n)
+        if isinstance(n, Dim):
+            behind.append(n)
+        else:
+            start += n
     return out
 
 

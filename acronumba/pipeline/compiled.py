@@ -57,7 +57,7 @@ from acronumba.pipeline.log import Patience, bar, debug
 
 if TYPE_CHECKING:
     from acronumba.analysis.active import Active, Wanted
-    from acronumba.analysis.backward.differentiate import Derived
+    from acronumba.analysis.backward.derive import Backward
     from acronumba.analysis.passes import Draft, Pass
     from acronumba.analysis.plan import Plan
     from acronumba.data.extents import Columns
@@ -116,7 +116,7 @@ class Compiled:
         self._patience = Patience(f"compiling {fn.__qualname__} for a new specialisation ...")
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
-        self._lock = ForkLock()
+        self.lock = ForkLock()
         self._devices: dict[str, Executable] = {}  # what runs on devices other than the processor
         from acronumba.data.hints import hints_witness
 
@@ -149,7 +149,8 @@ class Compiled:
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
         self._active: dict[tuple[Wanted, int], Active] = {}
-        self._backward: dict[tuple[Wanted, int], tuple[Derived, ...]] = {}
+        self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
+        self._backward: dict[tuple[Wanted, int], tuple[Backward, ...]] = {}
         self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
@@ -195,16 +196,16 @@ class Compiled:
         constants = {leaf.path: get(leaf) for leaf in self.tree.leaves if leaf.type == INT}
         schema = with_columns(found, places)
         while True:
-            with self._timed("lower"):
+            with self.timed("lower"):
                 lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants)
-            with self._timed("infer"):
+            with self.timed("infer"):
                 narrow = with_columns(infer([*columns, *packed], lowered.reads), places)
             if same_types(schema, narrow, lowered.reads):
                 return replace(narrow, params=narrow.params[: len(columns)]), lowered
             schema = narrow
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
         with self._patience:
             yield
@@ -295,9 +296,9 @@ class Compiled:
         """Kernels and host program."""
         from acronumba.analysis.plan import make_plan, plan_text
 
-        with self._lock:
+        with self.lock:
             if "plan" not in self.__dict__:
-                with self._timed("plan"):
+                with self.timed("plan"):
                     plan = make_plan(self.program, self.options, self._after)
                 if verify_level():
                     self._verify(plan.program, plan.kernels)
@@ -317,11 +318,11 @@ class Compiled:
         """Machine code."""
         from acronumba.pipeline.link import link
 
-        with self._lock:
+        with self.lock:
             if "executable" not in self.__dict__:
                 plan = self.plan
                 name = self.fn.__qualname__
-                with self._timed("compile"), bar(f"compiling {name}", self._progress) as step:
+                with self.timed("compile"), bar(f"compiling {name}", self._progress) as step:
                     self.__dict__["executable"] = link(plan, self.options, progress=step)
                 debug(4, "host", self.host_text)
                 for k, spec in enumerate(plan.kernels):
@@ -334,9 +335,9 @@ class Compiled:
         from acronumba.pipeline.link_device import link_device
         from acronumba.runtime.devices.names import open_device
 
-        with self._lock:
+        with self.lock:
             if device not in self._devices:
-                with self._timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
+                with self.timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
                     self._devices[device] = link_device(self.plan, self.options, open_device(device), step)
         return self._devices[device]
 
@@ -360,7 +361,7 @@ class Compiled:
 
         if waiting_functions(self.plan.program):
             return self.executable
-        with self._lock:
+        with self.lock:
             if "recorder" not in self.__dict__:
                 kernels = reference_kernels(self.plan.kernels)
                 self.__dict__["recorder"] = link(self.plan, self.options, kernels=kernels)
@@ -433,7 +434,7 @@ class Compiled:
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
-        device: str = "cpu",
+        device: str = "cpu", on: Executable | None = None,
     ) -> Run:  # fmt: skip
         """Run a packed mini-batch.
 
@@ -447,12 +448,14 @@ class Compiled:
             Measure the stages one by one.
         device : str
             Where kernels run.
+        on : Executable, optional
+            What runs it, if it is not this specialisation's own.
         """
         given = self._shared_batches(leaves)
         words, keep = self._shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
-        executable = self.executable if device == "cpu" else self._on(device)
+        executable = on or (self.executable if device == "cpu" else self._on(device))
         start = time.perf_counter()
         try:
             with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
@@ -626,15 +629,12 @@ class Compiled:
             self._active[wanted, width] = active(self.program, wanted, width)
         return self._active[wanted, width]
 
-    def backward(self, wanted: Wanted, width: int) -> tuple[Derived, ...]:
+    def backward(self, wanted: Wanted, width: int) -> tuple[Backward, ...]:
         """Return what comes back from each kernel of the plan (see `analysis.backward`)."""
-        from acronumba.analysis.active import parts
-        from acronumba.analysis.backward.differentiate import differentiate
+        from acronumba.analysis.backward.program import derive_all
 
         if (wanted, width) not in self._backward:
-            plan = self.plan
-            found = zip(plan.kernels, parts(plan.program, plan.kernels, wanted, width), strict=True)
-            self._backward[wanted, width] = tuple(differentiate(k, p.wanted, p.results) for k, p in found)
+            self._backward[wanted, width] = derive_all(self.plan, wanted, width)
         return self._backward[wanted, width]
 
     def text(self, stage: str) -> str:

@@ -5,14 +5,15 @@ In: a `Plan`, options and where kernels shall run. Out: an `Executable`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from acronumba.analysis.plan import Plan
 from acronumba.analysis.sharing.copies import same_but_shared
 from acronumba.config import Options
 from acronumba.emit import tree
-from acronumba.emit.compile import Deferred
+from acronumba.emit.compile import Deferred, load
 from acronumba.emit.target import host as processor
 from acronumba.host.machine import make_host
 from acronumba.ir.spec import KernelSpec
@@ -22,6 +23,9 @@ from acronumba.kernels.tiles import TileKey, deferred
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Interpreted, Native, library, runtime_module
 from acronumba.runtime.program import KernelEntry, Linked, StageEntry
+
+if TYPE_CHECKING:
+    from acronumba.runtime.backward import BackExecutable
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # of a module: its name, its number, how many there are
 
@@ -58,6 +62,29 @@ def link_interpreted(
     engine = Interpreted(modules)
     linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels(engine)), interpreted=True)
     return Executable(plan, options, linked)
+
+
+def link_back(
+    plan: Plan, options: Options, wanted: Collection[int], width: int, progress: Progress | None = None
+) -> BackExecutable:
+    """Return what runs a plan and its way back on the processor.
+
+    Parameters
+    ----------
+    plan, options, progress
+        As for `link`.
+    wanted
+        Shared tensors whose gradients are wanted.
+    width
+        How many words of the result are the loss.
+    """
+    from acronumba.analysis.backward.program import way_back
+    from acronumba.runtime.backward import BackExecutable, transposer
+
+    back = way_back(plan, wanted, width)
+    forward = link(back.plan, replace(options, recycle=False, parts=False), progress=progress)
+    engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), progress)
+    return BackExecutable(forward, back, engine, entries, load([transposer()])[0])
 
 
 def with_kernels(

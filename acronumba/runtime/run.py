@@ -21,6 +21,7 @@ from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.library.records import node_of
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
+from acronumba.runtime.shared import Prepared
 from acronumba.runtime.trace import TraceData
 
 if TYPE_CHECKING:
@@ -92,6 +93,16 @@ class Run:
         if self._buffers is None:
             raise ValueError("the run is closed")
         return self._buffers
+
+    @property
+    def ran(self) -> Words:
+        """The numbers of the instances that were run; others had been left out."""
+        return np.arange(len(self._roots)) if self._instances is None else self._instances
+
+    @property
+    def prepared(self) -> Prepared:
+        """The shared values."""
+        return self._prepared
 
     @property
     def memory(self) -> tuple[NDArray[Any], ...]:

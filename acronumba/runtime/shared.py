@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
+from acronumba.data.words import RECORD
 from acronumba.ir.nodes import Once
 from acronumba.ir.types import FloatT, TensorT
 from acronumba.memory import address, aligned
@@ -49,6 +50,7 @@ class Prepared:
     arrays: Mapping[int, NDArray[Any]]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], object], Packed]  # by parameters and packing
     read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
+    records: Words  # value records, one for each entry of `table`
 
     def holds(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
@@ -67,7 +69,8 @@ class Making:
 
     def __init__(self, table: Words, last: Prepared | None) -> None:
         self.table = table
-        self.keep: list[NDArray[Any]] = [table]
+        self.records: Words = np.zeros((len(table), RECORD.count), np.int64)
+        self.keep: list[NDArray[Any]] = [table, self.records]
         self.arrays: dict[int, NDArray[Any]] = {}
         self.last = {} if last is None else last.packed
         self.packed: dict[tuple[tuple[int, ...], object], Packed] = {}
@@ -75,10 +78,10 @@ class Making:
     def add(self, k: int, array: NDArray[Any]) -> None:
         """Make an array the tensor number k."""
         extents = np.array([*array.shape, 0], np.int64)
-        record = np.array([address(array), -1, address(extents)], np.int64)
-        self.keep += [array, extents, record]
+        self.records[k] = address(array), -1, address(extents)
+        self.keep += [array, extents]
         self.arrays[k] = array
-        self.table[k] = address(record)
+        self.table[k] = address(self.records) + RECORD.size * k
 
     def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
         """Return arrays as a kernel wants them; what was packed before is used if the arrays have not changed."""
@@ -188,6 +191,7 @@ class SharedValues:
             keep=tuple(making.keep),
             arrays=making.arrays,
             packed=making.packed,
+            records=making.records,
             read={k: making.arrays[k].copy() for k in sorted(sources) if k in making.arrays and k < len(given)},
         )
         self.recent = [*rest, made][-_SETS:]

@@ -1,283 +1,259 @@
-"""Backward kernels: forward and backward specifications of planned programs give what the tape gives."""
+"""Backward kernels: what they give is what one finds operation by operation."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, model, nn, value_and_grad
-from acronumba.analysis.active import Wanted, parts
-from acronumba.analysis.backward.differentiate import differentiate
-from acronumba.ir import nodes as ir
-from acronumba.ir.interpret import InstanceFailure
-from acronumba.ir.reference import KernelFailure
+from acronumba.analysis.backward.derive import Backward, Give, Source, differentiate
+from acronumba.analysis.backward.keep import NEVER, choose_kept
+from acronumba.analysis.backward.reference import NodeBack, sweep
+from acronumba.ir.reference import KernelFailure, evaluate, spec_text
 from acronumba.ir.spec import Dim, KernelSpec
-from acronumba.ir.types import TensorT
-from tests.support import (
-    fuzz,
-    models_of_copies,
-    models_of_corners,
-    models_of_dicts,
-    models_of_kept_arrays,
-    models_of_written_arrays,
-)
-from tests.support.all_models import CASES
-from tests.support.backward_runs import Backward, Planned, everything, kernel_errors
+from acronumba.ir.vjp import RULES
 from tests.support.chosen import one_in
-from tests.support.derivatives import Run, pairs_in, random_slope
-from tests.support.kernel_cases import check, interpreted_all
-from tests.support.kernel_runs import compile_all
-from tests.support.simt_runs import simulate_all
-from tests.support.zoo_models import ZOO
+from tests.support.kernel_cases import close
+from tests.support.kernel_fuzz import Fuzz
+from tests.support.kernel_runs import SpecBuilder, compile_all
+
+FLOATS = ("float32", "float64")
 
 
-def errors(f: Any, columns: Any, shared: dict[str, Any], k: int, **options: Any) -> tuple[float, int]:
-    """Return the largest difference of gradients by kernels from those of the tape, relative; and their number."""
-    f = f.with_options(**options) if options else f
-    call = f._bind(columns, shared)
-    compiled, leaves, _ = f._specialise(call, packed=False)
-    instance = [column[k] for column in call.columns]
-    recorder = compiled.recorder_of_tapes(leaves)
-    values, tape = recorder.record(instance)
-    run = Planned(compiled.plan, leaves)
-    mine = run.words(instance)
-    rng = np.random.default_rng(0)
-    seeds, theirs = {}, {}
-    keep = []
-    for x, y in pairs_in(values, mine):
-        w = rng.standard_normal(x.shape).astype(x.dtype)
-        theirs[tape.number(x)] = theirs[tape.number(x)] + w if tape.number(x) in theirs else w
-        seeds[id(y)] = seeds[id(y)] + w if id(y) in seeds else w
-        keep.append(y)
-    given = {n for n in tape.given if tape.values[n].dtype.kind == "f"}
-    expected: dict[int, Any] = {}
-    for n, g in tape.pull(theirs, given, wide=True).items():
-        key = id(tape.given[n])
-        expected[key] = expected[key] + g if key in expected else g
-    back = Backward(run, seeds)
-    worst, many = 0.0, 0
-    scale = max([float(np.abs(g).max(initial=0)) for g in expected.values()], default=0.0)
-    for key, g in expected.items():
-        ours = back.given.get(key)
-        if not np.isfinite(g).all() or scale > 1e6:
-            continue
-        ours = np.zeros_like(g) if ours is None else ours
-        worst = max(worst, float(np.abs(ours - g).max(initial=0)) / (scale or 1.0))
-        many += 1
-    return worst, many
+class Smooth(Fuzz):
+    """Random kernels of floats that are nowhere near a kink."""
+
+    def data(self, dtype: str, shape: tuple[int, ...]) -> Any:
+        x = super().data(dtype, shape)
+        return np.asarray(self.r.standard_normal(shape), dtype) if dtype in FLOATS else x
 
 
-@pytest.mark.parametrize(("module", "f"), one_in(8, ZOO, ids=[f.__name__ for _, f in ZOO]))
-def test_the_zoo(module: Any, f: Any) -> None:
-    p, xs = module.params(size=8), module.instances(2)
-    for k in range(2):
-        worst, many = errors(f, [xs], {"p": p}, k)
-        assert worst < 1e-4 and many > 2
+def derive(spec: KernelSpec) -> Backward:
+    wanted = [v for v, o in enumerate(spec.operands) if o.dtype in FLOATS and o.kind in ("tensor", "list", "shared")]
+    return differentiate(spec, wanted, range(len(spec.results)))
 
 
-@pytest.mark.parametrize(
-    "options", one_in(2, [{"reuse": False}, {"hoist": False}, {"blocks": False}, {"duplicate": False}])
-)
-def test_the_zoo_with_other_options(options: dict[str, bool]) -> None:
-    for module, f in ZOO[:6]:
-        worst, many = errors(f, [module.instances(1)], {"p": module.params(size=8)}, 0, **options)
-        assert worst < 1e-4 and many > 2, f
+def outside(spec: KernelSpec, operands: list[Any], dims: list[int]) -> bool:
+    """Whether an index is out of bounds: programs check them before, and the nearest row has no derivative then."""
+    first = len(spec.operands)
+    values = [*operands, *evaluate(replace(spec, results=tuple(range(first, first + len(spec.body)))), operands, dims)]
+    takes = [(op.args, op.attrs[0]) for op in spec.body if op.op == "take"]
+    return any(np.any((values[i] < 0) | (values[i] >= np.shape(values[x])[axis])) for (x, i), axis in takes)
 
 
-@pytest.mark.parametrize("case", one_in(12, CASES, ids=[c.name for c in CASES]))
-def test_models_of_the_language(case: Any) -> None:
-    for k in range(min(2, len(case.columns[0]))):
+@np.errstate(all="ignore")
+def check(fuzz: Fuzz) -> str:
+    """Compare a random kernel's backward kernel with the sweep over its operations, for a mini-batch of three nodes."""
+    spec, back = fuzz.spec, derive(fuzz.spec)
+    rows, shared = fuzz.operands(3)
+    sums: dict[int, Any] = {}
+    values = [*spec.operands, *spec.body]
+    shapes: dict[int, Any] = {t.of: values[t.of].shape for t in back.terms}
+    wanted: dict[int, Any] = {}
+    for row in rows:
+        given = iter(row)
+        operands = [shared[v] if v in shared else next(given) for v in range(len(spec.operands))]
         try:
-            worst, _ = errors(case.model, case.columns, case.shared, k)
-        except InstanceFailure:
-            continue
-        assert worst < 1e-3
-
-
-def more_models() -> list[tuple[Any, Any]]:
-    rng = np.random.default_rng(0)
-    written = [
-        [rng.normal(size=(n, 4)) for n in (0, 1, 3)], [rng.normal(size=4) for _ in range(3)],
-        [rng.integers(0, 4, size=3) for _ in range(3)], [0, 3, 1], [[5], [], [2, 7]],
-    ]  # fmt: skip
-    found: list[tuple[Any, Any]] = [(f, written) for f in models_of_written_arrays.CASES]
-    for module in (models_of_kept_arrays, models_of_copies, models_of_corners, models_of_dicts):
-        found += [(model(f), [list(column) for column in columns]) for f, columns in module.CASES]
-    return found
-
-
-MORE = more_models()
-
-
-@pytest.mark.parametrize(("f", "columns"), one_in(40, MORE, ids=[f.__name__ for f, _ in MORE]))
-def test_models_that_write_and_keep_and_copy(f: Any, columns: Any) -> None:
-    for k in range(min(3, len(columns[0]))):
-        try:
-            assert not Run(f, columns, {}, k).error() > 1e-6
-            worst, _ = errors(f, columns, {}, k)
-        except InstanceFailure:
-            continue
-        assert worst < 1e-4
-
-
-def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:
-    wrong: dict[int, float] = {}
-    many = 0
-    for number in numbers:
-        case = fuzz.case_of(number)
-        module = fuzz.load(case.source, folder)
-        try:
-            columns, shared = case.instances(module, 4), case.shared_values(module)
-            for k in range(2):
-                try:
-                    worst, found = errors(module.main, columns, shared, k)
-                except (InstanceFailure, AcronumbaError):
-                    continue
-                many += found
-                if worst > 1e-2:
-                    wrong[number] = worst
-        finally:
-            fuzz.forget(module)
-    return wrong, many
-
-
-def test_random_programs(tmp_path: Path) -> None:
-    wrong, many = random_errors(range(8), tmp_path)
-    assert not wrong and many > 8, wrong
-
-
-@pytest.mark.long
-def test_many_random_programs(tmp_path: Path) -> None:
-    wrong, many = random_errors(range(1000, 1100), tmp_path)
-    assert not wrong and many > 80, wrong
-
-
-def kernels_that_differ(seeds: range) -> tuple[dict[int, float], int]:
-    wrong: dict[int, float] = {}
-    many = 0
-    for seed in seeds:
-        slope = random_slope(seed)
-        if slope is None or not slope.weights or not slope.along:
-            continue
-        try:
-            worst = kernel_errors(slope)
+            results = evaluate(back.forward, operands, fuzz.dims)
         except KernelFailure:
-            continue
-        many += 1
-        if worst > 1e-9:
-            wrong[seed] = worst
-    return wrong, many
+            return "fails"
+        if outside(spec, operands, fuzz.dims):
+            return "outside"
+        own = results[: len(spec.results)]
+        adjoints = [
+            np.asarray(fuzz.r.standard_normal(np.shape(r)), np.asarray(r).dtype) if r.dtype.name in FLOATS else None
+            for r in own
+        ]
+        seeds: dict[int, Any] = {}
+        for v, g in zip(spec.results, adjoints, strict=True):
+            if g is not None:
+                seeds[v] = seeds[v] + g if v in seeds else g
+        there = sweep(spec, operands, fuzz.dims, seeds)
+        node = NodeBack(back, operands, fuzz.dims, results, adjoints)
+        mine: dict[int, Any] = {}
+        for v, g in node.gives():
+            mine[v] = mine[v] + g if v in mine else g
+        node.add_terms(sums, shapes)
+        for v, o in enumerate(spec.operands):
+            if o.kind == "tensor" and v in there:
+                same(mine.get(v, np.zeros_like(there[v])), there[v], spec)
+            if o.kind == "shared" and v in there:
+                wanted[v] = wanted[v] + there[v] if v in wanted else there[v]
+    alone = [shared.get(v) for v in range(len(spec.operands))]
+    pulled = sweep(spec, alone, (), sums)
+    for v, g in wanted.items():
+        same(pulled.get(v, np.zeros_like(g)), g, spec)
+    return "equal" if back.gives or back.terms else "nothing"
 
 
-def test_random_kernels() -> None:
-    wrong, many = kernels_that_differ(range(150))
-    assert not wrong and many > 80
+def same(mine: Any, wanted: Any, spec: KernelSpec) -> None:
+    finite = np.isfinite(wanted)
+    scale = float(np.max(np.abs(wanted[finite]), initial=1.0))
+    tolerance = 1e-3 if "float32" in {x.dtype for x in (*spec.operands, *spec.body)} else 1e-9
+    assert mine.dtype == wanted.dtype and mine.shape == wanted.shape, spec_text(spec)
+    assert np.allclose(
+        np.where(finite, mine, 0), np.where(finite, wanted, 0), rtol=tolerance, atol=tolerance * scale
+    ), spec_text(spec)
 
 
-@pytest.mark.long
-def test_many_random_kernels() -> None:
-    wrong, many = kernels_that_differ(range(3000, 5000))
-    assert not wrong and many > 1500
+LEAVES = [name for name in RULES if name not in ("stack",)]
 
 
-RUN_IN_PYTHON = (interpreted_all, simulate_all)
-
-
-class Given:
-    """A backward kernel with random operands, as random kernels have them."""
-
-    def __init__(self, spec: KernelSpec, dims: list[int]) -> None:
-        self.spec, self.dims = spec, dims
-        self.r = np.random.default_rng(0)
-
-    def real(self, shape: Any) -> tuple[int, ...]:
-        return tuple(self.dims[n.index] if isinstance(n, Dim) else n for n in shape)
-
-    def operands(self, nodes: int) -> tuple[list[list[Any]], dict[int, Any]]:
-        def one(o: Any) -> Any:
-            if o.kind == "int":
-                return int(self.r.integers(2))
-            x = self.r.standard_normal(self.real(o.shape))
-            return x > 0 if o.dtype == "bool" else np.asarray(x * 2 if "int" not in o.dtype else x > 0, o.dtype)
-
-        shared = {v: one(o) for v, o in enumerate(self.spec.operands) if o.kind == "shared"}
-        return [[one(o) for o in self.spec.operands if o.kind != "shared"] for _ in range(nodes)], shared
-
-
-@pytest.mark.parametrize("make", [compile_all, *(pytest.param(m, marks=pytest.mark.long) for m in RUN_IN_PYTHON)])
-def test_backward_kernels_are_kernels_like_any_other(make: Any) -> None:
-    """They go through the generators for the processor and for GPUs as they are."""
-    models = [(m, f) for m, f in ZOO if f.__name__ in ("sentiment", "encode", "classify")][
-        : 1 if make is compile_all else 3
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_random_kernels(first: int) -> None:
+    found = [
+        check(Smooth(seed, dtypes=("float64", "float64", "int64"), favour=tuple(LEAVES)))
+        for seed in range(first, first + 50)
     ]
-    for module, f in models:
-        call = f._bind([module.instances(1)], {"p": module.params(size=8)})
-        plan = f._specialise(call, packed=False)[0].plan
-        for spec in plan.kernels:
-            part = everything(spec)
-            back = differentiate(spec, part.wanted, part.results).backward
-            if back is not None and not any(o.kind == "list" for o in back.operands):
-                check(Given(back, [3] * back.dims), make, 2)  # type: ignore[arg-type]
+    assert found.count("equal") > 15, found
 
 
-# ---- what takes part
+# ---- by hand
 
 
-@model
-def scored(words: list[int], label: int, *, p: dict[str, np.ndarray]) -> Any:
-    h = p["start"]
-    for w in words:
-        h = np.tanh(p["w"] @ np.concatenate([p["embed"][w], h]))
-    return nn.cross_entropy(p["out"] @ h, label), h * 2
+def cell(width: int) -> KernelSpec:
+    """h = tanh(w @ [x, table[k]] + b)"""
+    b = SpecBuilder("cell")
+    x, k = b.tensor("x", width), b.operand("int", "k")
+    table, w, bias = b.shared("table", 9, width), b.shared("w", 3, 2 * width), b.shared("b", 3)
+    row = b.op("take", table, k, attrs=(0,), shape=(width,))
+    both = b.op("concat", x, row, attrs=(0,), shape=(2 * width,))
+    y = b.op("matmul", w, both, shape=(3,))
+    z = b.op("add", y, bias, shape=(3,))
+    return b.spec(b.op("tanh", z, shape=(3,), name="h"))
 
 
-def scores(size: int = 4) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(2)
-    shapes = {"start": (size,), "w": (size, 2 * size), "embed": (9, size), "out": (3, size)}
-    return {name: rng.standard_normal(shape).astype(np.float32) * np.float32(0.5) for name, shape in shapes.items()}
+def test_pieces_are_read_where_they_lie() -> None:
+    back = derive(cell(4))
+    assert back.kept == () and back.backward is not None
+    outer = [t for t in back.terms if t.kind == "outer"]
+    assert [t.start for t in outer] == [(0, 0), (0, 4)]
+    assert outer[0].parts[1].source == Source("argument", 0)
+    assert outer[1].parts[1].source == Source("table", 0, row=Source("argument", 1))
+    assert sorted(t.kind for t in back.terms) == ["outer", "outer", "rows", "sum"]
+    (dx,) = back.gives
+    rows = next(t for t in back.terms if t.kind == "rows")
+    assert dx.source == replace(rows.parts[1].source, start=0) and rows.parts[1].source.start == 4  # one product
 
 
-@pytest.mark.parametrize("wrt", [["p"], ["p.out"], ["p.embed"], ["p.w", "p.start"], ["words"]])
-def test_only_what_the_gradient_goes_through_takes_part(wrt: list[str]) -> None:
-    f = value_and_grad(scored, wrt=wrt, aux=True)
-    p = scores()
-    columns: list[Any] = [[[1, 2, 1], [3]], [0, 2]]
-    call = scored._bind(columns, {"p": p})
-    compiled, leaves, _ = scored._specialise(call, packed=False)
-    if wrt == ["words"]:
-        assert not any(d.gives or d.terms for d in compiled.backward(*f._in_program(call, compiled, leaves)))
-        return
-    where = f._in_program(call, compiled, leaves)
-    found = parts(compiled.plan.program, compiled.plan.kernels, *where)
-    one = [column[0] for column in columns]
-    run = Planned(compiled.plan, leaves, found)
-    loss = run.words(one)[0]
-    back = Backward(run, {id(loss): np.float32(1)})
-    _, expected = f(*one, p=p)
-    named = {path.removeprefix("p."): g for path, g in zip(wrt, expected, strict=True)} if wrt != ["p"] else expected[0]
-    for name, g in named.items():
-        np.testing.assert_allclose(back.given[id(p[name])], g, rtol=1e-5, atol=1e-6)
-    many = sum(bool(d.gives or d.terms) for d in run.derived)
-    assert many == 1 if wrt == ["p.out"] else many >= 1
+def test_a_chain_of_sums_computes_nothing() -> None:
+    b = SpecBuilder("total")
+    x, y = b.tensor("x", 5), b.tensor("y", 5)
+    back = derive(b.spec(b.op("add", x, y, shape=(5,))))
+    assert back.backward is None and [g.source for g in back.gives] == [Source("adjoint", 0)] * 2
 
 
-@pytest.mark.parametrize(("module", "f"), one_in(8, ZOO, ids=[f.__name__ for _, f in ZOO]))
-def test_what_a_run_goes_through_is_known_before(module: Any, f: Any) -> None:
-    call = f._bind([module.instances(2)], {"p": module.params(size=8)})
-    compiled, leaves, _ = f._specialise(call, packed=False)
-    program = compiled.program
-    tensors = {k for k, s in enumerate(program.shared) if isinstance(s.type, TensorT)}
-    wanted = Wanted(
-        shared=frozenset(tensors), packed=frozenset(set(range(len(program.shared))) - tensors), params=frozenset()
-    )
-    found = compiled.active(wanted, 1)
-    ops = [i for g in program.functions for b in g.blocks for i in b.instrs if isinstance(i, ir.Op)]
-    known = {(op.op, op.loc) for k, op in enumerate(ops) if k in found.ops}
-    recorder = compiled.recorder_of_tapes(leaves)
-    _, tape = recorder.record([column[0] for column in call.columns])
-    numbers = {tape.number(recorder._shared[k]) for k in tensors if recorder._shared[k].dtype.kind == "f"}
-    reached = tape.reached(numbers)
-    assert {(op.op, op.loc) for op in tape.ops if op.out in reached} <= known
+def test_a_row_that_a_number_names_makes_no_array() -> None:
+    b = SpecBuilder("row", dims=1)
+    xs, k = b.tensor("xs", Dim(0), 3), b.operand("int", "k")
+    back = derive(b.spec(b.op("take", xs, k, attrs=(0,), shape=(3,))))
+    (give,) = back.gives
+    assert back.backward is None and give.row == Source("argument", 1) and give.source == Source("adjoint", 0)
+
+
+def test_gates_are_one_adjoint_and_a_lone_piece_is_no_array() -> None:
+    b = SpecBuilder("gates")
+    x = b.tensor("x", 8)
+    i = b.op("slice", x, attrs=((0,), (1,)), shape=(4,))
+    o = b.op("slice", x, attrs=((4,), (1,)), shape=(4,))
+    back = derive(b.spec(b.op("mul", i, o, shape=(4,))))
+    (give,) = back.gives
+    assert give.row is None and back.backward.body[-1].op == "concat"  # type: ignore[union-attr]
+    b = SpecBuilder("piece")
+    x = b.tensor("x", 8)
+    back = derive(b.spec(b.op("slice", x, attrs=((5,), (1,)), shape=(2,))))
+    assert back.gives == (Give(operand=0, source=Source("adjoint", 0), shape=(2,), row=5),) and back.backward is None
+
+
+def test_a_matrix_that_a_number_chooses_has_outer_products_of_its_own() -> None:
+    b = SpecBuilder("expert")
+    x, k, w = b.tensor("x", 4), b.operand("int", "k"), b.shared("w", 5, 3, 4)
+    one = b.op("take", w, k, attrs=(0,), shape=(3, 4))
+    back = derive(b.spec(b.op("matmul", one, x, shape=(3,))))
+    (term,) = back.terms
+    assert term.kind == "outer" and term.row is not None and term.row.source == Source("argument", 1)
+
+
+def test_what_does_not_depend_on_wanted_operands_is_left_out() -> None:
+    spec = cell(4)
+    back = differentiate(spec, [4], [0])  # the bias alone
+    assert not back.gives and [t.kind for t in back.terms] == ["sum"]
+    assert "matmul" not in [op.op for op in back.backward.body]  # type: ignore[union-attr]
+    assert differentiate(spec, [], [0]).terms == () and differentiate(spec, [4], []).terms == ()
+
+
+# ---- what is kept
+
+
+def cost_of(
+    kept: set[int], wanted: list[int], there: set[int], args: dict[int, list[int]], keep: list[int], again: list[int]
+) -> int:
+    total, seen, todo = sum(keep[v] for v in kept), set(kept) | there, list(wanted)
+    while todo:
+        v = todo.pop()
+        if v not in seen:
+            seen.add(v)
+            total += again[v]
+            todo += args[v]
+    return total
+
+
+def test_what_is_kept_is_a_minimum_cut() -> None:
+    """Against all choices, for small random graphs."""
+    r = np.random.default_rng(2)
+    for _ in range(60):
+        n = int(r.integers(2, 8))
+        args = {v: [int(a) for a in r.integers(0, v, int(r.integers(0, 3)))] if v else [] for v in range(n)}
+        keep = [int(x) for x in r.integers(1, 20, n)]
+        again = [NEVER if r.random() < 0.2 else int(x) for x in r.integers(0, 20, n)]
+        there = {v for v in range(n) if r.random() < 0.2}
+        wanted = [v for v in range(n) if r.random() < 0.5]
+
+        found = choose_kept(wanted, there, args.__getitem__, keep.__getitem__, again.__getitem__)
+        choices = [{v for v in range(n) if bits >> v & 1} - there for bits in range(1 << n)]
+        costs = [cost_of(kept, wanted, there, args, keep, again) for kept in (found, *choices)]
+        assert costs[0] == min(costs)
+
+
+def test_products_are_never_computed_again() -> None:
+    for seed in range(150):
+        fuzz = Smooth(seed, dtypes=("float64", "float32"), favour=("matmul", "tanh", "mul", "sum"))
+        back = derive(fuzz.spec)
+        if back.backward is not None:
+            own = {(op.op, op.name) for op in fuzz.spec.body if op.op in ("matmul", "sum", "prod") and op.name}
+            assert not own & {(op.op, op.name) for op in back.backward.body}
+
+
+# ---- as machine code
+
+
+@pytest.mark.parametrize("first", one_in(4, range(0, 48, 12)))
+def test_compiled(first: int) -> None:
+    """Backward kernels are kernels: the generator makes of them what the reference says."""
+    fuzzes = [Smooth(seed, length=8, dtypes=("float32",), favour=tuple(LEAVES)) for seed in range(first, first + 12)]
+    specs = []
+    for fuzz in fuzzes:
+        back = derive(fuzz.spec)
+        if back.backward is not None:
+            specs.append((fuzz, back.backward))
+    for (fuzz, spec), run in zip(specs, compile_all([s for _, s in specs]), strict=True):
+        r = np.random.default_rng(first)
+        dims = tuple(fuzz.dims)
+
+        def draw(o: Any, dims: tuple[int, ...] = dims, r: Any = r) -> Any:
+            shape = tuple(dims[s.index] if isinstance(s, Dim) else s for s in o.shape)
+            x = r.integers(0, 3, shape) if np.dtype(o.dtype).kind in "iu" else r.random(shape) < 0.5
+            return np.asarray(r.standard_normal(shape) if o.dtype in FLOATS else x, o.dtype)
+
+        shared = {v: draw(o) for v, o in enumerate(spec.operands) if o.kind == "shared"}
+        rows = [[draw(o) for o in spec.operands if o.kind != "shared"] for _ in range(3)]
+        mine, _ = run(rows, shared, dims)
+        for i, row in enumerate(rows):
+            given = iter(row)
+            wanted = evaluate(
+                spec, [shared[v] if v in shared else next(given) for v in range(len(spec.operands))], dims
+            )
+            for j, one in enumerate(wanted):
+                assert close(mine[j][i], one), spec_text(spec)

@@ -235,7 +235,7 @@ def test_one_type_is_found_at_once_after_many(monkeypatch: pytest.MonkeyPatch) -
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(api, "_groups", never)
+    monkeypatch.setattr(api, "groups", never)
     monkeypatch.setattr(kept.Cache, "key", never)
     monkeypatch.setattr(api, "fitting", never)
     monkeypatch.setattr(conform, "Conformance", never)

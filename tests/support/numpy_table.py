@@ -231,7 +231,8 @@ np.eye(3)
 np.eye(4)[i]; np.eye(k, dtype=np.float32); np.identity(3); np.arange(len(v)); np.arange(k)[::-1]
 np.arange(0, 10, 3)
 np.arange(3, dtype=np.float32); np.arange(0.0, 2.0, 0.5); np.linspace(0.0, 1.0, 11); np.logspace(0, 2, 3)
-np.geomspace(1, 8, 4)
+np.geomspace(1, 8, 4); np.linspace(0, u, 4); np.linspace(u, s, 3); np.linspace(1, v, 3)
+np.geomspace(1, np.abs(u) + 1, 3); np.geomspace(-1, -8, 4)
 np.tri(3); np.tri(k, 4, -1); np.tril(np.ones((k, k))); np.triu(np.ones((4, 4)), 1); np.tril(q)
 (1 - np.tri(k)) * -1e10
 np.diag(v); np.diag(q); np.diag(x, 1); np.diag(v, k=1); np.diag(v, -2); np.diagflat(v); np.vander(v, 3)

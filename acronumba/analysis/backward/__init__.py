@@ -1,1 +1,1 @@
-"""Backward kernels: what a kernel gives back, what it must keep, and which kernels take part."""
+"""Backward kernels: from the specification of a kernel to that of its derivative, and what must be kept for it."""

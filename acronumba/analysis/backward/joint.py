@@ -1,195 +1,187 @@
-"""The joint graph of a kernel: its values, and what is computed from the adjoints of its results.
+"""The joint graph of a kernel: the values of its specification, then what is computed from their adjoints.
 
-In: a `KernelSpec`. Out: a `Joint`, a builder for the rules of `ir.vjp` whose values are numbers: operands, operations
-of the kernel, then what is added. Equal expressions are one, also across both halves; what changes nothing is left out.
+In: a `KernelSpec`. Out: values by number, the first of which are those of the specification; a builder for the rules of
+`ir.vjp` adds more. Equal operations are one value. Adjoints that are zero but for a piece, side by side, are put
+together instead of added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from acronumba.ir.evaluate import apply
-from acronumba.ir.ops import TENSORS, Attrs
-from acronumba.ir.spec import KernelSpec, Size
+from acronumba.errors import Loc
+from acronumba.ir.ops import Attrs
+from acronumba.ir.spec import KernelSpec
 from acronumba.ir.vjp import Builder, Sizes
 
 
 @dataclass(frozen=True, slots=True)
-class Val:
-    """A value of the joint graph."""
+class Node:
+    """A value: an operand of the specification, the adjoint of a result ("adjoint"), or an operation."""
 
-    op: str  # "operand", "adjoint", or an operation
+    op: str
     args: tuple[int, ...]
-    attrs: Attrs  # of an adjoint: the number of the result
+    attrs: Attrs
     dtype: str
     shape: Sizes
 
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The values of host numbers among the static arguments."""
-        found = (x for a in self.attrs for x in (a if isinstance(a, tuple) else (a,)))
-        whole = [self.attrs, *(a for a in self.attrs if isinstance(a, tuple))]
-        named = [x[1] for x in (*found, *whole) if isinstance(x, tuple) and len(x) == 2 and x[0] == "value"]
-        return tuple(dict.fromkeys(named))
+    def reads(self) -> Iterator[int]:
+        """Yield the numbers of the values that it is computed from; those in its static arguments are host numbers."""
+        yield from self.args
+        yield from numbers_in(self.attrs)
+
+
+def numbers_in(attr: object) -> Iterator[int]:
+    """Yield k for each ("value", k) in static arguments."""
+    match attr:
+        case ("value", int(k)):
+            yield k
+        case tuple():
+            for inner in attr:
+                yield from numbers_in(inner)
 
 
 class Joint(Builder):
-    """Values of a kernel and of its derivative, by number."""
+    """Values by number.
+
+    Attributes
+    ----------
+    nodes : list of Node
+    operands : int
+        How many are operands of the specification.
+    forward : int
+        How many are values of the specification.
+    names, locs
+        Of values, where there are some.
+    """
 
     def __init__(self, spec: KernelSpec) -> None:
-        self.spec = spec
-        self.first = len(spec.operands)
-        self.vals = [Val("operand", (), (), o.dtype, o.shape) for o in spec.operands]
-        self.known: dict[Val, int] = {}
+        self.nodes = [Node(o.kind, (), (), o.dtype, o.shape) for o in spec.operands]
+        self.operands = len(self.nodes)
+        self._known: dict[object, int] = {}
+        self.locs: dict[int, Loc] = {}
+        self.names: dict[int, str] = {}
         for op in spec.body:
-            self.vals.append(Val(op.op, op.args, op.attrs, op.dtype, op.shape))
-            self.known.setdefault(_key(self.vals[-1]), len(self.vals) - 1)
-        self.forward = len(self.vals)  # the first value that is not of the kernel
+            k = len(self.nodes)
+            self.nodes.append(Node(op.op, op.args, op.attrs, op.dtype, op.shape))
+            self._known.setdefault(_key(self.nodes[k]), k)
+            self.locs[k], self.names[k] = op.loc, op.name
+        self.forward = len(self.nodes)
+        self.loc = spec.body[0].loc  # of what is added
+
+    def adjoint(self, number: int, of: int) -> int:
+        """Return a new value: the adjoint of result `number`, which is a value."""
+        self.nodes.append(Node("adjoint", (), (number,), self.dtype(of), self.shape(of)))
+        return len(self.nodes) - 1
+
+    # ---- what the rules ask for
+
+    def op(self, name: str, args: Sequence[int], shape: Sizes, dtype: str, attrs: Attrs = ()) -> int:
+        simpler = self._simpler(name, args, shape)
+        if simpler is not None:
+            return simpler
+        node = Node(name, tuple(args), attrs, dtype, shape)
+        key = _key(node)
+        if key not in self._known:
+            self._known[key] = len(self.nodes)
+            self.locs[len(self.nodes)] = self.loc
+            self.nodes.append(node)
+        return self._known[key]
 
     def shape(self, x: int) -> Sizes:
-        return self.vals[x].shape
+        return self.nodes[x].shape
 
     def dtype(self, x: int) -> str:
-        return self.vals[x].dtype
+        return self.nodes[x].dtype
 
     def number_of(self, attr: object) -> int:
         match attr:
             case ("value", int(k)):
                 return k
-        return int(super().number_of(attr))
+        return super().number_of(attr)  # type: ignore[no-any-return]
 
-    def adjoint(self, j: int) -> int:
-        """Return the adjoint of result `j`."""
-        v = self.spec.results[j]
-        return self._add(Val("adjoint", (), (j,), self.dtype(v), self.shape(v)))
-
-    def op(self, name: str, args: Sequence[int], shape: Sizes, dtype: str, attrs: Attrs = ()) -> int:
-        short = self._short(name, args, shape, dtype, attrs)
-        return self._add(Val(name, tuple(args), attrs, dtype, shape)) if short is None else short
-
-    def _add(self, val: Val) -> int:
-        key = _key(val)
-        if key not in self.known:
-            self.known[key] = len(self.vals)
-            self.vals.append(val)
-        return self.known[key]
-
-    def _short(self, name: str, args: Sequence[int], shape: Sizes, dtype: str, attrs: Attrs) -> int | None:
-        """Return a value that is there already, or a shorter way to one."""
-        below = self.vals[args[0]] if args else None
-        if below is None:
+    def _simpler(self, name: str, args: Sequence[int], shape: Sizes) -> int | None:
+        """Return a value that the result of an operation is: two negations, a factor of 1, two reshapes."""
+        if not args:
             return None
-        if TENSORS[name].kind == "element" and not shape and all(self.vals[a].op == "const" for a in args):
-            return self._computed(name, args, dtype)
-        match name:
-            case "where" if below.op == "const":
-                chosen = args[1] if below.attrs[0] else args[2]
-                return chosen if self.shape(chosen) == shape else None
-            case "pow" if self.shape(args[0]) == shape:
-                exponent = self.constant(args[1])
-                return args[0] if exponent == 1.0 else int(self.mul(args[0], args[0])) if exponent == 2.0 else None
-            case "neg" if below.op == "neg":
-                return below.args[0]
-            case "mul":
-                for x, y in (args, (args[1], args[0])):
-                    if self.constant(x) == 1.0 and self.shape(y) == shape:
-                        return y
-            case "add":
-                for x, y in (args, (args[1], args[0])):
-                    if self.constant(x) == 0.0 and self.shape(y) == shape:
-                        return y
-            case "reshape" if below.op == "reshape":
-                return int(self.reshape(below.args[0], shape))
-            case "transpose" if below.op == "transpose":
-                (inner,), (outer,) = below.attrs, attrs
-                return int(self.transpose(below.args[0], [inner[k] for k in outer]))
+        x = self.nodes[args[0]]
+        if name == "neg" and x.op == "neg":
+            return x.args[0]
+        if name == "mul":
+            for one, other in (args, args[::-1]):
+                if self.constant(one) == 1 and self.shape(other) == shape:
+                    return other
+        if name == "reshape" and x.op == "reshape":
+            return self.reshape(x.args[0], shape)  # type: ignore[no-any-return]
         return None
 
-    def _computed(self, name: str, args: Sequence[int], dtype: str) -> int | None:
-        """Return an operation on constants as a constant, if it is a finite number."""
-        with np.errstate(all="ignore"):
-            given = [np.asarray(self.vals[a].attrs[0], self.dtype(a)) for a in args]
-            value = apply(name, given, (), (), dtype).item()
-        return int(self.const(value, dtype)) if np.isfinite(value) else None
-
-    def constant(self, v: int) -> object:
-        """Return the constant that all elements of a value are; None if it is none."""
-        while self.vals[v].op in ("broadcast", "reshape"):
-            v = self.vals[v].args[0]
-        return self.vals[v].attrs[0] if self.vals[v].op == "const" else None
+    def constant(self, x: int) -> object:
+        """Return the number that all elements of a value are, or None."""
+        node = self.nodes[x]
+        while node.op in ("broadcast", "reshape"):
+            node = self.nodes[node.args[0]]
+        return node.attrs[0] if node.op == "const" else None
 
     # ---- sums of adjoints
 
-    def sum_of(self, gs: Sequence[int]) -> int:
-        """Return the sum of adjoints, in this order; pieces side by side become one concatenation."""
-        left = list(gs)
-        k = 0
-        while k < len(left):
-            merged = next(
-                ((j, m) for j in range(k + 1, len(left)) if (m := self._beside(left[k], left[j])) is not None), None
-            )
-            if merged is None:
-                k += 1
+    def sum_of(self, gs: Sequence[int], of: int) -> int:
+        """Return the sum of adjoints of a value."""
+        self.broad = self.shape(of)
+        out: list[int] = []
+        for g in gs:
+            for k, other in enumerate(out):
+                merged = self._side_by_side(other, g)
+                if merged is not None:
+                    out[k] = merged
+                    break
             else:
-                left[k] = merged[1]
-                del left[merged[0]]
-        out = left[0]
-        for g in left[1:]:
-            out = self.add(out, g)
-        return out
+                out.append(g)
+        total = out[0]
+        for g in out[1:]:
+            total = self.add(total, g)
+        return total
 
-    def _pieces(self, g: int) -> tuple[int, list[tuple[int, int, int | None]]] | None:
-        """Return axis and (start, size, value or None for zeros) of a concatenation."""
-        val = self.vals[g]
-        if val.op != "concat":
+    def _pieces(self, g: int) -> tuple[int, list[tuple[int, int, int]]] | None:
+        """Return the axis of a concatenation, and of each piece that is not zero its start, extent and value."""
+        node = self.nodes[g]
+        if node.op != "concat":
             return None
-        (axis,) = val.attrs
-        out: list[tuple[int, int, int | None]] = []
-        at = 0
-        for a in val.args:
+        (axis,) = node.attrs
+        out, at = [], 0
+        for a in node.args:
             n = self.shape(a)[axis]
             if not isinstance(n, int):
                 return None
-            out.append((at, n, None if self.constant(a) == 0.0 else a))
+            if self.constant(a) != 0:
+                out.append((at, n, a))
             at += n
         return axis, out
 
-    def _beside(self, g: int, h: int) -> int | None:
-        p, q = self._pieces(g), self._pieces(h)
-        if p is None or q is None or p[0] != q[0]:
+    def _side_by_side(self, g: int, h: int) -> int | None:
+        """Return the sum of two adjoints as one concatenation, if their pieces do not overlap."""
+        found = self._pieces(g), self._pieces(h)
+        if found[0] is None or found[1] is None or found[0][0] != found[1][0]:
             return None
-        axis, shape = p[0], self.shape(g)
-        full = sorted((x for x in (*p[1], *q[1]) if x[2] is not None), key=lambda x: x[0])
+        axis, shape = found[0][0], self.shape(g)
         end = shape[axis]
         assert isinstance(end, int)
+        parts: list[int] = []
+        at = 0
 
-        def zeros(n: int) -> list[int]:
-            return [self.full(0.0, (*shape[:axis], n, *shape[axis + 1 :]), self.dtype(g))] if n else []
+        def gap(n: int) -> None:
+            if n:
+                parts.append(self.full(0.0, (*shape[:axis], n, *shape[axis + 1 :]), self.dtype(g)))
 
-        at, parts = 0, []
-        for start, n, v in full:
+        for start, n, value in sorted(found[0][1] + found[1][1]):
             if start < at:
                 return None
-            parts += [*zeros(start - at), v]
+            gap(start - at)
+            parts.append(value)
             at = start + n
-        return int(self.concat([*parts, *zeros(end - at)], axis))
+        gap(end - at)
+        return self.op("concat", parts, shape, self.dtype(g), (axis,))
 
 
-def _key(val: Val) -> Any:
-    return (val.op, val.args, repr(val.attrs), val.dtype, val.shape)
-
-
-def elements(shape: Sizes) -> int:
-    """Return about how many elements there are; an extent that is known at run time only counts 16."""
-    out = 1
-    for n in shape:
-        out *= _size(n)
-    return out
-
-
-def _size(n: Size) -> int:
-    return n if isinstance(n, int) else 16
+def _key(node: Node) -> object:
+    return node.op, node.args, repr(node.attrs), node.dtype, node.shape

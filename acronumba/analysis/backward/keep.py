@@ -1,151 +1,127 @@
-"""What a kernel keeps for its backward kernel: a minimum cut of the joint graph.
+"""What a forward kernel keeps for its backward kernel, and what that computes again: a minimum cut.
 
-In: a `Joint` and the forward values that the backward half reads. Out: the values that become further results of the
-forward kernel; all others are computed again from them, and from operands and results, which are there anyway.
+In: operations, which of their values are wanted, what each costs to compute again and to keep. Out: the values to keep.
+A wanted value is kept, or computed again from its arguments, which are then wanted too; what lies in memory anyway
+costs nothing. Of all ways to do that, the cheapest is the minimum cut of a graph with two vertices for each value:
+"wanted", with an edge to "computed again" as wide as keeping costs, from there an edge to the sink as wide as computing
+costs, and edges without end to the arguments.
 
-To keep a value costs that it is written and read, `2 * bytes`; to compute it again its `cost`, per element. Products,
-reductions and draws of random numbers are never computed again. With one edge per such cost and infinite ones for what
-needs what, the cheapest choice is a minimum cut: that of the maximum flow (Ford and Fulkerson 1956; by shortest paths,
-Dinitz 1970). The same question for whole networks: AOTAutograd of PyTorch, `min_cut_rematerialization_partition`.
+The flow that shows it is E. Dinic's (1970). The use for gradients is that of PyTorch's AOTAutograd.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import count
 
-import numpy as np
-
-from acronumba.analysis.backward.joint import Joint, elements
-from acronumba.ir.ops import KINDS, TENSORS
-
-NEVER = 1 << 60
-DRAWS = frozenset(("threefry",))
+NEVER = 1 << 60  # what must not be computed again, or cannot be kept
 
 
-def keep(joint: Joint, read: Iterable[int], stored: Iterable[int]) -> list[int]:
-    """Return which forward values are kept, in their order.
+def choose_kept(
+    wanted: Iterable[int],
+    there: Collection[int],
+    arguments: Callable[[int], Sequence[int]],
+    keeping: Callable[[int], int],
+    computing: Callable[[int], int],
+) -> set[int]:
+    """Return the values to keep.
 
     Parameters
     ----------
-    joint
-        The joint graph.
-    read
-        Forward values that the backward half reads.
-    stored
-        Values that must lie in memory, whatever that costs: results of the forward kernel among them cost nothing.
+    wanted
+        Numbers of values that are read.
+    there
+        Those that lie in memory anyway.
+    arguments
+        The numbers of the values that one is computed from.
+    keeping, computing
+        What a value costs to be kept, and to be computed again.
     """
-    results = frozenset(joint.spec.results)
-    must = [v for v in stored if v >= joint.first]
-    wanted = [v for v in read if v >= joint.first]
-    flow = _Flow()
-    seen: set[int] = set()
-    todo = [*wanted, *must]
+    graph = _Graph()
+    todo = [v for v in wanted if v not in there]
+    for v in todo:
+        graph.edge("source", (v, "wanted"), NEVER)
+    seen = set(todo)
     while todo:
         v = todo.pop()
-        if v < joint.first or v in seen:
-            continue
-        seen.add(v)
-        val = joint.vals[v]
-        flow.edge(("there", v), ("again", v), 0 if v in results or v in must else _bytes(joint, v))
-        flow.edge(("again", v), _SINK, _price(joint, v))
-        for a in (*val.args, *val.numbers):
-            if a >= joint.first:
-                flow.edge(("again", v), ("there", a), NEVER)
+        graph.edge((v, "wanted"), (v, "again"), keeping(v))
+        graph.edge((v, "again"), "sink", computing(v))
+        for a in arguments(v):
+            if a in there:
+                continue
+            graph.edge((v, "again"), (a, "wanted"), NEVER)
+            if a not in seen:
+                seen.add(a)
                 todo.append(a)
-    for v in wanted:
-        flow.edge(_SOURCE, ("there", v), NEVER)
-    side = flow.cut(_SOURCE, _SINK)
-    found = {v for v in seen if ("there", v) in side and ("again", v) not in side}
-    return sorted((found | set(must)) - results)
+    reached = graph.cut("source", "sink")
+    return {v for v in seen if (v, "wanted") in reached and (v, "again") not in reached}
 
 
-_SOURCE, _SINK = ("source", 0), ("sink", 0)
-_Node = tuple[str, int]
-
-
-def _bytes(joint: Joint, v: int) -> int:
-    return 2 * elements(joint.shape(v)) * np.dtype(joint.dtype(v)).itemsize
-
-
-def _price(joint: Joint, v: int) -> int:
-    """Return what it costs to compute a value again; views and constants nothing."""
-    op = joint.spec.body[v - joint.first]
-    row = TENSORS[op.op]
-    if op.site >= 0 or op.op in DRAWS or (KINDS[row.kind].loops and row.kind != "concat"):
-        return NEVER
-    return (
-        0
-        if row.kind in ("view", "create")
-        else row.cost * elements(op.shape)
-        if row.kind == "element"
-        else elements(op.shape)
-    )
-
-
-class _Flow:
-    """A network, and its maximum flow."""
+class _Graph:
+    """A flow network; vertices have any names."""
 
     def __init__(self) -> None:
-        self.number: dict[_Node, int] = {}
-        self.out: list[list[int]] = []  # per node: its edges
-        self.to: list[int] = []  # per edge; edge k goes back by edge k ^ 1
-        self.room: list[int] = []
+        self._number: dict[object, int] = {}
+        self._out: list[list[int]] = []  # per vertex its edges; edge e ^ 1 is e turned round
+        self._to: list[int] = []
+        self._room: list[int] = []
 
-    def node(self, name: _Node) -> int:
-        if name not in self.number:
-            self.number[name] = len(self.out)
-            self.out.append([])
-        return self.number[name]
+    def _vertex(self, name: object) -> int:
+        if name not in self._number:
+            self._number[name] = len(self._out)
+            self._out.append([])
+        return self._number[name]
 
-    def edge(self, a: _Node, b: _Node, room: int) -> None:
-        for x, y, r in ((a, b, room), (b, a, 0)):
-            self.out[self.node(x)].append(len(self.to))
-            self.to.append(self.node(y))
-            self.room.append(r)
+    def edge(self, start: object, end: object, room: int) -> None:
+        for a, b, r in ((start, end, room), (end, start, 0)):
+            self._out[self._vertex(a)].append(len(self._to))
+            self._to.append(self._vertex(b))
+            self._room.append(r)
 
-    def cut(self, source: _Node, sink: _Node) -> set[_Node]:
-        """Return the nodes on the side of the source of a minimum cut: the fewest there can be."""
-        s, t = self.node(source), self.node(sink)
-        while (level := self._levels(s))[t] >= 0:
-            next_ = [0] * len(self.out)
-            while self._push(s, t, level, next_):
+    def cut(self, source: object, sink: object) -> set[object]:
+        """Return the vertices on the source's side of the minimum cut that is nearest to the source."""
+        s, t = self._vertex(source), self._vertex(sink)
+        while (level := self._levels(s)).get(t) is not None:
+            left = [iter(edges) for edges in self._out]
+            while self._push(s, t, level, left):
                 pass
-        names = {k: name for name, k in self.number.items()}
-        return {names[k] for k, n in enumerate(level) if n >= 0}
+        return {name for name, v in self._number.items() if v in level}
 
-    def _levels(self, s: int) -> list[int]:
-        level = [-1] * len(self.out)
-        level[s] = 0
-        todo = deque([s])
-        while todo:
-            v = todo.popleft()
-            for e in self.out[v]:
-                if self.room[e] and level[self.to[e]] < 0:
-                    level[self.to[e]] = level[v] + 1
-                    todo.append(self.to[e])
-        return level
+    def _levels(self, s: int) -> dict[int, int]:
+        level = {s: 0}
+        front = [s]
+        for depth in count(1):
+            front = [b for a in front for b in self._next(a, level, depth)]
+            if not front:
+                return level
+        raise AssertionError
 
-    def _push(self, s: int, t: int, level: list[int], next_: list[int]) -> int:
-        """Push as much as one path takes; `next_` is the first edge of each node that may have room."""
+    def _next(self, a: int, level: dict[int, int], depth: int) -> list[int]:
+        found = []
+        for e in self._out[a]:
+            b = self._to[e]
+            if self._room[e] and b not in level:
+                level[b] = depth
+                found.append(b)
+        return found
+
+    def _push(self, s: int, t: int, level: dict[int, int], left: list[Iterator[int]]) -> bool:
+        """Send as much as one path takes; return whether there was one."""
         path: list[int] = []
-        v = s
-        while v != t:
-            while next_[v] < len(self.out[v]):
-                e = self.out[v][next_[v]]
-                if self.room[e] and level[self.to[e]] == level[v] + 1:
+        at = s
+        while at != t:
+            for e in left[at]:
+                if self._room[e] and level.get(self._to[e]) == level[at] + 1:
+                    path.append(e)
+                    at = self._to[e]
                     break
-                next_[v] += 1
-            else:
+            else:  # a dead end
                 if not path:
-                    return 0
-                v = self.to[path.pop() ^ 1]
-                next_[v] += 1
-                continue
-            path.append(e)
-            v = self.to[e]
-        least = min(self.room[e] for e in path)
+                    return False
+                level[at] = -1
+                at = self._to[path.pop() ^ 1]
+        flow = min(self._room[e] for e in path)
         for e in path:
-            self.room[e] -= least
-            self.room[e ^ 1] += least
-        return least
+            self._room[e] -= flow
+            self._room[e ^ 1] += flow
+        return True

@@ -1,6 +1,6 @@
-"""What gradients keep and where they stop, for `explain`.
+"""What people read about the way back: what gradients keep and where they stop, for `explain`; texts for `stages`.
 
-In: an `Active` and what comes back from each kernel. Out: notes.
+In: an `Active` and what comes back from each kernel. Out: notes, or text.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from acronumba.analysis.active import Active
-from acronumba.analysis.backward.differentiate import Derived
+from acronumba.analysis.backward.derive import Backward, Source
 from acronumba.ir.notes import Note
-from acronumba.ir.reference import tensor_text
+from acronumba.ir.reference import names_of_values, spec_text, tensor_text
 from acronumba.ir.source import spanned
 from acronumba.ir.spec import Dim
 from acronumba.ir.vjp import NONE
 
 
-def backward_notes(found: Active, derived: Sequence[Derived]) -> tuple[Note, ...]:
+def backward_notes(found: Active, derived: Sequence[Backward]) -> tuple[Note, ...]:
     """Return the notes of a program: each thing once, at its place."""
     return tuple(dict.fromkeys((*_kept(derived), *_stops(found))))
 
 
-def _kept(derived: Sequence[Derived]) -> Iterator[Note]:
+def _kept(derived: Sequence[Backward]) -> Iterator[Note]:
     for d in derived:
         for v in d.kept:
             op = d.forward.body[v - len(d.forward.operands)]
@@ -43,3 +43,28 @@ def _stops(found: Active) -> Iterator[Note]:
             yield Note(loc=op.loc, kind="stops", text="a cast to integers or bools", option="")
         elif op.op in NONE:
             yield Note(loc=op.loc, kind="stops", text=f"{op.op}: {NONE[op.op]}", option="")
+
+
+def backward_text(d: Backward) -> str:
+    """Return what comes back from a kernel as readable text."""
+    names = names_of_values(d.forward)
+    lines = [f"kept: {', '.join(names[v] for v in d.kept) or 'nothing'}"]
+    if d.backward is not None:
+        lines += [spec_text(d.backward).rstrip(), *(f"argument {k}: {_where(s)}" for k, s in enumerate(d.arguments))]
+    for g in d.gives:
+        row = "" if g.row is None else f" from row {_row(g.row)}"
+        lines.append(f"gives {names[g.operand]}{row}: {_where(g.source)}")
+    for t in d.terms:
+        at = f" from row {t.start[0]}, column {t.start[1]}" if any(t.start) else ""
+        of = "" if t.row is None else f"[{_where(t.row.source)}]"
+        lines.append(f"sums {names[t.of]}{of}{at}: {t.kind}({', '.join(_where(p.source) for p in t.parts)})")
+    return "\n".join(lines) + "\n"
+
+
+def _row(row: Source | int) -> str:
+    return str(row) if isinstance(row, int) else _where(row)
+
+
+def _where(s: Source) -> str:
+    name = f"shared {s.number}[{_where(s.row)}]" if s.row is not None else f"{s.kind} {s.number}"
+    return f"{name} from {s.start}" if s.start else name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.classes import field_names
-from acronumba.frontend.attributes import attribute, either, has_attribute, not_none
+from acronumba.frontend.attributes import attribute, either, has_attribute
 from acronumba.frontend.block import Dead
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
@@ -19,9 +19,9 @@ from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, ro
 from acronumba.frontend.comprehensions import collect, comprehend, go_on_where, own_names
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
-from acronumba.frontend.loops import iterate, range_count
+from acronumba.frontend.loops import iterate, one_iterable, range_count
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.magic import call_special, has_method, iterated, one_string
+from acronumba.frontend.magic import call_special, has_method, iterated
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
@@ -228,7 +228,7 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 
 def as_iterable(w: Walker, val: Val, node: Node) -> Val:
     if isinstance(val, UnionVal):
-        val = one_string(w, not_none(w, val, node))
+        val = one_iterable(w, val, node)
     val = iterated(w, unkept(val), node)
     if isinstance(val, Generator):
         return comprehend(w, val.node)

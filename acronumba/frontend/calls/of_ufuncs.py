@@ -9,7 +9,7 @@ import numpy as np
 
 from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.calls import of_numpy, written
-from acronumba.frontend.calls.tables import ROWS, Args, Handler, Node, row
+from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Handler, Node, row
 from acronumba.frontend.values import ArrayRef, NoneVal, Tensor, TupleVal, Val
 from acronumba.frontend.writing import assign_item
 
@@ -66,36 +66,41 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
             given = _in_dtype(w, a, ufunc, given, dtype, node)
         out = plain(w, given, node)
         chosen = w.static(a["where"], a.where["where"]) is not True
-        if isinstance(a["out"], NoneVal):
-            if chosen:
-                raise w.refuse("ACR202", a.where["where"], seen=f"where= of {a.what} without out=",
-                               rewrite="np.where(mask, f(x), y)")  # fmt: skip
-            return out
-        into: Val = a["out"]
-        if isinstance(into, TupleVal) and len(into.items) == 1:
-            into = into.items[0]
-        if not isinstance(into, Tensor) or not isinstance(out, Tensor):
-            raise w.refuse("ACR301", a.where["out"], seen=f"{w.describe(into)} for out of {a.what}")
-        where = a.where["out"]
-        named = not isinstance(where.value if isinstance(where, ast.keyword) else where, ast.Call)
-        if named and (a.into is None or isinstance(a.into, TupleVal)):
-            raise w.refuse("ACR202", where, seen=f"{w.describe(a['out'])} for out of {a.what}", rewrite="out=y")
-        if not np.can_cast(out.type.dtype, into.type.dtype, "same_kind"):
-            raise w.refuse("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")
-        out = w.cast(out, into.type.dtype, node)
-        if chosen:
-            out = w.where(a["where"], out, into, node)
-        out = w.as_array(w.broadcast_to(out, into.dims, node))
-        if not named:
-            return out
-        if isinstance(a.into, ArrayRef):
-            assign_item(w, a.into, (), out, node or ast.Constant(0))
-            return a.into
-        place = where.value if isinstance(where, ast.keyword) else where
-        written_tensor(w, into, place or ast.Constant(0), "an assignment")
-        return out
+        if chosen and isinstance(a["out"], NoneVal):
+            raise w.refuse("ACR202", a.where["where"], seen=f"where= of {a.what} without out=",
+                           rewrite="np.where(mask, f(x), y)")  # fmt: skip
+        return _stored(w, a, out, node, a["where"] if chosen else None)
 
     return handler
+
+
+def _stored(w: Walker, a: Args, out: Val, node: Node, mask: Val | None = None) -> Val:
+    """Return a result, in the array that `out` gives if there is one: where a mask is true, if there is one."""
+    into: Val = a["out"]
+    if isinstance(into, NoneVal):
+        return out
+    if isinstance(into, TupleVal) and len(into.items) == 1:
+        into = into.items[0]
+    if not isinstance(into, Tensor) or not isinstance(out, Tensor):
+        raise w.refuse("ACR301", a.where["out"], seen=f"{w.describe(into)} for out of {a.what}")
+    where = a.where["out"]
+    named = not isinstance(where.value if isinstance(where, ast.keyword) else where, ast.Call)
+    if named and (a.into is None or isinstance(a.into, TupleVal)):
+        raise w.refuse("ACR202", where, seen=f"{w.describe(a['out'])} for out of {a.what}", rewrite="out=y")
+    if not np.can_cast(out.type.dtype, into.type.dtype, "same_kind"):
+        raise w.refuse("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")
+    out = w.cast(out, into.type.dtype, node)
+    if mask is not None:
+        out = w.where(mask, out, into, node)
+    out = w.as_array(w.broadcast_to(out, into.dims, node))
+    if not named:
+        return out
+    if isinstance(a.into, ArrayRef):
+        assign_item(w, a.into, (), out, node or ast.Constant(0))
+        return a.into
+    place = where.value if isinstance(where, ast.keyword) else where
+    written_tensor(w, into, place or ast.Constant(0), "an assignment")
+    return out
 
 
 def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str, node: Node) -> Args:
@@ -114,3 +119,12 @@ def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str, node
 for _f in PLAIN:
     _row = ROWS[_f]
     row(f"{_row.honoured} out where dtype", _f, rank0=_row.rank0)(_asked(_f, _row.handler, _row.honoured))
+
+
+def _into(plain: Handler) -> Handler:
+    """Return the handler of a function that honours `out`."""
+    return lambda w, a, node: _stored(w, a, plain(w, a, node), node)
+
+
+row(f"{ROWS[np.clip].honoured} out", np.clip, rank0=ROWS[np.clip].rank0)(_into(ROWS[np.clip].handler))
+row("x min max out", method="clip")(_into(METHODS[np.ndarray, "clip"].handler))

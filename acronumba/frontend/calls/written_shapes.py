@@ -87,17 +87,18 @@ def vander(x: Any, N: Any, increasing: Any) -> Any:
 @stands_for(np.linspace)
 def linspace(start: Any, stop: Any, num: Any, endpoint: Any, dtype: Any) -> Any:
     """Return numbers that are equally far apart."""
-    start, stop = np.asarray(start) * 1.0, np.asarray(stop) * 1.0
+    start = (np.asarray(start) if np.ndim(start) else start) * 1.0  # Python's numbers stay weak
+    stop = (np.asarray(stop) if np.ndim(stop) else stop) * 1.0
     kind = np.result_type(start, stop, float(num))
     parts = num - 1 if endpoint else num
-    y = np.arange(0, num).reshape((num,) + (1,) * max(start.ndim, stop.ndim)).astype(kind)
+    y = np.arange(0, num).reshape((num,) + (1,) * max(np.ndim(start), np.ndim(stop))).astype(kind)
     delta = stop - start
     if parts > 0:
         y = np.where(delta / parts == 0, y / parts * delta, y * (delta / parts)) + start
     else:
         y = y * delta + start
     if endpoint and num > 1:
-        last = np.broadcast_to(stop, y.shape[1:])
+        last = np.broadcast_to(np.asarray(stop).astype(kind), y.shape[1:])
         y = np.concatenate([y[:-1], last[None]])
     if dtype is None:
         return y.astype(kind)
@@ -113,13 +114,17 @@ def logspace(start: Any, stop: Any, num: Any, endpoint: Any, base: Any) -> Any:
 @stands_for(np.geomspace)
 def geomspace(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
     """Return numbers each of which is the last one times a factor."""
-    first, last = np.log10(start * 1.0), np.log10(stop * 1.0)
-    out = np.power(10.0, np.linspace(first, last, num, endpoint))
+    start, stop = np.asarray(start).astype(np.float64), np.asarray(stop).astype(np.float64)
+    if np.any(start == 0) or np.any(stop == 0):
+        raise ValueError("Geometric sequence cannot include zero")
+    way = np.sign(start)
+    start, stop = start / way, stop / way
+    out = np.power(10.0, np.linspace(np.log10(start), np.log10(stop), num, endpoint))
     if num > 0:
-        out = np.concatenate([np.asarray(start * 1.0)[None], out[1:]])
+        out = np.concatenate([np.broadcast_to(start, out.shape[1:])[None], out[1:]])
     if num > 1 and endpoint:
-        out = np.concatenate([out[:-1], np.asarray(stop * 1.0)[None]])
-    return out
+        out = np.concatenate([out[:-1], np.broadcast_to(stop, out.shape[1:])[None]])
+    return out * way
 
 
 @stands_for(np.tril_indices)

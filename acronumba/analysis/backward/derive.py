@@ -1,0 +1,502 @@
+"""The backward kernel of a kernel.
+
+In: a `KernelSpec`, the operands whose adjoints are wanted, the results that may have one. Out: `Backward`: the same
+kernel with what is kept as further results; the backward kernel, a specification like any other; where its arguments
+come from; and where its results go. They go to the adjoints of the node's operands (`Give`) and, as parts of sums over
+all nodes (`Term`), to the gradients of shared values:
+
+    sum     C += g                                     what is read as it is: biases, scales, start states
+    outer   C[r, c] += left[r] right[c]                a matrix of products
+    rows    C[index] += g                              a table of which rows are read
+
+C belongs to a value that depends on shared tensors alone: one of them, or what the kernel makes of them first. The sum
+over all nodes is taken first; it is pulled back through the rest once (`Term.of`).
+
+What goes on unchanged is not copied: an adjoint that is passed on, or a piece of it, is named as it lies (`Source`). A
+row that a number names adds to that row of an adjoint (`Give.row`), so a loop over an array does not make an array per
+step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from acronumba.analysis.backward.joint import Joint, Node
+from acronumba.analysis.backward.keep import NEVER, choose_kept
+from acronumba.ir.ops import TENSORS, Attrs
+from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand
+from acronumba.ir.vjp import Applied, Sizes, adjoints, differentiable
+
+FLOATS = ("float32", "float64")
+_GUESS = 16  # elements along a run-time extent, for what costs are compared by
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where something lies, from element `start` on.
+
+    `kind` is "argument" (of the forward node), "result" (of it), "adjoint" (of one of its results), "backward" (a
+    result of the backward node) or "table": row `row` of shared tensor `number`.
+    """
+
+    kind: str
+    number: int
+    start: int = 0
+    row: Source | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Give:
+    """A part of the adjoint of an operand."""
+
+    operand: int  # number in the specification
+    source: Source
+    shape: Sizes  # of what lies there
+    row: Source | int | None = None  # the first row of the operand that it is for, along axis 0; None: all of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One row of numbers for each node, or several: all axes of `shape` but the last count rows."""
+
+    source: Source
+    dtype: str
+    shape: Sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A part of the gradient of a value that depends on shared tensors alone."""
+
+    kind: str  # "sum", "outer", "rows"
+    of: int  # number of the value in the specification
+    parts: tuple[Part, ...]  # sum: g; outer: left, right; rows: index, g
+    start: tuple[int, int] = (0, 0)  # outer: row and column of C where it begins
+    row: Part | None = None  # outer: which matrix of a stack it is, of those along axis 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backward:
+    """The derivative of a kernel."""
+
+    forward: KernelSpec  # its results: the kernel's own, then `kept`
+    kept: tuple[int, ...]  # numbers of values
+    backward: KernelSpec | None  # None: there is nothing to compute
+    arguments: tuple[Source, ...]  # of a backward node
+    gives: tuple[Give, ...]
+    terms: tuple[Term, ...]
+
+
+@dataclass(slots=True)
+class _RawGive:
+    operand: int
+    value: int
+    row: int | None = None  # a value
+    first: int = 0  # if there is none: the first row
+
+
+@dataclass(slots=True)
+class _RawTerm:
+    kind: str
+    of: int
+    parts: tuple[int, ...]
+    start: tuple[int, int] = (0, 0)
+    row: int | None = None
+
+
+def differentiate(spec: KernelSpec, wanted: Collection[int], results: Collection[int]) -> Backward:
+    """Return the backward kernel of a kernel.
+
+    Parameters
+    ----------
+    spec
+        The kernel.
+    wanted
+        Numbers of the operands, floats, whose adjoints are wanted.
+    results
+        Which of its results may have an adjoint, by their places.
+    """
+    return _Derivation(spec, wanted).run(results)
+
+
+def depends(spec: KernelSpec, result: int) -> set[int]:
+    """Return the operands that a result depends on by derivatives."""
+    dtypes = [*(o.dtype for o in spec.operands), *(op.dtype for op in spec.body)]
+    first = len(spec.operands)
+    seen: set[int] = set()
+    todo = [spec.results[result]]
+    while todo:
+        v = todo.pop()
+        if v in seen or dtypes[v] not in FLOATS:
+            continue
+        seen.add(v)
+        if v >= first:
+            todo += _through(spec.body[v - first])
+    return {v for v in seen if v < first}
+
+
+def _through(op: Node | KernelOp) -> list[int]:
+    """Return the arguments that an operation has a derivative by."""
+    return [a for k, a in enumerate(op.args) if differentiable(op.op, k, op.attrs)]
+
+
+class _Derivation:
+    """One kernel."""
+
+    def __init__(self, spec: KernelSpec, wanted: Collection[int]) -> None:
+        self.spec, self.b = spec, Joint(spec)
+        b = self.b
+        self.active = {v for v in wanted if b.dtype(v) in FLOATS}
+        self.own: set[int] = set()  # depends on what belongs to a node, its extents included
+        for v in range(b.forward):
+            node = b.nodes[v]
+            if v < b.operands:
+                if spec.operands[v].kind != "shared":
+                    self.own.add(v)
+                continue
+            if not self.own.isdisjoint(node.reads()) or has_extents(node):
+                self.own.add(v)
+            if node.dtype in FLOATS and not self.active.isdisjoint(_through(node)):
+                self.active.add(v)
+        self.grads: dict[int, list[int]] = {}
+        self.gives: list[_RawGive] = []
+        self.terms: list[_RawTerm] = []
+        self.sums: dict[int, list[int]] = {}  # by values that depend on shared tensors alone
+
+    def run(self, results: Collection[int]) -> Backward:
+        b = self.b
+        for j, v in enumerate(self.spec.results):
+            if j in results and v in self.active:
+                self.grads.setdefault(v, []).append(b.adjoint(j, v))
+        for v in reversed(range(b.operands, b.forward)):
+            if v not in self.grads:
+                continue
+            g = b.sum_of(self.grads.pop(v), v)
+            b.loc = b.locs[v]
+            if b.names.get(v):
+                b.names.setdefault(g, f"d_{b.names[v]}")
+            if v in self.own:
+                self._back(v, b.nodes[v], g)
+            else:
+                self.sums.setdefault(v, []).append(g)
+        self.gives += [_RawGive(v, b.sum_of(gs, v)) for v, gs in self.grads.items() if v in self.own]
+        self.terms += [_RawTerm("sum", v, (b.sum_of(gs, v),)) for v, gs in self.sums.items()]
+        return _Writer(self.spec, b, self.gives, self.terms).write()
+
+    def _back(self, v: int, node: Node, g: int) -> None:
+        """Go back over an operation whose result's adjoint is `g`."""
+        wanted = {k for k, a in enumerate(node.args) if a in self.active and differentiable(node.op, k, node.attrs)}
+        if node.op == "matmul":
+            wanted -= self._product(node, g, wanted)
+        if node.op == "take" and 0 in wanted and self._row(node, g):
+            return
+        if node.op == "slice" and 0 in wanted and self._piece(node, g):
+            return
+        if not wanted:
+            return
+        one = Applied(op=node.op, args=node.args, attrs=node.attrs, result=v, adjoint=g, wanted=wanted)
+        for k, given in adjoints(self.b, one).items():
+            a = node.args[k]
+            (self.grads if a in self.own else self.sums).setdefault(a, []).append(given)
+
+    # ---- what is summed over nodes, and parts of adjoints
+
+    def _product(self, node: Node, g: int, wanted: Collection[int]) -> set[int]:
+        """Note the outer products that gradients of shared matrices are made of; return which arguments these are."""
+        b, done = self.b, set()
+        for k in wanted:
+            matrix, other = node.args[k], node.args[1 - k]
+            table, row = self._matrix(matrix)
+            if table is None or other not in self.own:
+                continue
+            turned = k == 0 and len(b.shape(other)) > 1  # columns
+            for x, at in self._beside(b.swap(other) if turned else other):
+                parts, start = ((b.swap(g) if turned else g, x), (0, at)) if k == 0 else ((x, g), (at, 0))
+                self.terms.append(_RawTerm("outer", table, parts, start, row))
+            done.add(k)
+        return done
+
+    def _matrix(self, x: int) -> tuple[int | None, int | None]:
+        """Return which shared value a matrix is, and, if it is of a stack of matrices, the number that chooses it."""
+        node = self.b.nodes[x]
+        if len(node.shape) != 2:
+            return None, None
+        if x not in self.own:
+            return x, None
+        if node.op == "take" and node.attrs == (0,) and node.args[0] not in self.own and not self.b.shape(node.args[1]):
+            return node.args[0], self.b.cast(node.args[1], "int64")
+        return None, None
+
+    def _beside(self, x: int) -> list[tuple[int, int]]:
+        """Return the pieces of rows that lie side by side, each with its first column."""
+        node = self.b.nodes[x]
+        if node.op != "concat" or node.attrs != (len(node.shape) - 1,):
+            return [(x, 0)]
+        out, at = [], 0
+        for a in node.args:
+            n = self.b.shape(a)[-1]
+            if not isinstance(n, int):
+                return [(x, 0)]
+            out.append((a, at))
+            at += n
+        return out
+
+    def _row(self, node: Node, g: int) -> bool:
+        """Note rows of a shared table, or a row of an operand; return whether it is one of them."""
+        b, (x, index) = self.b, node.args
+        if node.attrs != (0,):
+            return False
+        if x not in self.own:
+            width = math.prod(n for n in b.shape(x)[1:] if isinstance(n, int))
+            rows = b.reshape(g, (*b.shape(index), width))
+            self.terms.append(_RawTerm("rows", x, (b.cast(index, "int64"), rows)))
+            return True
+        if b.shape(index) or not self._is_argument(x):
+            return False
+        self.gives.append(_RawGive(x, g, b.cast(index, "int64")))
+        return True
+
+    def _piece(self, node: Node, g: int) -> bool:
+        """Note a piece of an operand that begins where a number says; return whether it is one."""
+        (x,), (starts, steps) = node.args, node.attrs
+        cut = [k for k, (n, m) in enumerate(zip(node.shape, self.b.shape(x), strict=True)) if n != m or starts[k] != 0]
+        if cut != [0] or steps[0] != 1 or not self._is_argument(x):
+            return False
+        if isinstance(starts[0], int) and all(isinstance(s[0], int) for s in (node.shape, self.b.shape(x))):
+            return False  # a concatenation with zeros, which others may join
+        self.gives.append(_RawGive(x, g, self.b.number_of(starts[0])))
+        return True
+
+    def _is_argument(self, x: int) -> bool:
+        """Whether it is a tensor of the node, all of it."""
+        return x < self.b.operands and self.spec.operands[x].kind == "tensor" and self.spec.rows is None
+
+
+class _Writer:
+    """Writes the two specifications, once all adjoints are known."""
+
+    def __init__(self, spec: KernelSpec, b: Joint, gives: Sequence[_RawGive], terms: Sequence[_RawTerm]) -> None:
+        self.spec, self.b = spec, b
+        self.gives = [piece for give in gives for piece in self._nonzero(give)]
+        self.terms = terms
+        self.results = list(spec.results)
+        self.outs: list[int] = []
+
+    def _nonzero(self, give: _RawGive) -> list[_RawGive]:
+        """Return the pieces of an adjoint that is mostly zeros."""
+        node = self.b.nodes[give.value]
+        operand = self.spec.operands[give.operand]
+        if node.op != "concat" or node.attrs != (0,) or operand.kind != "tensor" or self.spec.rows is not None:
+            return [give]
+        pieces, at, zeros = [], 0, 0
+        for a in node.args:
+            n = self.b.shape(a)[0]
+            if not isinstance(n, int):
+                return [give]
+            if self.b.constant(a) == 0:
+                zeros += n
+            else:
+                pieces.append(_RawGive(give.operand, a, first=at))
+            at += n
+        return pieces if 2 * zeros > at else [give]
+
+    def write(self) -> Backward:
+        values = [give.value for give in self.gives]
+        values += [p for term in self.terms for p in (*term.parts, *(() if term.row is None else (term.row,)))]
+        values += [give.row for give in self.gives if give.row is not None]
+        roots = list(dict.fromkeys(self._root(v)[0] for v in values))
+        roots = [self.b.nodes[v].args[1] if self._is_table_row(self.b.nodes[v]) else v for v in roots]
+        kept = self._keep(roots)
+        self.results += kept
+        gives = tuple(self._give(give) for give in self.gives)
+        terms = tuple(self._term(term) for term in self.terms)
+        forward = replace(self.spec, results=tuple(self.results))
+        backward, arguments = self._specification() if self.outs else (None, ())
+        return Backward(
+            forward=forward, kept=tuple(kept), backward=backward, arguments=arguments, gives=gives, terms=terms
+        )
+
+    # ---- where things lie
+
+    def _root(self, v: int) -> tuple[int, int]:
+        """Return the value that this one is a contiguous piece of, and the element where it begins."""
+        start = 0
+        while True:
+            node = self.b.nodes[v]
+            if node.op == "reshape" or (node.op == "transpose" and self._stays(node)):
+                v = node.args[0]
+            elif node.op == "slice" and (skip := self._skip(node)) is not None:
+                v, start = node.args[0], start + skip
+            else:
+                return v, start
+
+    def _stays(self, node: Node) -> bool:
+        """Whether a transposition moves no element."""
+        shape = self.b.shape(node.args[0])
+        real = [k for k in node.attrs[0] if shape[k] != 1]
+        return real == sorted(real)
+
+    def _skip(self, node: Node) -> int | None:
+        """Return how many elements lie before a slice that lies in one piece; None if it does not."""
+        starts, steps = node.attrs
+        shape = self.b.shape(node.args[0])
+        first = next((k for k, n in enumerate(shape) if n != 1), len(shape))
+        for k, (start, step, n, m) in enumerate(zip(starts, steps, node.shape, shape, strict=True)):
+            if (step != 1 and n != 1) or (k != first and (start != 0 or n != m)):
+                return None
+        behind = shape[first + 1 :]
+        if first == len(shape) or starts[first] == 0:
+            return 0
+        if not isinstance(starts[first], int) or not all(isinstance(n, int) for n in behind):
+            return None
+        return int(starts[first] * math.prod(n for n in behind if isinstance(n, int)))
+
+    def _source(self, v: int) -> Source:
+        """Return where a value lies; it becomes a result of the backward kernel if it lies nowhere."""
+        root, start = self._root(v)
+        if root < self.b.operands and self.spec.operands[root].kind != "shared":
+            return Source("argument", self.spec.operands[root].index, start)
+        if root in self.results:
+            return Source("result", self.results.index(root), start)
+        node = self.b.nodes[root]
+        if node.op == "adjoint":
+            return Source("adjoint", node.attrs[0], start)
+        if self._is_table_row(node):
+            table, index = node.args
+            return Source("table", self.spec.operands[table].index, start, self._source(index))
+        if root not in self.outs:
+            self.outs.append(root)
+        return Source("backward", self.outs.index(root), start)
+
+    def _give(self, give: _RawGive) -> Give:
+        whole = self.b.shape(give.value) == self.b.shape(give.operand)
+        row: Source | int | None = None if whole and give.row is None else give.first
+        if give.row is not None:
+            row = self._source(give.row)
+        return Give(operand=give.operand, source=self._source(give.value), shape=self.b.shape(give.value), row=row)
+
+    def _part(self, v: int) -> Part:
+        return Part(source=self._source(v), dtype=self.b.dtype(v), shape=self.b.shape(v))
+
+    def _term(self, term: _RawTerm) -> Term:
+        row = None if term.row is None else self._part(term.row)
+        parts = tuple(map(self._part, term.parts))
+        return Term(kind=term.kind, of=term.of, parts=parts, start=term.start, row=row)
+
+    def _is_table_row(self, node: Node) -> bool:
+        """Whether a value is a row of a shared tensor."""
+        if node.op != "take" or node.attrs != (0,) or self.b.shape(node.args[1]):
+            return False
+        return node.args[0] < self.b.operands and self.spec.operands[node.args[0]].kind == "shared"
+
+    # ---- what is kept
+
+    def _lies(self, v: int) -> bool:
+        """Whether a value of the specification, or an adjoint, is in memory when the backward kernel runs."""
+        return v < self.b.operands or v in self.results or self.b.nodes[v].op == "adjoint"
+
+    def _keep(self, roots: Sequence[int]) -> list[int]:
+        """Return the values of the specification that are kept so that the roots can be had."""
+        b = self.b
+        wanted, seen, todo = [], set(roots), list(roots)
+        while todo:
+            v = todo.pop()
+            if v < b.forward:
+                wanted.append(v)
+                continue
+            new = [a for a in b.nodes[v].reads() if a not in seen]
+            seen.update(new)
+            todo += new
+
+        def size(v: int) -> int:
+            return math.prod(n if isinstance(n, int) else _GUESS for n in b.shape(v))
+
+        def keeping(v: int) -> int:
+            return 2 * size(v) * (1 if b.dtype(v) == "bool" else 8 if b.dtype(v).endswith("64") else 4) + 1
+
+        def computing(v: int) -> int:
+            row = TENSORS[b.nodes[v].op]
+            if row.kind in ("view", "create"):
+                return 0
+            if (row.loops and not row.moves) or row.name == "threefry":
+                return NEVER
+            return size(v) * row.cost
+
+        there = {v for v in range(b.forward) if self._lies(v)}
+        return sorted(choose_kept(wanted, there, lambda v: list(b.nodes[v].reads()), keeping, computing))
+
+    # ---- the specification
+
+    def _specification(self) -> tuple[KernelSpec, tuple[Source, ...]]:
+        b, spec = self.b, self.spec
+        live: set[int] = set()
+        todo = list(self.outs)
+        while todo:
+            v = todo.pop()
+            if v not in live:
+                live.add(v)
+                todo += () if self._lies(v) else b.nodes[v].reads()
+        operands: list[Operand] = []
+        arguments: list[Source] = []
+        number: dict[int, int] = {}
+
+        def argument(v: int, kind: str, name: str, source: Source) -> None:
+            number[v] = len(operands)
+            operands.append(Operand(kind, name, b.dtype(v), b.shape(v), len(arguments)))
+            arguments.append(source)
+
+        given = [v for v in sorted(live) if v < b.operands]
+        for v in (v for v in given if spec.operands[v].kind == "tensor"):
+            argument(v, "tensor", spec.operands[v].name, Source("argument", spec.operands[v].index))
+        for v in sorted(v for v in live if b.operands <= v < b.forward and v in self.results):
+            argument(v, "tensor", b.names[v] or f"kept_{v}", Source("result", self.results.index(v)))
+        for v in sorted(v for v in live if b.nodes[v].op == "adjoint"):
+            (j,) = b.nodes[v].attrs
+            argument(v, "tensor", f"d_{b.names[spec.results[j]] or j}", Source("adjoint", j))
+        for v in (v for v in given if spec.operands[v].kind not in ("tensor", "shared")):
+            argument(v, spec.operands[v].kind, spec.operands[v].name, Source("argument", spec.operands[v].index))
+        for v in (v for v in given if spec.operands[v].kind == "shared"):
+            number[v] = len(operands)
+            operands.append(spec.operands[v])
+        body: list[KernelOp] = []
+        for v in sorted(live - number.keys()):
+            node = b.nodes[v]
+            number[v] = len(operands) + len(body)
+            args = tuple(number[a] for a in node.args)
+            attrs = _renumbered(node.attrs, number)
+            body.append(KernelOp(node.op, args, attrs, node.dtype, node.shape, b.names.get(v, ""), -1, b.locs[v]))
+        results = []
+        for v in self.outs:  # results are operations: a value that is none is passed on
+            k = number[v]
+            if k < len(operands):
+                body.append(KernelOp("reshape", (k,), (), b.dtype(v), b.shape(v), "", -1, spec.body[0].loc))
+                k = len(operands) + len(body) - 1
+            results.append(k)
+        ways = None
+        if spec.rows is not None:
+            ways = tuple(spec.rows[s.number] if s.kind == "argument" else "row" for s in arguments)
+        name = f"{spec.name}_back"
+        return KernelSpec(name, tuple(operands), spec.dims, tuple(body), tuple(results), ways), tuple(arguments)
+
+
+def _renumbered(attr: Attrs, number: dict[int, int]) -> Attrs:
+    def renumber(a: object) -> object:
+        match a:
+            case ("value", int(k)):
+                return ("value", number[k])
+            case tuple():
+                return tuple(map(renumber, a))
+        return a
+
+    return tuple(map(renumber, attr))
+
+
+def has_extents(op: Node | KernelOp) -> bool:
+    """Whether run-time extents are in the shape of an operation's result, or among its static arguments."""
+    return any(isinstance(n, Dim) for n in _flat((op.attrs, op.shape)))
+
+
+def _flat(attr: object) -> list[object]:
+    return [x for inner in attr for x in _flat(inner)] if isinstance(attr, tuple) else [attr]

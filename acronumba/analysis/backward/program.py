@@ -1,0 +1,88 @@
+"""The way back through a plan: the derivative of each of its kernels.
+
+In: a `Plan`, and the shared tensors whose gradients are wanted. Out: `WayBack`: the same plan with kernels that keep
+what the way back needs, and of each kernel its `Backward`. What a kernel keeps are results behind its own, which
+nothing in the program reads: losses have the bits of the plan itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from acronumba.analysis import active
+from acronumba.analysis.active import Wanted
+from acronumba.analysis.backward.derive import Backward, depends, differentiate
+from acronumba.analysis.plan import Plan
+from acronumba.ir.nodes import Block, Emit, Extent, Instr, Var
+from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.ir.types import TensorT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayBack:
+    """The derivative of a plan."""
+
+    plan: Plan  # forward
+    kernels: tuple[Backward | None, ...]  # per kernel of the plan; None: its adjoints are not wanted
+    specs: tuple[KernelSpec, ...]  # backward kernels, each once
+    number: tuple[int, ...]  # per kernel of the plan: which of `specs`; -1: none
+    wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
+
+
+def derive_all(plan: Plan, wanted: Wanted, width: int) -> tuple[Backward, ...]:
+    """Return what comes back from each kernel of a plan; `width`: how many words of the result are the loss."""
+    parts = active.parts(plan.program, plan.kernels, wanted, width)
+    return tuple(differentiate(spec, part.wanted, part.results) for spec, part in zip(plan.kernels, parts, strict=True))
+
+
+def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
+    """Return the derivative of a plan.
+
+    Parameters
+    ----------
+    plan
+        What is to be differentiated.
+    wanted
+        Entries of `Program.shared`, tensors that are given.
+    width
+        How many words of the result are the loss.
+    """
+    program = plan.program
+    given = Wanted(shared=frozenset(wanted), packed=frozenset(), params=frozenset())
+    reached = set(wanted)
+    for once in program.once:
+        operands = plan.kernels[once.kernel].operands
+        read = (operands[v] for v in depends(plan.kernels[once.kernel], 0))
+        if any(o.kind == "shared" and o.index in reached for o in read):
+            reached.add(once.index)
+    found = derive_all(plan, given, width)
+    kernels = tuple(back if back.gives or back.terms else None for back in found)
+    numbers: dict[KernelSpec, int] = {}
+    number = [
+        -1 if back is None or back.backward is None else numbers.setdefault(back.backward, len(numbers))
+        for back in kernels
+    ]
+    forward = tuple(spec if back is None else back.forward for spec, back in zip(plan.kernels, kernels, strict=True))
+    functions = tuple(replace(f, blocks=tuple(_keep(block, kernels) for block in f.blocks)) for f in program.functions)
+    kept = replace(plan, program=replace(program, functions=functions), kernels=forward)
+    return WayBack(plan=kept, kernels=kernels, specs=tuple(numbers), number=tuple(number), wanted=frozenset(reached))
+
+
+def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
+    """Return a block whose nodes have what is kept as results."""
+    return replace(block, instrs=tuple(_more(i, kernels) if isinstance(i, Emit) else i for i in block.instrs))
+
+
+def _more(i: Emit, kernels: Sequence[Backward | None]) -> Instr:
+    back = kernels[i.kernel]
+    if back is None or not back.kept:
+        return i
+    spec, outs, shapes = back.forward, list(i.outs), list(i.shapes)
+    for k in back.kept:
+        op = spec.body[k - len(spec.operands)]
+        shape: tuple[Extent, ...] = tuple(i.dims[n.index] if isinstance(n, Dim) else n for n in op.shape)
+        known = tuple(n if isinstance(n, int) else None for n in shape)
+        outs.append(Var(f"{i.outs[0].name}_kept_{k}", TensorT(op.dtype, known)))
+        shapes.append(shape)
+    return replace(i, outs=tuple(outs), shapes=tuple(shapes))

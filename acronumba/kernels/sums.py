@@ -1,0 +1,288 @@
+"""Sums over nodes: what a mini-batch adds to the gradients of shared tensors.
+
+In: addresses of rows, one row of numbers of each node, in the order of recording. Out: an array to which they add up.
+Each function is one that threads share: `run(P, low, high, scratch)` does the tasks low..high of the job at P.
+
+    outer     C[m, k] += sum over nodes of g[m] x[k]      the gradient of a matrix of products; a task is a block of C
+    columns   C[j] += sum over nodes of g[j]              biases, scales, start states; a task is a vector of columns
+    rows      C[index[i]] += the row of node i            tables; a task is an index, with the nodes that have it
+    adjoints  C += the parts of an adjoint                a task is an adjoint, a row of `SUM`
+
+Rows are added in chunks of a fixed length, and the chunks one after the other: no bit depends on threads, tasks, tiles
+or the width of vectors. Products are tiles of accumulators, which read g where it lies; x is copied for each panel of
+columns, or read where it lies if C has few rows.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from acronumba.emit import tree
+from acronumba.emit.compile import Deferred
+from acronumba.emit.parse import parse
+from acronumba.emit.words import Words
+from acronumba.ir.spec import FIXED
+from acronumba.kernels.tiles import TYPES
+
+if TYPE_CHECKING:
+    from acronumba.emit.target import Target
+
+OUTER_CHUNK = 128  # rows of a chunk of `outer`: a panel of x stays in the first cache
+SUM_CHUNK = 256  # rows of a chunk of `columns`
+OUTER_BLOCK = 640  # rows of C that share a copy of a panel
+
+# The words of a job, behind those that every kernel has. `first` is 1 where C holds nothing yet: it is stored to.
+OUTER = "x g count k m c step first panels".split()
+COLUMNS = "g count k c first".split()
+ROWS = "order starts index g k c".split()
+
+# What `adjoints` reads: a sum and its parts.
+SUM = Words("""
+to          address of the sum
+size        bytes
+links       the first link
+""")
+LINK = Words("""
+source      address of a part of an adjoint
+key         node that gave it and which of its parts it is: parts are added in this order
+next        next link; 0: there is none
+size        bytes; -1: all of the adjoint
+start       bytes from the start of the adjoint
+index       0, or the address of the number of the row that it is for
+width       ... then bytes of a row,
+last        ... and the last row that it may be
+""")
+WORDS = SUM.constants("SUM_") | LINK.constants("LINK_")
+
+
+def outer_tile(on: Target) -> tuple[int, int]:
+    """Return how many rows, and vectors of columns, of C a tile of `outer` has at most."""
+    return (5, 5) if on.registers >= 32 else (4, 3)
+
+
+def outer_panels(on: Target, dtype: str, columns: int) -> int:
+    """Return how many panels the columns of C make."""
+    return -(-columns // (on.lanes(TYPES[dtype]) * outer_tile(on)[1]))
+
+
+def outer_tasks(panels: int, rows: int) -> int:
+    """Return how many tasks `outer` has: task t does panel t % panels of block t // panels of the rows of C."""
+    return panels * -(-rows // OUTER_BLOCK)
+
+
+def outer_scratch(on: Target) -> int:
+    """Return the bytes that `outer` needs for a panel."""
+    return OUTER_CHUNK * outer_tile(on)[1] * on.vector_bits // 8
+
+
+_OUTER = '''
+def outer(P, low, high, S) -> None:
+    """C[m, k] += sum of g[m] x[k]; task t is panel t % panels of a block of rows of C."""
+    count, columns, rows, step, panels = lds(P, P_COUNT, P_K, P_M, P_STEP, P_PANELS)
+    for t in range(low, high):
+        start = t % panels * WIDTH
+        begin = t // panels * BLOCK
+        end = min(begin + BLOCK, rows)
+        width = min(columns - start, WIDTH)
+        q = (width + LANES - 1) // LANES
+        last = width - (q - 1) * LANES
+        for at in range(0, max(count, 1), CHUNK):  # without rows, a C that is stored to is zero
+            n = min(count - at, CHUNK)
+            first = ld(P, P_FIRST) if at == 0 else 0
+            x = ld(P, P_X) + 8 * at
+            g = ld(P, P_G) + 8 * at
+            if end - begin > FEW:
+                pack(x, n, start * SIZE, width * SIZE, q * LANES * SIZE, S)
+            m = begin
+            while m < end:
+                r = min(end - m, TALL)
+                C = ld(P, P_C) + m * step + start * SIZE
+                if end - begin > FEW:
+{panel}
+                else:
+{apart}
+                m = m + r
+
+
+@noinline
+def pack(x, n, at, bytes, step, S) -> None:
+    """Copy a piece of each row next to each other; what is left of its last vector is zero."""
+    for k in range(n):
+        if bytes < step:
+            store(S + (k + 1) * step - LANES * SIZE, vec(0.0))
+        copy_bytes(S + k * step, ld(x, k) + at, bytes)
+'''
+
+_COLUMNS = '''
+def columns(P, low, high, S) -> None:
+    """C[j] += sum of g[j]; a task is a vector of columns."""
+    G, count, wide, C = lds(P, P_G, P_COUNT, P_K, P_C)
+    for t in range(low, high):
+        at = t * LANES * SIZE
+        left = min(wide - t * LANES, LANES)
+        total = vec(0.0)
+        if ld(P, P_FIRST) == 0:
+            total = load(vec, C + at, left)
+        for first in range(0, count, CHUNK):
+            part = vec(0.0)
+            for k in range(first, min(first + CHUNK, count)):
+                part = part + load(vec, ld(G, k) + at, left)
+            total = total + part
+        store(C + at, total, left)
+'''
+
+_ROWS = '''
+def rows(P, low, high, S) -> None:
+    """C[index[i]] += the row of node i; a task is an index, whose nodes are order[starts[t]] and so on."""
+    order, starts, index, G, wide, C = lds(P, P_ORDER, P_STARTS, P_INDEX, P_G, P_K, P_C)
+    for t in range(low, high):
+        start, stop = lds(starts, t, t + 1)
+        to = C + ld(index, ld(order, start)) * wide * SIZE
+        for j in range(0, wide, LANES):
+            left = min(wide - j, LANES)
+            total = vec(0.0)
+            for k in range(start, stop):
+                total = total + load(vec, ld(G, ld(order, k)) + j * SIZE, left)
+            store(to + j * SIZE, load(vec, to + j * SIZE, left) + total, left)
+
+
+def sort_rows(index, count, order, starts, counts, most) -> i64:
+    """Order nodes by index, those of one index as they came; return how many indices there are.
+
+    counts: room for `most` + 1 words, where `most` is how many indices may occur.
+    """
+    fill_bytes(counts, 0, 8 * (most + 1))
+    for i in range(count):
+        at = ld(index, i) + 1
+        st(counts, at, ld(counts, at) + 1)
+    groups = 0
+    for at in range(most):
+        before = ld(counts, at)
+        many = ld(counts, at + 1)
+        if many != 0:
+            st(starts, groups, before)
+            groups = groups + 1
+        st(counts, at + 1, before + many)
+    st(starts, groups, count)
+    for i in range(count):
+        at = ld(index, i)
+        place = ld(counts, at)
+        st(order, place, i)
+        st(counts, at, place + 1)
+    return groups
+'''
+
+
+_ADJOINTS = '''
+def adjoints(P, low, high, S) -> None:
+    """Add the parts of adjoints; a task is an adjoint."""
+    for i in range(low, high):
+        row = ld(ld(P), i)
+        to, size, link = lds(row, SUM_TO, SUM_SIZE, SUM_LINKS)
+        begun = 0
+        while link != 0:
+            source, part = lds(link, LINK_SOURCE, LINK_SIZE)
+            if part < 0:
+                if begun == 0:
+                    copy_bytes(to, source, size)
+                else:
+                    add_to(to, source, size // SIZE)
+            else:
+                if begun == 0:
+                    fill_bytes(to, 0, size)
+                start, index = lds(link, LINK_START, LINK_INDEX)
+                if index != 0:
+                    start = max(min(ld(index), ld(link, LINK_LAST)), 0) * ld(link, LINK_WIDTH)
+                add_to(to + start, source, part // SIZE)
+            begun = 1
+            link = ld(link, LINK_NEXT)
+
+
+def add_to(to, source, count) -> None:
+    for k in range(0, count, LANES):
+        left = min(count - k, LANES)
+        at = k * SIZE
+        store(to + at, load(vec, to + at, left) + load(vec, source + at, left), left)
+'''
+
+
+def _tile(rows: int, vectors: int, apart: bool) -> str:
+    """Return a tile: rows of x lie at `x`, `xat` bytes apart, or `xat` bytes behind where the words at `x` say."""
+    cells = [(r, v) for r in range(rows) for v in range(vectors)]
+    row, part = ("ld(x, k) + xat", ", last") if apart else ("x + k * xat", "")
+
+    def end(v: int, lanes: str) -> str:
+        return lanes if v == vectors - 1 else ""
+
+    def place(r: int, v: int) -> str:
+        return " + ".join(["C", *([f"{r} * step"] if r else []), *([f"{v} * LANES * SIZE"] if v else [])])
+
+    return "\n".join([
+        "@noinline",
+        f"def {'apart' if apart else 'panel'}_{rows}x{vectors}(g, at, n, x, xat, C, step, last, first) -> None:",
+        f'    """A tile of {rows} rows and {vectors} vectors of columns; the last has `last` lanes."""',
+        *(f"    c{r}_{v} = vec(0.0)" for r, v in cells),
+        "    for k in range(n):",
+        "        a = ld(g, k) + at",
+        f"        row = {row}",
+        *(f"        x{v} = load(vec, row + {v} * LANES * SIZE{end(v, part)})" for v in range(vectors)),
+        *(line for r in range(rows) for line in (
+            f"        a{r} = vec(load(num, a + {r} * SIZE))",
+            *(f"        c{r}_{v} = fma(a{r}, x{v}, c{r}_{v})" for v in range(vectors)),
+        )),
+        "    if first == 0:",
+        *(f"        c{r}_{v} = load(vec, {place(r, v)}{end(v, ', last')}) + c{r}_{v}" for r, v in cells),
+        *(f"    store({place(r, v)}, c{r}_{v}{end(v, ', last')})" for r, v in cells),
+        "",
+    ])  # fmt: skip
+
+
+def _choice(kind: str, x: str, rows: int, vectors: int) -> str:
+    """Return the call of the tile of r rows and q vectors."""
+    lines = []
+    for q in range(1, vectors + 1):
+        lines.append(f"{'if' if q == 1 else 'elif'} q == {q}:")
+        for r in range(1, rows + 1):
+            lines.append(f"    {'if' if r == 1 else 'elif'} r == {r}:")
+            lines.append(f"        {kind}_{r}x{q}(g, m * SIZE, n, {x}, C, step, last, first)")
+    return "\n".join(" " * 20 + line for line in lines)
+
+
+def _functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
+    rows, vectors = outer_tile(on)
+    types = {"vec": on.vector(TYPES[dtype]), "num": TYPES[dtype]}
+    lanes, size = on.lanes(TYPES[dtype]), TYPES[dtype].bits // 8
+
+    def read(text: str, words: Sequence[str], **more: int) -> tuple[tree.Function, ...]:
+        numbers = {"LANES": lanes, "SIZE": size, **more}
+        numbers |= {f"P_{word.upper()}": FIXED + k for k, word in enumerate(words)}
+        return parse("\n".join(f"{name} = {n}" for name, n in numbers.items()) + "\n\n" + text, types)
+
+    tiles = [_tile(r, v, apart) for apart in (False, True) for v in range(1, vectors + 1) for r in range(1, rows + 1)]
+    calls = {"panel": ("S", "q * LANES * SIZE"), "apart": ("x", "start * SIZE")}
+    choices = {kind: _choice(kind, ", ".join(x), rows, vectors) for kind, x in calls.items()}
+    outer = "\n\n".join(tiles) + _OUTER.format(**choices)
+    sizes = {"WIDTH": lanes * vectors, "BLOCK": OUTER_BLOCK, "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
+    return (
+        *read(outer, OUTER, **sizes),
+        *read(_COLUMNS, COLUMNS, CHUNK=SUM_CHUNK),
+        *read(_ROWS, ROWS),
+        *read(_ADJOINTS, (), **WORDS),
+    )
+
+
+EXPORTS = ("outer", "columns", "rows", "adjoints", "sort_rows")
+
+
+@functools.cache
+def module(dtype: str, on: Target) -> tree.Module:
+    """Return the functions for a dtype."""
+    doc = f"Sums over nodes, {dtype}, vectors of {on.vector_bits} bits."
+    return tree.Module(f"sums_{dtype}", _functions(dtype, on), EXPORTS, doc, compact=True)
+
+
+def deferred(dtype: str, on: Target) -> Deferred:
+    """Return the same as what need not be made where its code is known."""
+    return Deferred(name=f"sums_{dtype}", key=f"{dtype} {on}", make=functools.partial(module, dtype, on))

@@ -1,0 +1,488 @@
+"""The way back of a mini-batch: gradients of shared tensors.
+
+In: a run whose kernels have kept what the way back needs, and the value records of the losses. Out: the gradient of
+each shared tensor that is wanted. Three steps: the recorded graph is transposed by compiled code
+(`runtime.library.transpose`); its batches run like any others; then the sums over nodes (`kernels.sums`) do. What a
+kernel makes of shared tensors alone has one such sum; it is pulled back to the tensors at the end, once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.analysis.backward.derive import Backward, Give, Part, Source, Term
+from acronumba.analysis.backward.program import WayBack
+from acronumba.analysis.backward.reference import sweep
+from acronumba.emit import target, tree
+from acronumba.emit.compile import Compiled, load
+from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
+from acronumba.kernels import sums
+from acronumba.kernels.cost import cost
+from acronumba.kernels.tiles import TYPES
+from acronumba.memory import address, aligned
+from acronumba.runtime import state
+from acronumba.runtime.buffers import ArenaPool, Words
+from acronumba.runtime.driver import Executable
+from acronumba.runtime.engines import Native, threads_of_process
+from acronumba.runtime.library import back_words as words
+from acronumba.runtime.program import KernelEntry
+from acronumba.runtime.run import Run
+from acronumba.runtime.state import AT, TABLE
+
+_LINKS = 1 << 16  # bytes of the first room for links
+_PLACES = 1 << 20  # bytes of the first room for what is computed
+_DTYPES = ("float32", "float64")
+
+
+def transposer() -> tree.Module:
+    """Return the library code of `runtime.library.transpose`."""
+    from acronumba.emit.parse import parse_files
+
+    functions = parse_files(["acronumba.runtime.library.transpose"])
+    return tree.Module("transpose", functions, ("transpose", "collect", "count_rows_of"), "The way back.", compact=True)
+
+
+class _State:
+    """A state table for `execute`: batches of kernels that are not those of a plan."""
+
+    def __init__(self, kernels: int, most: int) -> None:
+        self.st: Words = np.zeros(AT["free"] + 1, np.int64)
+        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
+        self.sizes: Words = np.zeros(most + 3, np.int64)
+        self.keep: dict[str, Any] = {}
+        self.params: list[Words] = []
+        for name, array in (("table", self.table), ("sizes", self.sizes)):
+            self[name] = address(array)
+        self["kernels"], self["most"] = kernels, most
+        self["single"], self["run_slice"] = 1, state.RUN_SLICE
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.st[AT[name]] = value
+
+    def __getitem__(self, name: str) -> int:
+        return int(self.st[AT[name]])
+
+    def room(self, batches: int, entries: int) -> None:
+        """Make room for so many batches and entries of `args`."""
+        lengths = {
+            "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
+            "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),
+            "offset": (2 * (batches + 1) * max(self["most"], 1), np.int64),
+        }  # fmt: skip
+        for name, (length, dtype) in lengths.items():
+            if name not in self.keep or len(self.keep[name]) < length:
+                self.keep[name] = np.empty(length + length // 2, dtype)
+                self[name] = address(self.keep[name])
+
+    def add(self, k: int, run: int, params: Words, cost: int) -> None:
+        """Describe a kernel."""
+        row = self.table[k]
+        row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = run, address(params), max(cost, 1)
+        self.params.append(params)
+
+    def execute(self, engine: Native, batches: int, scratch: int, threads: int) -> None:
+        """Run the batches."""
+        stride = (scratch + 127) & -64
+        memory = aligned(stride * threads)
+        for name, value in {
+            "batches": batches, "stage": state.TO_EXECUTE, "stop": state.EXECUTED, "run_batches": 0, "failures": 0,
+            "taken": 0, "stride": stride, "scratch": address(memory), "threads": threads, "rounds": 0,
+        }.items():  # fmt: skip
+            self[name] = value
+        pool = threads_of_process() if threads > 1 else None
+        self["pool"] = pool.enter(threads) if pool is not None else 0
+        try:
+            while engine.drive(address(self.st)) != state.DONE:
+                pass
+        finally:
+            if pool is not None:
+                pool.leave(threads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Parts:
+    """The parts of a sum over the nodes of a kernel."""
+
+    kernel: int
+    term: Term
+    dtype: str
+    parts: tuple[Part, ...]  # those of the term, then the number of the matrix of a stack, if there is one
+
+
+class BackExecutable:
+    """The way back of a plan, ready to run.
+
+    Parameters
+    ----------
+    forward
+        What runs the plan of `back`.
+    back
+        The derivative.
+    engine, entries
+        Backward kernels, in the order of `back.specs`.
+    """
+
+    def __init__(
+        self, forward: Executable, back: WayBack, engine: Native, entries: Sequence[KernelEntry], library: Compiled
+    ) -> None:
+        self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
+        self.on = target.host()
+        self.sums = {dtype: load([sums.deferred(dtype, self.on)])[0] for dtype in _DTYPES if dtype in self._dtypes()}
+        self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
+        self._keep: list[Words] = []
+        self.table = self._rows([self._kernel(k) for k in range(len(back.kernels))])
+        self.parts = [
+            _Parts(kernel=k, term=t, dtype=t.parts[-1].dtype, parts=(*t.parts, *(() if t.row is None else (t.row,))))
+            for k, b in enumerate(back.kernels)
+            if b is not None
+            for t in b.terms
+        ]
+        self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
+
+    def _dtypes(self) -> set[str]:
+        params = self.back.plan.program.shared
+        found = {params[k].type.dtype for k in self.back.wanted}  # type: ignore[union-attr]
+        for spec in self.back.plan.kernels:
+            found |= {spec.body[v - len(spec.operands)].dtype for v in spec.results}
+        return found & set(_DTYPES)
+
+    # ---- tables
+
+    def _rows(self, rows: Sequence[Sequence[int]]) -> int:
+        """Return the address of words that stay."""
+        array = np.array([x for row in rows for x in row] or [0], np.int64)
+        self._keep.append(array)
+        return address(array)
+
+    def _extent(self, shape: Sequence[Size], factor: int = 1) -> list[int]:
+        """Return a row of EXTENT for the product of extents and a factor."""
+        dims = [n.index for n in shape if isinstance(n, Dim)]
+        factor *= math.prod(n for n in shape if isinstance(n, int))
+        return [factor, len(dims), self._rows([dims]) if dims else 0]
+
+    def _adder(self, dtype: str) -> int:
+        """Return the number of the kernel that adds up adjoints of a dtype."""
+        return len(self.back.specs) + _DTYPES.index(dtype)
+
+    def _kernel(self, k: int) -> list[int]:
+        back = self.back.kernels[k]
+        if back is None:
+            spec = self.back.plan.kernels[k]
+            none = self._rows([[-1] * len(spec.results)])
+            return [0, -1, len(spec.results), none, 0, 0, 0, 0, 0, *self._places(spec)]
+        spec = back.forward
+        own = [spec.body[v - len(spec.operands)].dtype for v in spec.results[: len(spec.results) - len(back.kept)]]
+        read = _adjoints_read(back)
+        adds = self._rows([[self._adder(d) if j in read else -1 for j, d in enumerate(own)]])
+        number = self.back.number[k]
+        args = self._rows([self._source(back, s) for s in back.arguments])
+        gives = self._rows([self._give(back, g) for g in back.gives])
+        results = len(self.back.specs[number].results) if number >= 0 else 0
+        return [
+            1, number, len(own), adds, len(back.arguments), args, results, len(back.gives), gives, *self._places(spec)
+        ]  # fmt: skip
+
+    def _places(self, spec: KernelSpec) -> list[int]:
+        args = sum(o.kind != "shared" for o in spec.operands)
+        return [8 * (args + spec.dims), args]
+
+    def _source(self, back: Backward, source: Source, size: int = 4, number: bool = False) -> list[int]:
+        """Return a row of SOURCE; `size`: bytes of an element."""
+        kinds = {"result": words.OF_RESULT, "adjoint": words.OF_ADJOINT, "backward": words.OF_BACKWARD}
+        if source.kind == "argument":
+            o = next(o for o in back.forward.operands if o.kind != "shared" and o.index == source.number)
+            kind = words.AS_NUMBER if o.kind not in ("tensor", "list") else words.OF_ARGUMENT
+            return [kind, source.number, source.start * size, 0, 0, 0, 0]
+        if source.row is None:
+            return [kinds[source.kind], source.number, source.start * size, 0, 0, 0, 0]
+        of, place, *_ = self._source(back, source.row, 8)
+        table = next(o for o in back.forward.operands if o.kind == "shared" and o.index == source.number)
+        width = math.prod(n for n in table.shape[1:] if isinstance(n, int)) * size
+        return [words.OF_TABLE, source.number, source.start * size, of, place, width, int(table.shape[0])]  # type: ignore[arg-type]
+
+    def _give(self, back: Backward, give: Give) -> list[int]:
+        o = back.forward.operands[give.operand]
+        size = np.dtype(o.dtype).itemsize
+        source = self._source(back, give.source, size)
+        if o.kind == "list":
+            return [*source, o.index, 1, 0, 0, *[0] * 7, *self._extent(o.shape[1:], size), 0, 0, 0, 0, 0, 0]
+        how = words.PART_ALL if give.row is None else words.PART_AT if isinstance(give.row, int) else words.PART_BY
+        at = give.row if isinstance(give.row, int) else 0
+        row = self._source(back, give.row, 8) if isinstance(give.row, Source) else [0] * 7
+        extents = (self._extent(give.shape, size), self._extent(o.shape[1:], size), self._extent(o.shape[:1]))
+        return [*source, o.index, 0, how, at, *row, *(x for e in extents for x in e)]
+
+    # ---- a mini-batch
+
+    def gradients(self, run: Run, losses: Words, seeds: Words) -> dict[int, NDArray[Any]]:
+        """Return the gradients of the shared tensors that are wanted, by their number.
+
+        Parameters
+        ----------
+        run
+            That has not been closed.
+        losses
+            Addresses of the value records of losses.
+        seeds
+            Addresses of their adjoints.
+        """
+        return _Run(self, run, losses, seeds).gradients()
+
+
+def _adjoints_read(back: Backward) -> set[int]:
+    """Return the results whose adjoints the way back reads."""
+    parts = [p for t in back.terms for p in (*t.parts, *(() if t.row is None else (t.row,)))]
+    sources = [*back.arguments, *(g.source for g in back.gives), *(p.source for p in parts)]
+    return {s.number for s in sources if s.kind == "adjoint"}
+
+
+class _Run:
+    """The way back of one mini-batch."""
+
+    def __init__(self, of: BackExecutable, run: Run, losses: Words, seeds: Words) -> None:
+        self.of, self.run, self.back = of, run, of.back
+        self.buffers, self.prepared = run.buffers, run.prepared
+        self.n = self.buffers["n"]
+        self.losses, self.seeds = np.ascontiguousarray(losses, np.int64), np.ascontiguousarray(seeds, np.int64)
+        self.threads = of.forward.threads
+        self.words: Words = np.zeros(words.BACK.count, np.int64)
+        self.state = _State(
+            len(self.back.specs) + len(_DTYPES), max((len(s.results) for s in self.back.specs), default=1)
+        )
+        self._kernels()
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.words[words.BACK.at[name]] = value
+
+    def __getitem__(self, name: str) -> int:
+        return int(self.words[words.BACK.at[name]])
+
+    def _kernels(self) -> None:
+        """Describe the kernels of the way back, with shared tensors packed as they want them."""
+        self.packed: list[NDArray[Any]] = []
+        for k, (spec, entry) in enumerate(zip(self.back.specs, self.of.entries, strict=True)):
+            shared = []
+            for use in entry.shared:
+                arrays = [self.prepared.arrays[spec.operands[v].index] for v in use.operands]
+                shared.append(arrays[0] if use.packing is None else use.packing.apply(*arrays))
+            self.packed += shared
+            params = np.array([0] * (FIXED + len(spec.results)) + [*map(address, shared), *entry.tiles], np.int64)
+            self.state.add(k, entry.run, params, cost(spec))
+            row = self.state.table[k]
+            row[TABLE["plan"]], row[TABLE["results"]] = entry.plan, len(spec.results)
+            if entry.stages:
+                shares = np.array([(s.address, s.cost, s.weights // 100) for s in entry.stages], np.int64)
+                self.packed.append(shares)
+                row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
+                row[TABLE["shares"]] = address(shares)
+        for dtype, code in self.of.sums.items():
+            self.state.add(self.of._adder(dtype), code.address["adjoints"], np.zeros(FIXED, np.int64), 500)
+
+    def gradients(self) -> dict[int, NDArray[Any]]:
+        params = self.back.plan.program.shared
+        arrays = self.prepared.arrays
+        self.grads = {k: np.zeros(arrays[k].shape, params[k].type.dtype) for k in sorted(self.back.wanted)}  # type: ignore[union-attr]
+        self._transpose()
+        self.state.execute(self.of.engine, self["batches"], self["scratch"], self.threads)
+        self._ordinary()
+        self.inner: dict[tuple[int, int], NDArray[Any]] = {}
+        self._sums()
+        for (k, v), g in self.inner.items():
+            spec = self.back.plan.kernels[k]
+            self._pull(spec, [arrays[o.index] if o.kind == "shared" else None for o in spec.operands], {v: g})
+        for once in reversed(self.back.plan.program.once):
+            if once.index in self.grads:
+                spec = self.back.plan.kernels[once.kernel]
+                numbers = [self.prepared.given[k] for k in once.numbers]
+                operands = [arrays[o.index] if o.kind == "shared" else numbers[o.index] for o in spec.operands]
+                self._pull(spec, operands, {spec.results[0]: self.grads.pop(once.index)})
+        return self.grads
+
+    def _pull(self, spec: KernelSpec, operands: Sequence[Any], seeds: Mapping[int, NDArray[Any]]) -> None:
+        """Take the gradient of what is made of shared tensors alone back to them."""
+        with np.errstate(all="ignore"):
+            found = sweep(spec, operands, (), seeds)
+        for v, o in enumerate(spec.operands):
+            if o.kind == "shared" and o.index in self.grads and v in found:
+                self.grads[o.index] += found[v]
+
+    # ---- transposition
+
+    def _transpose(self) -> None:
+        """Make the batches; with more room, again, where there was too little."""
+        buffers, n = self.buffers, self.n
+        kinds = np.bincount(buffers.column("kind", n), minlength=len(self.back.kernels))
+        widths = [0 if b is None else len(b.arguments) + 64 for b in self.back.kernels]
+        heads = n * max(self.of.most, 1) + len(self.prepared.arrays) + len(self.prepared.table)
+        shareds = len(self.prepared.table)
+        sums_most = n * max(self.of.most, 1) + shareds
+        own = {
+            "heads": words.HEAD.count * heads, "row_of": n + 1, "alive": n + 1,
+            "rows": int(np.dot(kinds, widths)) + sums.SUM.count * sums_most + 1,
+        }  # fmt: skip
+        memory = {name: np.empty(size, np.int64) for name, size in own.items()}
+        arrays = np.zeros(shareds, np.int64)
+        sizes = np.zeros(shareds, np.int64)
+        adds = np.zeros(shareds, np.int64)
+        largest = 64
+        for k, array in self.prepared.arrays.items():
+            arrays[k], sizes[k] = address(array), array.nbytes
+            adds[k] = self.of._adder(array.dtype.name) if array.dtype.name in self.of.sums else 0
+        largest = max(largest, self._largest())
+        zeros = np.zeros(largest // 8 + 8, np.int64)
+        self.state.room(
+            (2 + self.of.most) * buffers["batches"] + shareds + 1, 2 * n * max(self.of.most, 1) + shareds + n
+        )
+        self.shareds = {"arrays": arrays, "sizes": sizes, "adds": adds}
+        while True:
+            links, place = self.of.links.take(self.of.links.wanted), self.of.places.take(self.of.places.wanted)
+            self.words[:] = 0
+            tables: dict[str, NDArray[Any]] = {"losses": self.losses, "seeds": self.seeds, "zeros": zeros}
+            for name, table in (*memory.items(), *self.shareds.items(), *tables.items()):
+                self[name] = address(table)
+            self["table"], self["most"] = self.of.table, max(self.of.most, 1)
+            self["shared"], self["shareds"] = address(self.prepared.records), shareds
+            self["losses_count"] = len(self.losses)
+            self["links"], self["links_end"] = links.address, links.address + links.size
+            self["place"], self["place_end"] = place.address, place.address + place.size
+            self.of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
+            used, placed = self["links"] - links.address, self["place"] - place.address
+            if not self["lost"] and placed <= place.size:
+                break
+            self.of.links.wanted, self.of.places.wanted = max(used, links.size), max(placed, place.size)
+        self.of.links.wanted, self.of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
+        self.memory = (memory, links, place, zeros)
+
+    def _largest(self) -> int:
+        """Return the bytes of the largest result of a node."""
+        buffers = self.buffers
+        batches, most = buffers["batches"], buffers["most"]
+        kernels = buffers.columns["keytab"].reshape(-1, 2)[buffers.columns["bkey"][:batches], 0]
+        results = np.array([len(s.results) for s in self.back.plan.kernels])[kernels]
+        sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2)[:, :, 1]
+        return int(sizes[np.arange(most) < results[:, None]].max(initial=0))
+
+    def _ordinary(self) -> None:
+        """Add what shared tensors got that nodes read like any other value."""
+        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)[self.n * self["most"] :]
+        for k in self.grads:
+            source, key = heads[k]
+            if key:
+                g = self.grads[k]
+                there = np.frombuffer((np.ctypeslib.ctypes.c_char * g.nbytes).from_address(int(source)), g.dtype)  # type: ignore[attr-defined]
+                g += there.reshape(g.shape)
+
+    # ---- sums over nodes
+
+    def _sums(self) -> None:
+        """Run the sums over nodes."""
+        jobs: list[tuple[str, str, Words, int, int]] = []  # dtype, function, words, tasks, cost of one
+        self.hold: list[Any] = []
+        for parts in self.of.parts:
+            rows = self._collect(parts)
+            if rows is not None:
+                jobs += self._jobs(parts, *rows)
+        if not jobs:
+            return
+        st = _State(len(jobs), 1)
+        st.room(len(jobs), 0)
+        at = 0
+        for b, (dtype, name, job, tasks, cost_of) in enumerate(jobs):
+            st.add(b, self.of.sums[dtype].address[name], np.concatenate([np.zeros(FIXED, np.int64), job]), cost_of)
+            st.keep["bstart"][b], st.keep["bkey"][b] = at, b
+            st.keep["keytab"][2 * b : 2 * b + 2] = b, 0
+            at += tasks
+        st.keep["bstart"][len(jobs)] = at
+        st.execute(self.of.engine, len(jobs), sums.outer_scratch(self.of.on), self.threads)
+
+    def _collect(self, parts: _Parts) -> tuple[int, list[Words]] | None:
+        """Return how many rows the parts of a term have, and where these lie."""
+        k, back, library = parts.kernel, self.back.kernels[parts.kernel], self.of.library
+        assert back is not None
+        table, counts = [], []
+        for part in parts.parts:
+            number = part.dtype == "int64"
+            size = np.dtype(part.dtype).itemsize
+            whole = parts.term.kind == "sum"
+            rows = () if whole else part.shape if number else part.shape[:-1]
+            step = [8, 0, 0] if number else self.of._extent(() if whole else part.shape[-1:], size)
+            source = self.of._source(back, part.source, size)
+            table.append([*source, *self.of._extent(rows), *step, 0, int(number and source[0] != words.AS_NUMBER)])
+            counts.append(self._count(k, rows))
+        found = [np.empty(count + 1, np.int64) for count in counts]
+        at = words.PART.at["to"]
+        for row, array in zip(table, found, strict=True):
+            row[at] = address(array)
+        memory = np.array(table, np.int64)
+        library.call("collect", self.buffers.address, address(self.words), k, address(memory), len(table))
+        self.hold += found
+        if parts.term.row is not None and counts[-1] != counts[0]:
+            found[-1] = np.repeat(found[-1][:-1], counts[0] // max(counts[-1], 1))
+        return (counts[0], found) if counts[0] else None
+
+    def _count(self, k: int, rows: Sequence[Size]) -> int:
+        alive = self.memory[0]["row_of"][: self.n] != 0
+        extent = np.array(self.of._extent(rows), np.int64)
+        if not extent[1]:
+            return int(extent[0] * np.count_nonzero(alive & (self.buffers.column("kind", self.n) == k)))
+        return int(self.of.library.call("count_rows_of", self.buffers.address, address(self.words), k, address(extent)))
+
+    def _jobs(self, parts: _Parts, count: int, rows: Sequence[Words]) -> list[tuple[str, str, Words, int, int]]:
+        term, dtype = parts.term, parts.dtype
+        spec = self.back.plan.kernels[parts.kernel]
+        first = len(spec.operands)
+        if term.of < first:
+            index = spec.operands[term.of].index
+            total = self.grads.get(index)
+        else:
+            op = spec.body[term.of - first]
+            total = self.inner.setdefault((parts.kernel, term.of), np.zeros(op.shape, op.dtype))  # type: ignore[arg-type]
+        if total is None or not total.size:
+            return []
+        lanes = self.of.on.lanes(TYPES[dtype])
+        if term.kind == "sum":
+            job = np.array([address(rows[0]), count, total.size, address(total), 0], np.int64)
+            return [(dtype, "columns", job, -(-total.size // lanes), count)]
+        if term.kind == "rows":
+            return self._table_rows(dtype, count, rows, total)
+        chosen: list[tuple[Words, Words, int, NDArray[Any]]] = [(rows[0], rows[1], count, total)]
+        if term.row is not None:
+            numbers: Words = np.clip(rows[2][:count], 0, len(total) - 1)
+            groups = [(total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist()]
+            chosen = [(rows[0][of], rows[1][of], len(of), matrix) for matrix, of in groups]
+            self.hold += [x for left, right, _, _ in chosen for x in (left, right)]
+        return [self._outer(dtype, term, *one) for one in chosen]
+
+    def _outer(
+        self, dtype: str, term: Term, left: Words, right: Words, count: int, total: NDArray[Any]
+    ) -> tuple[str, str, Words, int, int]:
+        """Return the job of outer products; an extent that is known at run time only is all of the matrix's."""
+        rows, columns = (
+            size if isinstance(size := p.shape[-1], int) else all_of
+            for p, all_of in zip(term.parts, total.shape, strict=True)
+        )
+        panels = sums.outer_panels(self.of.on, dtype, columns)
+        step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
+        where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
+        job = np.array([address(right), address(left), count, columns, rows, where, step, 0, panels], np.int64)
+        tasks = sums.outer_tasks(panels, rows)
+        return dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1))
+
+    def _table_rows(
+        self, dtype: str, count: int, rows: Sequence[Words], total: NDArray[Any]
+    ) -> list[tuple[str, str, Words, int, int]]:
+        most, width = len(total), total.size // len(total)
+        index = np.clip(rows[0][:count], 0, most - 1)
+        order, starts, counts = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(most + 1, np.int64)
+        groups = self.of.sums[dtype].call(
+            "sort_rows", address(index), count, address(order), address(starts), address(counts), most
+        )
+        self.hold += [index, order, starts]
+        job = np.array([*map(address, (order, starts, index, rows[1])), width, address(total)], np.int64)
+        return [(dtype, "rows", job, groups, width // 8 + 10)]

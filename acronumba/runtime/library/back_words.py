@@ -1,0 +1,111 @@
+"""The words of the tables of the way back, for `runtime.library.transpose` and `runtime.backward`.
+
+`B_HEADS` is the place of the word `heads` of `BACK`, `B_KERNEL_OWN` that of `own` in a row of `KERNEL`, and so on; a
+row of a table has `..._BYTES` bytes.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.words import Words
+from acronumba.kernels.sums import LINK, SUM
+
+BACK = Words("""
+table       address of the rows of KERNEL, one for each kernel of the plan
+heads       address of rows of HEAD: for each node as many as `most`, then one for each shared tensor
+most        most results of a kernel that may have an adjoint
+shared      address of the value records of shared tensors, in one piece,
+shareds     ... and how many there are
+arrays      int64[shareds]: where each shared tensor lies
+sizes       int64[shareds]: bytes of each,
+adds        int64[shareds]: kernel that adds up parts of its adjoint
+losses      int64[losses_count]: value records of losses
+seeds       int64[losses_count]: where the adjoint of each is
+losses_count
+zeros       address of zeros, as many as the largest adjoint has
+alive       int64[n]: nodes of the batch at hand that have an adjoint
+rows        first free byte of the rows of backward nodes
+row_of      int64[n]: row of the backward node of each node; 0 without
+links       first free byte of the links,
+links_end   ... and the end of their room
+place       first free byte of what is computed on the way back,
+place_end   ... and the end of its room
+made        entries of `args` of the way back
+made_sums   sums among them
+scratch     most bytes of scratch that a batch needs
+batches     of the way back
+lost        whether links had no room
+""")
+
+KERNEL = Words("""
+active      whether it has an adjoint at all
+kernel      number of its backward kernel; -1: there is nothing to compute
+own         results that may have an adjoint
+dtypes      int64[own]: kernel that adds up adjoints of this result; -1: it has none
+args        arguments of the backward kernel
+sources     rows of SOURCE, of the arguments
+results     results of the backward kernel
+gives       number of parts of adjoints that it gives,
+given       ... and rows of GIVE
+records     bytes from the row of a forward node to the records of its results
+forward     words from the row of a forward node to its run-time extents
+""")
+
+# Where something lies: see `analysis.backward.derive.Source`.
+SOURCE = Words("""
+kind        OF_ARGUMENT, OF_RESULT, OF_ADJOINT, OF_BACKWARD, OF_TABLE, or AS_NUMBER: an argument, itself
+number
+start       bytes
+row_kind    of OF_TABLE: where the index lies, a kind,
+row_number  ... and its number
+row_bytes   bytes of a row,
+rows        ... and how many rows there are
+""")
+OF_ARGUMENT, OF_RESULT, OF_ADJOINT, OF_BACKWARD, OF_TABLE, AS_NUMBER = range(6)
+
+# A product of extents.
+EXTENT = Words("""
+factor
+count       run-time extents
+dims        int64[count]: their numbers
+""")
+
+GIVE = Words(f"""
+source[{SOURCE.count}]
+arg         argument of the forward node that it is for
+list        whether that is a list, whose elements get a piece each
+part        PART_ALL, or which row: PART_AT (a constant), PART_BY (what `row` says)
+at
+row[{SOURCE.count}]
+size[{EXTENT.count}]     bytes of the piece; of a list, of an element
+width[{EXTENT.count}]    bytes of a row
+rows[{EXTENT.count}]     rows of the operand
+""")
+PART_ALL, PART_AT, PART_BY = range(3)
+
+# A part of a sum over nodes.
+PART = Words(f"""
+source[{SOURCE.count}]
+rows[{EXTENT.count}]     how many rows a node has
+step[{EXTENT.count}]     bytes from one to the next
+to          int64[...]: where the next address of a row is written; or number,
+read        ... if it is what lies there, int64, that is wanted
+""")
+
+HEAD = Words("""
+source      address of the only part; or of the first link
+key         0: there is none; -1: there are links; else 1 + key of the only part
+""")
+
+_PLACES = BACK.constants("B_") | {"B_BYTES": BACK.size}
+for _prefix, _table in {
+    "BK_": KERNEL, "SOURCE_": SOURCE, "GIVE_": GIVE, "EXTENT_": EXTENT, "PART_": PART, "HEAD_": HEAD, "LINK_": LINK,
+    "SUM_": SUM,
+}.items():  # fmt: skip
+    _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
+
+
+def __getattr__(name: str) -> int:
+    try:
+        return _PLACES[name]
+    except KeyError:
+        raise AttributeError(f"no word of a table: {name}") from None

@@ -1,0 +1,189 @@
+"""Compiled gradients are those of the definition: of the zoo, of models of the language, of random programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import AcronumbaError
+from acronumba.ir.interpret import InstanceFailure
+from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
+from acronumba.ir.values import List
+from acronumba.memory import address, word_at
+from acronumba.pipeline.gradients import missing
+from acronumba.pipeline.link import link_back
+from acronumba.zoo import bilstm_tagger, birnn, child_sum_lstm, listops, moe, mv_rnn, nested_rnn, tree_lstm
+from tests.support import fuzz
+from tests.support.all_models import CASES
+from tests.support.chosen import one_in
+
+FLOATS = ("float32", "float64")
+ZOO = [
+    (tree_lstm, tree_lstm.sentiment), (child_sum_lstm, child_sum_lstm.classify), (mv_rnn, mv_rnn.sentiment),
+    (birnn, birnn.tag), (bilstm_tagger, bilstm_tagger.tag), (nested_rnn, nested_rnn.encode),
+    (listops, listops.classify), (moe, moe.mix), (moe, moe.route_emulated),
+]  # fmt: skip
+
+
+def records(t: Type, at: list[int]) -> Iterator[int]:
+    """Yield the value records that the words of a result lead to."""
+    match t:
+        case TensorT():
+            yield at[0]
+        case Array0T():
+            yield at[-1]
+        case TupleT():
+            for item in t.items:
+                many = len(words(item))
+                yield from records(item, at[:many])
+                at = at[many:]
+        case ListT():
+            width = len(words(t.item))
+            items, length = word_at(at[0]), word_at(at[0] + 8)
+            for k in range(length):
+                yield from records(t.item, [word_at(items + 8 * (k * width + j)) for j in range(width)])
+
+
+def arrays_of(result: Any) -> list[Any]:
+    """Return the arrays of a result in order."""
+    if isinstance(result, List):
+        result = result.words
+    if isinstance(result, list | tuple):
+        return [x for part in result for x in arrays_of(part)]
+    return [result] if isinstance(result, np.ndarray | np.generic) else []
+
+
+def whole(t: Type) -> bool:
+    """Whether `records` finds all tensors of a result."""
+    match t:
+        case TupleT():
+            return all(map(whole, t.items))
+        case ListT():
+            return whole(t.item)
+    return isinstance(t, TensorT | Array0T)
+
+
+class Both:
+    """Gradients of a mini-batch, of random weights of all results: compiled, and by the tape."""
+
+    def __init__(self, f: Any, columns: Any, shared: dict[str, Any], **options: Any) -> None:
+        self.f = f.with_options(**options) if options else f
+        call = self.f._bind(columns, shared)
+        self.compiled, self.leaves, _ = self.f._specialise(call, packed=False)
+        self.call, program = call, self.compiled.program
+        params = program.shared[: len(self.leaves)]
+        self.wanted = [k for k, p in enumerate(params) if isinstance(p.type, TensorT) and p.type.dtype in FLOATS]
+        self.possible = not missing(self.compiled.plan, TensorT("float32", ()), False) and whole(program.result)
+
+    def weights(self, k: int, arrays: list[Any]) -> list[Any]:
+        rng = np.random.default_rng(k)
+        return [rng.standard_normal(np.shape(x)).astype(x.dtype) if x.dtype.name in FLOATS else None for x in arrays]
+
+    def machine(self) -> dict[int, Any]:
+        self.back = link_back(
+            self.compiled.plan, self.compiled.options, self.wanted, len(words(self.compiled.program.result))
+        )
+        return self.again()
+
+    def again(self) -> dict[int, Any]:
+        packed = self.compiled.pack(self.call.columns)
+        run = self.compiled.run(packed, self.leaves, on=self.back.forward)
+        self.failed = {*run.errors, *packed.errors}
+        result = self.compiled.decoder(run, packed)
+        found: list[int] = []
+        seeds: list[Any] = []
+        for k in range(len(packed)):
+            if k in self.failed:
+                continue
+            at = list(records(self.compiled.program.result, run.words[k].tolist()))
+            arrays = arrays_of(result(k))
+            assert len(at) == len(arrays)
+            pairs = zip(at, self.weights(k, arrays), strict=True)
+            for record, weight in pairs:
+                if weight is not None:
+                    found.append(record)
+                    seeds.append(np.ascontiguousarray(weight))
+        return self.back.gradients(run, np.array(found, np.int64), np.array([address(s) for s in seeds], np.int64))
+
+    def tape(self) -> dict[int, Any]:
+        out: dict[int, Any] = {k: np.zeros(np.shape(self.leaves[k]), np.float64) for k in self.wanted}
+        self.most: dict[int, float] = dict.fromkeys(self.wanted, 0.0)
+        recorder = self.compiled.recorder_of_tapes(self.leaves)
+        for k in range(self.call.count):
+            if k in self.failed:
+                continue
+            values, tape = recorder.record([column[k] for column in self.call.columns])
+            arrays = arrays_of(values)
+            seeds: dict[int, Any] = {}
+            for x, w in zip(arrays, self.weights(k, arrays), strict=True):
+                if w is not None:
+                    n = tape.number(x)
+                    seeds[n] = seeds[n] + w if n in seeds else w
+            given = {n: x for n, x in tape.given.items() if tape.values[n].dtype.kind == "f"}
+            found = tape.pull(seeds, set(given), wide=True)
+            for j in self.wanted:
+                for n, g in found.items():
+                    if given[n] is self.leaves[j]:
+                        out[j] = out[j] + g
+                        self.most[j] += float(np.abs(g).max(initial=0))
+        return out
+
+    def error(self) -> float:
+        """Return the largest difference, relative to the sum of the largest parts of each instance."""
+        mine, theirs = self.machine(), self.tape()
+        ids: dict[int, list[int]] = {}
+        for k in self.wanted:
+            ids.setdefault(id(self.leaves[k]), []).append(k)
+        scale = max(self.most.values(), default=0.0)
+        if not all(np.isfinite(g).all() for g in theirs.values()) or scale > 1e6:
+            return 0.0
+        worst = 0.0
+        for same in ids.values():
+            got = sum(np.asarray(mine[k], np.float64) for k in same)
+            worst = max(worst, float(np.abs(got - theirs[same[0]]).max(initial=0)) / (scale or 1.0))
+        return worst
+
+
+@pytest.mark.parametrize(("module", "f"), one_in(4, ZOO, ids=[f.__name__ for _, f in ZOO]))
+def test_the_zoo(module: Any, f: Any) -> None:
+    both = Both(f, [module.instances(3)], {"p": module.params(size=8)})
+    assert both.possible and both.error() < 1e-5
+
+
+@pytest.mark.parametrize("case", one_in(8, CASES, ids=[c.name for c in CASES]))
+def test_models_of_the_language(case: Any) -> None:
+    try:
+        both = Both(case.model, case.columns, case.shared)
+    except (AcronumbaError, InstanceFailure):
+        return
+    if both.possible and both.wanted:
+        assert both.error() < 1e-4
+
+
+def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:
+    wrong: dict[int, float] = {}
+    many = 0
+    for number in numbers:
+        case = fuzz.case_of(number)
+        module = fuzz.load(case.source, folder)
+        try:
+            both = Both(module.main, case.instances(module, 4), case.shared_values(module))
+            if both.possible and both.wanted:
+                many += 1
+                if (worst := both.error()) > 1e-3:
+                    wrong[number] = worst
+        except AcronumbaError:
+            continue
+        finally:
+            fuzz.forget(module)
+    return wrong, many
+
+
+@pytest.mark.long
+def test_random_programs(tmp_path: Path) -> None:
+    wrong, many = random_errors(range(60), tmp_path)
+    assert not wrong and many > 5, (wrong, many)
