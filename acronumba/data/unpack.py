@@ -353,6 +353,8 @@ def _read(t: Type, at: int) -> Read:
             for item in t.items:
                 reads.append(_read(item, at))
                 at += len(words(item))
+            if isinstance(t, TupleT) and t.listed:
+                return lambda reader, row: [read(reader, row) for read in reads]
             if isinstance(t, TupleT):
                 return lambda reader, row: tuple([read(reader, row) for read in reads])
             return lambda reader, row: {key: read(reader, row) for key, read in zip(t.keys, reads, strict=True)}

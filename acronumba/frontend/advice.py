@@ -23,15 +23,12 @@ from acronumba.frontend.values import (
 )
 from acronumba.ir.types import (
     Array0T,
-    BoolT,
-    FloatT,
-    IntT,
     ListT,
-    NoneT,
     TensorT,
     Type,
     UnionT,
     members,
+    unlike,
 )
 
 
@@ -57,10 +54,7 @@ def one_type(t: Type) -> str:
 def is_record_list(t: Type) -> bool:
     """Whether a type is, or holds, that of a list of unlike things: of a list and a number, for example."""
     if isinstance(t, ListT):
-        kinds = {
-            "number" if isinstance(m, IntT | FloatT | BoolT | TensorT | Array0T) else type(m) for m in members(t.item)
-        }
-        return len(kinds - {NoneT}) > 1 or is_record_list(t.item)
+        return unlike(members(t.item)) or is_record_list(t.item)
     return any(map(is_record_list, members(t))) if isinstance(t, UnionT) else False
 
 

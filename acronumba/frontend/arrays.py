@@ -280,13 +280,33 @@ def item(w: Walker, ref: ArrayRef, where: Sequence[Any], node: ast.AST) -> Val:
     """Read an item of an array that is written to: a view, or, by arrays and masks, a copy."""
     parts, ellipsis = index_of_each_axis(w, ref, where, node, masks=True)
     places = [index_of_axes(w, e, node) for e in parts]
+    basic = not any(isinstance(e, Tensor) and (e.type.rank or e.type.dtype == "bool") for e in places)
+    if basic and ref.place.find().counted:
+        places = [_counted(w, e, node) if isinstance(e, Tensor) else e for e in places]
     if is_advanced(ref, places):
-        return index_tensor(w, elements(w, ref, node), where, node)
+        seen = index_tensor(w, elements(w, ref, node), where, node)
+        if not basic or not isinstance(seen, Tensor) or not seen.type.rank:
+            return seen
+        ref.place.find().looked_up = True
+        return Tensor(seen.type, seen.ref, seen.dims, aliased=True, read_from=ref)
     out = view(w, ref, places, node)
     if out.axes or ellipsis:
         return out
     x = elements(w, out, node)
     return Tensor(x.type, x.ref, (), fresh=True)
+
+
+def _counted(w: Walker, e: Tensor, node: ast.AST) -> Num:
+    """Return the index that a scalar of NumPy is as a number of the host."""
+    return host_value(w, e, node, "an index of an array that is written to", index=True)
+
+
+def count_indices(w: Walker, place: ArrayPlace) -> None:
+    """Let NumPy's scalars as indices of an array be numbers of the host, if views are made by them."""
+    place = place.find()
+    if place.looked_up and not place.counted:
+        place.counted = w.know.changed = True
+        raise Resweep
 
 
 def index_of_axes(w: Walker, e: Any, node: ast.AST) -> Any:
@@ -404,6 +424,7 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
     """
     whole = x.whole
     if whole.read_from is not None:
+        count_indices(w, whole.read_from.place)
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
         raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, by an index")
     if not whole.places and not came_in(w, x):
@@ -443,10 +464,20 @@ def _own_copy(w: Walker, node: ast.AST) -> str:
         root = root.value
     copied = name_of_copy(w, root)
     owner = w.state.get(path_of(w, root))
+    first = _first_name(w, owner) if isinstance(root, ast.Name) and copied == root.id else ""
+    if first and first != name:  # another name would go on to mean what came in
+        return f"{first} = {first}.copy(), before `{name}` becomes another name of it"
     came_in = isinstance(owner, SharedVal) or (isinstance(owner, Ref) and not owner.own) or copied != ast.unparse(root)
     if came_in and ast.unparse(root) != name:
         return f"{copied} = copy.deepcopy({ast.unparse(root)})"
     return f"{copied if copied != ast.unparse(root) else name} = {name}.copy()"
+
+
+def _first_name(w: Walker, val: Val | None) -> str:
+    """Return the first local name of an array; "" if it has none."""
+    same = (key[1] for key, v in w.state.items() if len(key) == 2 and isinstance(v, Tensor) and isinstance(val, Tensor)
+            and v.ref is val.ref)  # fmt: skip
+    return next((str(name) for name in same if str(name).isidentifier()), "")
 
 
 def _name_of(node: ast.AST) -> str:
@@ -521,6 +552,7 @@ def _comes_again(written: Event, kept: Event, events: Sequence[Event]) -> bool:
 
 
 def _refuse_kept(w: Walker, kept: Event, written: Event) -> None:
+    count_indices(w, kept.place)
     if kept.whole:
         w.pass_itself([kept.place])
     seen = f"line {written.loc.line} writes into an array of which line {kept.loc.line} keeps what was read"

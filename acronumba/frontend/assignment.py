@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, came_in, written_tensor
+from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, came_in, count_indices, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
@@ -21,7 +21,15 @@ from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
 from acronumba.frontend.names import alias, bind_name, check_free, forget, path_of
 from acronumba.frontend.operators import MAGIC, OPERATORS, binary
-from acronumba.frontend.subscripts import each_place, get_item, index_parts, item_place, set_in_pieces, set_item
+from acronumba.frontend.subscripts import (
+    each_place,
+    get_item,
+    index_parts,
+    item_in_pieces,
+    item_place,
+    set_in_pieces,
+    set_item,
+)
 from acronumba.frontend.values import (
     ArrayRef,
     DictVal,
@@ -44,6 +52,7 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     Zip,
+    is_row,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -130,6 +139,12 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     """Walk `x op= y`."""
     target = stmt.target
     if isinstance(target, ast.Subscript):
+        found = item_in_pieces(w, target)
+        if found is not None and is_row(found[1]):
+            new = in_place(w, found[1].items[found[2]], w.expr(stmt.value), stmt)
+            if w.state.get(found[0]) is found[1] and set_in_pieces(w, target, new):
+                return
+            raise w.refuse("ACR209", stmt, seen=ast.unparse(target), rewrite=_written_out(stmt))
         base, where = item_place(w, target)
         each_place(w, base, lambda b: change_item(w, b, where, target, stmt), target)
         return
@@ -141,8 +156,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         if new is not old:
             set_attribute(w, owner, target.attr, new, target)
         return
-    if not isinstance(target, ast.Name):
-        raise w.refuse("ACR109", target, seen=type(target).__name__)
+    assert isinstance(target, ast.Name)
     old = w.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if new is not old:
@@ -258,6 +272,8 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
     other = isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank)
+    if not old.own and old.whole.read_from is not None:
+        count_indices(w, old.whole.read_from.place)
     if (not old.own or other) and old.whole.places:  # from the next sweep on it is an array that is written to
         written_tensor(w, old, stmt, "an assignment")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import functools
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -302,7 +303,9 @@ def bound_attribute(
     if raw in (object.__init__, object.__setattr__) or has_written(raw):
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
-        raise w.refuse("ACR210", node, seen=f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}")
+        rewrite = "@property" if isinstance(raw, functools.cached_property) else ""
+        seen = f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}"
+        raise w.refuse("ACR210", node, seen=seen, rewrite=rewrite)
     return outside(w, raw, name, holder, node, f"{cls.__name__}.{name}") if holder else w.constant(raw)
 
 

@@ -11,17 +11,19 @@ from typing import Any
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.block import GROWS, Blocks, Resweep, conversion
 from acronumba.frontend.naming import note_unified
+from acronumba.frontend.parts import is_own
 from acronumba.frontend.values import (
     ArrayPlace,
     ArrayRef,
     Cell,
     DictVal,
     ListVal,
+    StaticList,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
-    is_own,
+    is_row,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -161,6 +163,21 @@ class Cells(Blocks):
             cell.unsure = t.item in self.data_lists
         return cell
 
+    def row_cell(self, t: TupleT) -> Cell:
+        """Return what is known of the lists of unlike things of a type."""
+        return self.cell(("type", t))
+
+    def has_pieces(self, val: TupleVal | DictVal | StaticList, t: TupleT | DictT) -> bool:
+        """Whether a value is stored as the pieces that a type says; lists of one type stay in pieces all or none."""
+        if isinstance(val, DictVal) or isinstance(t, DictT):
+            return isinstance(val, DictVal) and isinstance(t, DictT) and t.keys == val.keys
+        if t.listed is not is_row(val) or len(t.items) != len(val.items):
+            return False
+        if isinstance(val, StaticList):
+            val.stored = True
+            self.unify_cells(val.cell, self.row_cell(t))
+        return isinstance(val, StaticList) is t.listed
+
     def list_of(self, t: ListT, var: ir.Var, own: bool = False) -> ListVal:
         """Return a list of unknown origin: it must not be changed if lists of its type may be instance data."""
         cell = self.cells_by_type(t)
@@ -196,7 +213,7 @@ def places_in(val: Val) -> Iterable[ArrayPlace]:
             yield val.place
         case Tensor() if val.type.rank or val.array0 is not None:
             yield from val.whole.places
-        case TupleVal() | DictVal():
+        case TupleVal() | DictVal() | StaticList():
             for v in val.items:
                 yield from places_in(v)
         case UnionVal():

@@ -25,6 +25,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     Made,
     MapVal,
@@ -36,6 +37,7 @@ from acronumba.frontend.values import (
     Record,
     Ref,
     SharedVal,
+    SliceVal,
     Static,
     StaticList,
     StrVal,
@@ -119,6 +121,8 @@ def kind_of(w: Walker, val: Val) -> Type | None:
             val = w.materialise(val)
         case Maybe():
             return kind_of(w, val.value)
+        case SliceVal() | Range() | Kept():  # no value at run time, but an object of a class
+            return StructT(python_class(val))
     try:
         return w.type_of(val)
     except Refused:

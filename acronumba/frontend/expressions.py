@@ -14,7 +14,7 @@ from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.known_texts import known, made
 from acronumba.frontend.lists import append, new_list
-from acronumba.frontend.magic import one_string
+from acronumba.frontend.magic import one_string, text_of
 from acronumba.frontend.names import bind_name, part_of, read_name
 from acronumba.frontend.source import spot
 from acronumba.frontend.texts import joined
@@ -37,7 +37,7 @@ def elements(w: Walker, elts: Sequence[ast.expr]) -> tuple[Val, ...]:
         if isinstance(e, ast.Starred):
             items = w.items_of(w.value(e.value))
             if items is None:
-                raise w.refuse("ACR109", e, seen="* of a value whose length is known only at run time")
+                raise w.refuse("ACR109", e, seen=ast.unparse(e))
             out += items
         else:
             out.append(part_of(w, e))
@@ -112,9 +112,11 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
             out.append(StrVal(str(part.value)))
             continue
         val = one_string(w, w.expr(part.value))
-        if isinstance(val, Text) and part.format_spec is None and part.conversion in (-1, ord("s")):
-            out.append(val)
-            continue
+        if part.format_spec is None and part.conversion in (-1, ord("s")):
+            val = text_of(w, val, part)
+            if isinstance(val, Text):
+                out.append(val)
+                continue
         value = known(w, val, part)
         form = known(w, w.expr(part.format_spec), part) if part.format_spec is not None else ""
         if part.conversion >= 0:

@@ -13,6 +13,7 @@ from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
 from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
+from acronumba.frontend.parts import is_own
 from acronumba.frontend.templates import (
     TArray,
     TChoice,
@@ -54,7 +55,7 @@ from acronumba.frontend.values import (
     Zip,
     array_numbers,
     held,
-    is_own,
+    is_row,
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
@@ -182,9 +183,11 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
             return TStatic(val)
         case Tensor() | ArrayRef():
             return _array_parameter(w, val, loose)
-        case TupleVal() | DictVal() | Record():
-            kind = "tuple" if isinstance(val, TupleVal) else "dict" if isinstance(val, DictVal) else "record"
+        case TupleVal() | DictVal() | Record() | StaticList() if not isinstance(val, StaticList) or is_row(val):
+            kind = {TupleVal: "tuple", DictVal: "dict", Record: "record", StaticList: "list"}[type(val)]
             meta: Any = len(val.items)
+            if isinstance(val, StaticList):
+                val.stored = True
             if isinstance(val, DictVal):
                 meta = val.keys
             if isinstance(val, Record):
@@ -192,7 +195,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
                     return TType(w.type_of(val))
                 meta = (val.cls, val.names)
             parts = enumerate(val.items)
-            cell = val.cell if isinstance(val, DictVal) else None
+            cell = val.cell if isinstance(val, DictVal | StaticList) else None
             return TParts(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts), cell)
         case MapVal():
             mine = w.cell(("parameter", where))

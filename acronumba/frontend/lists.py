@@ -109,8 +109,8 @@ def _owned(val: Val) -> Val:
     match val:
         case ListVal():
             return replace(val, own=val.own or val.item != NEVER)
-        case TupleVal():
-            return TupleVal(tuple(map(_owned, val.items)))
+        case TupleVal() | StaticList():
+            return replace(val, items=tuple(map(_owned, val.items)))
     return val
 
 

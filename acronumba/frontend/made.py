@@ -101,7 +101,7 @@ def check_constructor(w: Walker, cls: Any, node: ast.AST | None) -> None:
     if is_record(cls) and cls.__new__ is not object.__new__:
         odd = "`__new__`"
     if odd:
-        rewrite = "a dataclass, or a class without it"
+        rewrite = "set(xs)" if cls is frozenset else "a dataclass, or a class without it"
         raise w.refuse("ACR210", node, seen=f"the class {cls.__name__}: {odd}", rewrite=rewrite)
 
 

@@ -10,7 +10,20 @@ from typing import Any
 from acronumba.frontend.attributes import class_attribute
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
-from acronumba.frontend.values import Made, Num, Record, Ref, SharedVal, Text, TupleVal, UnionVal, Val, number
+from acronumba.frontend.values import (
+    Made,
+    NoneVal,
+    Num,
+    Record,
+    Ref,
+    SharedVal,
+    SliceVal,
+    Text,
+    TupleVal,
+    UnionVal,
+    Val,
+    number,
+)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, TEXT, StrT, TextT
@@ -43,10 +56,13 @@ def call_special(w: Walker, val: Val, name: str, args: Sequence[Val], node: ast.
 
 def index_value(w: Walker, where: Any, val: Val, node: ast.AST) -> Val:
     """Return the index that `__getitem__` or `__setitem__` of an object gets."""
-    parts = where if isinstance(where, tuple) else (where,)
-    if any(isinstance(e, slice) for e in parts):
-        raise w.refuse("ACR301", node, seen=f"a slice of {w.describe(val)}")
-    return TupleVal(parts) if isinstance(where, tuple) else where
+    if isinstance(where, tuple):
+        return TupleVal(tuple(index_value(w, e, val, node) for e in where))
+    if not isinstance(where, slice):
+        out: Val = where
+        return out
+    start, stop = (NoneVal() if bound is None else bound for bound in (where.start, where.stop))
+    return SliceVal(start, stop, number(where.step))
 
 
 def iterated(w: Walker, val: Val, node: ast.AST | None) -> Val:
@@ -59,6 +75,12 @@ def one_string(w: Walker, val: Val) -> Val:
     if isinstance(val, UnionVal) and all(isinstance(t, StrT | TextT) for t in val.possible):
         return Text(w.to_words(val, TEXT)[0])
     return val
+
+
+def text_of(w: Walker, val: Val, node: ast.AST | None) -> Val:
+    """Return what `str` makes of an object that says it by `__str__` or `__repr__`; any other value as it is."""
+    name = next((n for n in ("__str__", "__repr__") if has_method(w, val, n)), "")
+    return one_string(w, call_special(w, val, name, (), node)) if name else val
 
 
 def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:

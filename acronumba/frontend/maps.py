@@ -48,8 +48,9 @@ def value_at(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> Val:
 def turns(w: Walker, val: MapVal | MapView, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the number of entries, which must not change from turn to turn, and what an entry gives."""
     base, what = (val, "keys") if isinstance(val, MapVal) else (val.base, val.what)
-    if base.is_set and what not in ("elements", "entries"):
-        raise w.refuse("ACR301", node, seen="the order of a set, which Python does not say", rewrite="sorted(s)")
+    if base.is_set and not base.type.given and what not in ("elements", "entries"):  # one that came in has its own
+        seen = "the order of a set made in the call, which Python does not say"
+        raise w.refuse("ACR301", node, seen=seen, rewrite="sorted(s)")
     n = size(w, base, node)
 
     def length() -> Num:

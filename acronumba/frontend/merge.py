@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -66,6 +66,7 @@ from acronumba.frontend.values import (
     held,
     holding,
     is_field,
+    is_row,
     is_several,
     map_type,
     number,
@@ -186,8 +187,8 @@ class Merge(Words):
                 return with_places(found, val.places) if isinstance(found, UnionVal) else found
             case TupleVal():
                 return TupleVal(tuple(map(self.settle, val.items)))
-            case DictVal():
-                return DictVal(val.keys, tuple(map(self.settle, val.items)), val.cell)
+            case DictVal() | StaticList():
+                return replace(val, items=tuple(map(self.settle, val.items)))
             case Record():
                 return Record(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
             case Maybe():
@@ -232,8 +233,9 @@ class Merge(Words):
             case Tensor():
                 if isinstance(val.python_type, Array0T) and not val.python_type.sure:
                     return TType(val.python_type)
-                places = () if val.base is not None and not val.own else val.whole.places
-                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed)
+                viewed = val.base is not None and not val.own
+                places = () if viewed and val.whole.passed else val.whole.places
+                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed, viewed)
             case ArrayRef():
                 return TArray(val, tuple(array_numbers(val)))
             case ListVal():
@@ -241,6 +243,8 @@ class Merge(Words):
             case MapVal():
                 return TMap(val.cell, val.is_set)
             case StaticList():
+                if is_row(val):
+                    return TParts("list", len(val.items), tuple(map(self.template, val.items)), val.cell)
                 self.make_real(val.cell)
                 self.type_of(val)
                 return TList(val.cell, True)
@@ -304,18 +308,18 @@ class Merge(Words):
                 return TMaybe(self.join_templates(a.inner, b))
             case (_, TMaybe()):
                 return TMaybe(self.join_templates(a, b.inner))
-            case (TParts(), TParts()) if a.kind != "dict" and (a.kind, a.meta) == (b.kind, b.meta):
+            case (TParts(), TParts()) if a.kind not in ("dict", "list") and (a.kind, a.meta) == (b.kind, b.meta):
                 return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TTensor(), TTensor()) if a.kind == b.kind:
-                return _join_tensors(a, b)
+                return _join_tensors(*_known_together(a, b))  # type: ignore[arg-type]
             case (TArray() | TTensor(), TArray() | TTensor()) if a.kind == b.kind:
-                return self._join_arrays(a, b)
+                return self._join_arrays(*_known_together(a, b))
             case (TList(), TList()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
-        joined = self._join_dicts(a, b)
+        joined = self._join_dicts(a, b) or self._join_lists(a, b)
         if joined is not None:
             return joined
         for one in (a, b):
@@ -352,6 +356,22 @@ class Merge(Words):
                 self.make_real(cell)
                 raise Resweep
         return None
+
+    def _join_lists(self, a: Template, b: Template) -> Template | None:
+        """Join lists of unlike things; where one meets a list of run time, or has another length, both are that."""
+        match a, b:
+            case TParts(kind="list"), TParts(kind="list") if a.meta == b.meta and a.cell and b.cell:
+                items = tuple(map(self.join_templates, a.items, b.items))
+                return TParts("list", a.meta, items, self.unify_cells(a.cell, b.cell))
+        if not any(isinstance(t, TParts) and t.kind == "list" for t in (a, b)):
+            return None
+        for t in (a, b):
+            if isinstance(t, TList) or (isinstance(t, TParts) and t.kind == "list"):
+                assert t.cell is not None
+                self.make_real(t.cell)
+            else:
+                return None
+        raise Resweep
 
     def _join_known(self, a: Template, b: Template) -> Template:
         """Join templates of which one is a value itself, and not the other's."""
@@ -406,8 +426,8 @@ class Merge(Words):
             case TParts(kind="holder"):
                 code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
                 raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
-            case TParts(kind="tuple"):
-                return TupleT(tuple(map(self.template_type, a.items)))
+            case TParts(kind="tuple" | "list"):
+                return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")
             case TParts(kind="dict"):
                 return DictT(a.meta, tuple(map(self.template_type, a.items)))
             case TParts():
@@ -439,6 +459,9 @@ class Merge(Words):
                     return TupleVal(items), flat
                 if a.kind == "dict":
                     return DictVal(a.meta, items, a.cell), flat
+                if a.kind == "list":
+                    assert a.cell is not None
+                    return StaticList(items, a.cell.find(), stored=True), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
                 return Record(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.know.outside), flat
@@ -528,7 +551,7 @@ class Merge(Words):
                     val = self.materialise(val)
                 assert val is not None
                 at = 0
-                parts = val.items if isinstance(val, TupleVal | DictVal | Record) else held(val)
+                parts = val.items if isinstance(val, TupleVal | DictVal | Record | StaticList) else held(val)
                 for item, v in zip(a.items, parts, strict=True):
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
@@ -612,17 +635,28 @@ def _can_be_stored(items: Sequence[Template]) -> bool:
     return not any(isinstance(t, TStatic | TChoice | TPoison) or getattr(t, "kind", "") == "holder" for t in items)
 
 
+def _known_together(*several: TArray | TTensor) -> list[TArray | TTensor]:
+    """Return arrays that meet; a view of an array that the others are no views of is not known as one with them."""
+    if len({p.find() for t in several for p in places_of(t)}) < 2:
+        return list(several)
+
+    def viewed(t: TTensor) -> bool:
+        return t.viewed or any(p.find().kind != t.kind[:2] for p in t.places)
+
+    return [replace(t, places=()) if isinstance(t, TTensor) and viewed(t) else t for t in several]
+
+
 def _join_tensors(a: TTensor, b: TTensor) -> TTensor:
     """Join tensors of one dtype and rank."""
     dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
     t = union(a.type, b.type)
     assert isinstance(t, TensorT)
     places = tuple(dict.fromkeys((*a.places, *b.places))) if a.places and b.places else ()
-    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed)
+    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed, a.viewed or b.viewed)
 
 
 def _has_pending(val: Any) -> bool:
-    if isinstance(val, TupleVal | DictVal | Record):
+    if isinstance(val, TupleVal | DictVal | Record | StaticList):
         return any(_has_pending(v) for v in val.items)
     if isinstance(val, Maybe):
         return _has_pending(val.value)

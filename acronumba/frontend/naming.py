@@ -38,6 +38,8 @@ def note_unified(places: Sequence[ArrayPlace]) -> ArrayPlace:
     for other in rest:
         first.written |= other.written
         first.copied |= other.copied
+        first.looked_up |= other.looked_up
+        first.counted |= other.counted
         first.passed |= other.passed
         first.writes |= other.writes
         other.link = first
@@ -58,7 +60,7 @@ def with_places(val: Val, places: Sequence[ArrayPlace]) -> Val:
         case Tensor() if val.type.rank or val.array0 is not None:
             kind = (val.type.dtype, val.type.rank)
             val.places, val.passed = tuple(p for p in places if p.kind == kind), True
-        case TupleVal() | DictVal():
+        case TupleVal() | DictVal() | StaticList():
             return replace(val, items=tuple(with_places(v, places) for v in val.items))
         case UnionVal():
             return replace(val, places=tuple(places))

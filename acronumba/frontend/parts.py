@@ -1,4 +1,4 @@
-"""Abstract values compared: whether two are certainly the same, or alike but for what they hold."""
+"""Abstract values looked into: whether two are the same, or alike but for what they hold; whether one is the call's."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from acronumba.frontend.values import (
     SharedVal,
     SliceVal,
     Static,
+    StaticList,
     Stream,
     StrVal,
     Tensor,
@@ -42,6 +43,7 @@ from acronumba.frontend.values import (
     array_numbers,
     held,
 )
+from acronumba.ir.types import DictT, ListT, TupleT
 
 # What is the same if it is alike and holds the same.
 HOLDERS = (Func, Bound, Method, Range, Zip, Enumerate, Reversed, MapView, Stream, Partial, Kept)
@@ -133,3 +135,17 @@ def _equal(a: Any, b: Any) -> bool:
         return bool(a == b)
     except Exception:  # objects of other people may raise anything when compared
         return False
+
+
+def is_own(val: Val) -> bool:
+    """Whether the lists that a value is, or consists of, were certainly made in the call."""
+    match val:
+        case ListVal():
+            return val.own
+        case TupleVal() | DictVal() | Record() | StaticList():
+            return all(map(is_own, val.items))
+        case MapVal():
+            return not val.type.given
+        case UnionVal():
+            return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
+    return not isinstance(val, SharedVal)

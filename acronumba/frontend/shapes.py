@@ -168,7 +168,8 @@ class Shapes(TensorOps):
         if isinstance(index, Tensor):
             checked = self.checked(index, d, axis, node)
             dims = (*rest[0], *index.dims, *rest[1])
-            return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), node)
+            view = None if index.type.rank else x  # by a number, whoever has it; by an array it is a copy
+            return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), node, base=view)
         i = self.inside(index, d, axis, node)
         return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
 

@@ -33,6 +33,7 @@ from acronumba.frontend.lists import (
     simple,
     widen_list,
 )
+from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, path_of
 from acronumba.frontend.values import (
@@ -61,12 +62,13 @@ from acronumba.frontend.values import (
     Val,
     held,
     is_choosable,
+    is_row,
     number,
     type_of,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT
+from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT, words
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
@@ -498,24 +500,35 @@ def check_assignable(w: Walker, base: Val, target: ast.Subscript) -> None:
 
 
 def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
-    """`idx[1] = v` of a list whose elements cannot be stored, slices for example: it stays in pieces.
+    """`idx[1] = v` of a list of slices, which cannot be stored, or of unlike things: it stays in pieces."""
+    found = item_in_pieces(w, target)
+    if found is None:
+        return False
+    key, old, k = found
+    items = list(old.items)
+    items[k] = val
+    new = replace(old, items=tuple(items))
+    if all(type_of(v) is not None for v in items) and not is_row(new):
+        return False
+    w.state[key] = new
+    return True
 
-    That is possible where the list has one name and is changed at a known place, in the loops that it was made in.
+
+def item_in_pieces(w: Walker, target: ast.Subscript) -> tuple[Any, StaticList, int] | None:
+    """Return where a list in pieces is in the state, the list, and the index of an item of it that can be changed.
+
+    That is possible where the list has one name and lies nowhere else, in the loops that it was made in.
     """
     key = path_of(w, target.value)
     old = None if key is None else w.state.get(key)
-    if not isinstance(old, StaticList) or old.loops != w.loops_around:
-        return False
-    if all(type_of(v) is not None for v in (*old.items, val)) or sum(holds(v, old) for v in w.state.values()) > 1:
-        return False
+    if not isinstance(old, StaticList) or old.loops != w.loops_around or old.stored or old.cell.find().real:
+        return None
+    acts = any(isinstance(n, ast.Call | ast.NamedExpr | ast.Slice) for n in ast.walk(target.slice))
+    if acts or sum(holds(v, old) for v in w.state.values()) > 1:
+        return None
     where = w.expr(target.slice)
     k = w.static(where, target.slice) if isinstance(where, Num) else NOT_CONST
-    if not isinstance(k, int) or not -len(old.items) <= k < len(old.items):
-        return False
-    items = list(old.items)
-    items[k] = val
-    w.state[key] = replace(old, items=tuple(items))
-    return True
+    return (key, old, int(k)) if isinstance(k, int) and -len(old.items) <= k < len(old.items) else None
 
 
 def holds(val: Val, what: Val) -> bool:
@@ -550,6 +563,11 @@ def set_item(
         where = list_index(w, where, target.slice)
     where = host_value(w, where, target.slice, "an index of a list", index=True)
     i = checked_index(w, where, w.list_lengths(base, target), target, "list assignment index out of range")
+    set_at(w, base, i, val, target)
+
+
+def set_at(w: Walker, base: ListVal, i: Num, val: Val, target: ast.AST) -> None:
+    """Give a list another element at an index that is inside."""
     alias(val)
     w.put_in(base.cell, val)
     widen_list(w, base, val)
@@ -560,10 +578,11 @@ def set_item(
 
 def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None, node: ast.AST) -> None:
     """`xs[a:b] = ys`, or `del xs[a:b]` where there is no value."""
-    if where.step != 1:
-        raise w.refuse("ACR109", node, seen="a slice with a step", rewrite="a loop over its indices")
     new = None if val is None else to_list(w, val, node)
     n = w.list_lengths(base, node)
+    if where.step != 1:
+        _set_in_steps(w, base, where, new, n, node)
+        return
     first = _inside(w, where.start, number(0), n, node)
     stop = w.scalar("max", first, _inside(w, where.stop, n, n, node))
     parts = [list_slice(w, base, number(0), 1, first, _place(node, "head"))]
@@ -573,6 +592,34 @@ def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None, node: ast
     simple(w, base, "erase", node)
     for part in parts:
         extend(w, base, part, node)
+
+
+def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n: Num, node: ast.AST) -> None:
+    """`xs[a:b:c] = ys`, which has as many elements as there are places, or `del xs[a:b:c]`."""
+    first, step, extent = cut(w, w.as_extent(n), where, node)
+    count = w.extent(extent)
+    if new is not None:
+        given = w.list_lengths(new, node)
+        text = "attempt to assign sequence of size {0} to extended slice of size {1}"
+        w.check(w.scalar("eq", given, count), "ValueError", text, (given, count), node)
+        new = list_slice(w, new, number(0), 1, given, _place(node, "new"))  # it may be the list itself
+    key = (w.frame.scope, "#step")
+
+    def turn() -> None:
+        k = w.state[key]
+        assert isinstance(k, Num)
+        if new is None and step > 0:  # from behind: what is left out moves nothing that is still to go
+            k = w.scalar("sub", w.scalar("sub", count, number(1)), k)
+        at = w.scalar("add", w.extent(first), w.scalar("mul", k, number(step)))
+        if new is not None:
+            set_at(w, base, at, list_get(w, new, k, node), node)
+            return
+        outs = tuple(w.var("item", t) for t in words(base.item))
+        w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(at)), loc=w.at(node)))
+
+    every = Range(number(0), count, number(1))
+    iterate(w, every, node, ast.Name("#step", ast.Store()), turn, ())
+    w.state.pop(key, None)
 
 
 def _inside(w: Walker, bound: Num | UnionVal | None, end: Num, n: Num, node: ast.AST) -> Num:

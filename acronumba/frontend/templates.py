@@ -37,10 +37,10 @@ class TStatic:
 class TParts:
     """A tuple, dict or object in pieces, or a function, method or range with what it holds."""
 
-    kind: str  # "tuple" | "dict" | "record" | "holder"
+    kind: str  # "tuple" | "list" (of unlike things) | "dict" | "record" | "holder"
     meta: Any
     items: tuple[Template, ...]
-    cell: Cell | None = None  # of a dict
+    cell: Cell | None = None  # of a dict or list
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +51,7 @@ class TTensor:
     array0: bool  # whether it is an array of rank 0
     places: tuple[ArrayPlace, ...] = ()  # where it was made; none if that is not known
     passed: bool = False  # it has names elsewhere
+    viewed: bool = False  # it is a view of another array
 
     @property
     def kind(self) -> tuple[Any, ...]:

@@ -76,8 +76,6 @@ class Ufuncs(Shapes):
             return self._comparison(op, parts, node)
         ins, out = self.resolve(UFUNCS[op], parts, node)
         tensors = self.operands(parts, ins, out, node)
-        if op == "pow":
-            self._check_power(parts, ins, node)
         match op:
             case "positive":
                 return self.as_scalar(tensors[0])
@@ -97,6 +95,8 @@ class Ufuncs(Shapes):
                 return first
             case "pow" if out.startswith("float"):
                 return self._power(tensors, parts, out, node)
+            case "pow":
+                return self._whole_power(tensors, parts[1], out, node)
         return self.element(op, tensors, out, node)
 
     def operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str, node: Node) -> list[Tensor]:
@@ -161,8 +161,7 @@ class Ufuncs(Shapes):
             return self.ufunc("pow", (x, y), node)
         ins, out = self.resolve(np.power, [x, y], node)
         tensors = self.operands([x, y], ins, out, node)
-        self._check_power([x, y], ins, node)
-        power = self.element("pow", tensors, out, node)
+        power = self.element("pow", tensors, out, node) if out[0] == "f" else self._whole_power(tensors, y, out, node)
         if array.const is False or not out.startswith("float"):
             return power
         root = self._power(tensors, [x, y], out, node)
@@ -183,16 +182,17 @@ class Ufuncs(Shapes):
         half = self.element("eq", [exponent, self.from_number(number(0.5), dtype, node)], "bool", node)
         return self.element("where", [half, root, self.element("pow", tensors, dtype, node)], dtype, node)
 
-    def _check_power(self, parts: list[Tensor | Num], ins: list[str], node: Node) -> None:
-        if np.dtype(ins[1]).kind != "i":
-            return
-        exponent = parts[1]
+    def _whole_power(self, tensors: Sequence[Tensor], exponent: Tensor | Num, dtype: str, node: Node) -> Tensor:
+        """np.power of integers: the instance fails where an exponent is negative."""
         message = "Integers to negative integer powers are not allowed."
+        if np.dtype(dtype).kind != "i":
+            return self.element("pow", tensors, dtype, node)
         if isinstance(exponent, Num):
             self.check(self.scalar("ge", self.as_int(exponent), number(0)), "ValueError", message, (), node)
-        else:
-            raise self.refuse("ACR202", node, seen="an integer array to the power of an integer array",
-                              rewrite="use a Python int as the exponent, or float arrays")  # fmt: skip
+            return self.element("pow", tensors, dtype, node)
+        site = self.site("ValueError", message, node)
+        dims = self.broadcast_dims([t.dims for t in tensors], node)
+        return self.op("pow", [t.ref for t in tensors], dtype, dims, (), node, site)
 
     def where(self, cond: Val, a: Val, b: Val, node: Node = None) -> Tensor:
         c = self.cast(self.as_tensor(cond, node=node), "bool", node)

@@ -40,6 +40,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     union,
+    unlike,
 )  # fmt: skip
 
 FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
@@ -136,6 +137,8 @@ class ArrayPlace:
     written: bool = False  # something writes into them: they are kept as an `ArrayRef`
     passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
     copied: bool = False  # one of them is not made of one number: to take it apart costs operations
+    looked_up: bool = False  # NumPy's scalars as indices make views of them, which kernels read
+    counted: bool = False  # ... which are written to, or kept: such indices are numbers of the host
     cells: dict[frozenset[int], Cell] = field(default_factory=dict)  # the lists of their parts, by `apart`
     # By place: how many loops are around the write, the axes that it indexes by numbers of the host, and by others.
     writes: dict[Any, tuple[int, frozenset[int], frozenset[int]]] = field(default_factory=dict)
@@ -343,7 +346,7 @@ def map_type(cell: Cell, is_set: bool) -> MapT:
 
 @dataclass(slots=True, eq=False)
 class StaticList:
-    """A list made in the call whose elements are all known; becomes real if `cell.real` is set."""
+    """A list made in the call whose elements are all known; becomes real if `cell.real` is set (see `is_row`)."""
 
     items: tuple[Val, ...]
     cell: Cell
@@ -642,12 +645,22 @@ def type_of(val: Val) -> Type | None:
             return val.type
         case ListVal():
             return ListT(val.item)
-        case StaticList():
-            return ListT(val.cell.find().item)
+        case StaticList(items=parts):
+            if not is_row(val):
+                return ListT(val.cell.find().item)
+            return TupleT(tuple(t for t in map(type_of, parts) if t is not None), listed=True)
         case UnionVal():
             return union(*val.possible)
         case _:
             return None
+
+
+def is_row(val: Val) -> bool:
+    """Whether a list stays in pieces where it is stored or meets others: of unlike things, and nothing changes it."""
+    if not isinstance(val, StaticList) or val.cell.find().real or len(val.items) < 2:
+        return False
+    types = [type_of(v.value if isinstance(v, Maybe) else v) for v in val.items]
+    return None not in types and unlike([t for t in types if t is not None])
 
 
 def members_of(cls: Any) -> list[Any]:
@@ -677,20 +690,6 @@ def unkept(val: Val) -> Val:
 def is_field(key: Any) -> bool:
     """Whether a key of the state is a field of an object whose names are all known (see `Made`)."""
     return bool(key[0][0] == "object")
-
-
-def is_own(val: Val) -> bool:
-    """Whether the lists that a value is, or consists of, were certainly made in the call."""
-    match val:
-        case ListVal():
-            return val.own
-        case TupleVal() | DictVal() | Record() | StaticList():
-            return all(map(is_own, val.items))
-        case MapVal():
-            return not val.type.given
-        case UnionVal():
-            return val.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in val.possible)
-    return not isinstance(val, SharedVal)
 
 
 @dataclass(frozen=True, slots=True)

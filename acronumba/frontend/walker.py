@@ -257,10 +257,7 @@ class Walker(Contract):
 
     def assign(self, target: ast.expr, val: Val) -> None:
         """Assign a value to a target."""
-        handler = TARGETS.get(type(target))
-        if handler is None:
-            raise self.refuse("ACR109", target, seen=type(target).__name__)
-        handler(self, target, val)
+        TARGETS[type(target)](self, target, val)
 
     def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
         """Call anything."""

@@ -48,6 +48,7 @@ from acronumba.frontend.values import (
     array_form,
     array_numbers,
     as_text,
+    is_row,
     number,
     type_of,
 )
@@ -197,7 +198,8 @@ class Words(Cells):
             return self.type_of(val.value)
         if isinstance(val, SharedVal):
             return self.type_of(self.materialise(val))
-        if isinstance(val, StaticList):
+        row = is_row(val)
+        if isinstance(val, StaticList) and not row:
             cell = val.cell.find()
             for v in val.items:
                 self.widen_cell(cell, self.type_of(v))
@@ -207,8 +209,8 @@ class Words(Cells):
         if isinstance(val, ArrayRef) and isinstance(val.type_in_words, ArrayT):
             self.note_form(val)
         t = type_of(val) if not isinstance(val, TupleVal | DictVal) else None
-        if isinstance(val, TupleVal):
-            t = TupleT(tuple(self.type_of(v) for v in val.items))
+        if isinstance(val, TupleVal) or (isinstance(val, StaticList) and row):
+            t = TupleT(tuple(self.type_of(v) for v in val.items), listed=row)
         elif isinstance(val, DictVal):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
@@ -255,9 +257,7 @@ class Words(Cells):
                 return (val.var,)
             case (StructT(), Record() | Made()) if val.cls is t.cls:
                 return (self.row_of(val),)
-            case (TupleT(), TupleVal()) if len(t.items) == len(val.items):
-                return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
-            case (DictT(), DictVal()) if t.keys == val.keys:
+            case (TupleT() | DictT(), TupleVal() | DictVal() | StaticList()) if self.has_pieces(val, t):
                 return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
             case (ListT(), ListVal()):
                 by_type = self.cells_by_type(t)
@@ -520,7 +520,9 @@ class Words(Cells):
                         continue
                     items.append(self.from_words(u, vars[at : at + width]))
                     at += width
-                return TupleVal(tuple(items)) if isinstance(t, TupleT) else DictVal(t.keys, tuple(items))
+                if isinstance(t, DictT):
+                    return DictVal(t.keys, tuple(items))
+                return StaticList(tuple(items), self.row_cell(t), stored=True) if t.listed else TupleVal(tuple(items))
             case ListT():
                 return self.list_of(t, vars[0])
             case MapT():

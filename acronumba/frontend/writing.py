@@ -147,8 +147,15 @@ def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor, node: ast.AST) 
 def as_elements(w: Walker, val: Val, dtype: str, node: ast.AST) -> Tensor:
     """Return a value as NumPy stores it in an array of a dtype."""
     val = w.whole(val)
+    if isinstance(val, NoneVal) and dtype[0] in "fb":
+        val = number(float("nan") if dtype[0] == "f" else False)
+    elif isinstance(val, NoneVal):
+        w.fail(
+            "TypeError", "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'", node
+        )
+        raise Dead
     if isinstance(val, UnionVal):
-        out = w.each(not_none(w, val, node), lambda v: as_elements(w, v, dtype, node), node)
+        out = w.each(val, lambda v: as_elements(w, v, dtype, node), node)
         if not isinstance(out, Tensor):  # every alternative fails
             raise Dead
         return out

@@ -11,6 +11,7 @@ type lies in 64-bit words. See `ir.nodes` for the program that is typed with the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -137,7 +138,10 @@ class StructT:
 
 @dataclass(frozen=True, slots=True)
 class TupleT:
+    """A tuple, or a list of unlike things: one that nothing changes, so that it may lie in memory as a tuple does."""
+
     items: tuple[Type, ...]
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,14 +267,31 @@ def _merge(a: Type, b: Type) -> Type | None:
         case ArrayT(), ArrayT() if (a.item, a.form) == (b.item, b.form):
             seen = _merge(a.seen, b.seen)
             return ArrayT(seen, a.item, a.numbers, a.form) if isinstance(seen, TensorT) else None
-        case TupleT(), TupleT() if len(a.items) == len(b.items):
-            return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
+        case TupleT(), TupleT() if a.listed == b.listed and len(a.items) == len(b.items):
+            return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)), a.listed)
+        case ((ListT() | TupleT(listed=True)), (ListT() | TupleT(listed=True))):
+            return ListT(union(_element(a), _element(b)))
         case DictT(), DictT() if a.keys == b.keys:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case MapT(), MapT() if (a.item is None, a.given) == (b.item is None, b.given):
             item = None if a.item is None or b.item is None else union(a.item, b.item)
             return MapT(union(a.key, b.key), item, a.given)
     return None
+
+
+def _element(t: ListT | TupleT) -> Type:
+    return t.item if isinstance(t, ListT) else union(*t.items)
+
+
+def unlike(types: Sequence[Type]) -> bool:
+    """Whether elements of these types are unlike things, a list and a number for example: no sequence of one kind."""
+    kinds = set()
+    for t in types:
+        for m in members(t):
+            array = isinstance(m, ArrayT) or (isinstance(m, TensorT) and m.rank > 0)
+            number = isinstance(m, IntT | FloatT | BoolT | TensorT | Array0T) and not array
+            kinds.add("array" if array else "number" if number else "text" if isinstance(m, StrT | TextT) else type(m))
+    return len(kinds - {NoneT, UnsetT}) > 1
 
 
 def words(t: Type) -> tuple[Word, ...]:
@@ -414,7 +435,8 @@ def type_text(t: Type | Word) -> str:
         case ArrayT():
             return f"{type_text(t.seen)} that is written to"
         case TupleT():
-            return f"tuple[{', '.join(map(type_text, t.items)) or '()'}]"
+            inner = ", ".join(map(type_text, t.items)) or "()"
+            return f"[{inner}]" if t.listed else f"tuple[{inner}]"
         case DictT():
             return "{" + ", ".join(f"{k}: {type_text(v)}" for k, v in zip(t.keys, t.items, strict=True)) + "}"
         case MapT():

@@ -395,7 +395,8 @@ class _Builder:
                 word = next(stream)
                 return np.asarray(word) if boxed else self._word(word)
             case TupleT():
-                return tuple([self._of(stream, (), item) for item in t.items])
+                inside = [self._of(stream, (), item) for item in t.items]
+                return inside if t.listed else tuple(inside)
             case DictT():
                 return {key: self._of(stream, (), item) for key, item in zip(t.keys, t.items, strict=True)}
             case MapT():

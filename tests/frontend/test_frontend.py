@@ -196,11 +196,10 @@ def with_class(n):
     return n
 
 
-@refused("ACR109 | ys[::2] | loop", columns=N)
-def slice_assigned(n):
-    ys = [n, n]
-    ys[::2] = [1]
-    return ys
+@refused("ACR109 | *ys | list", columns=N)
+def star_in_a_tuple(n):
+    ys = list(range(n))
+    return (*ys, n)
 
 
 @refused("ACR114 | (i for i in range(n)) |", columns=N)

@@ -81,10 +81,11 @@ def growing_key(x):
     return len(beam)
 
 
-def list_as_a_record(x):
+def changed_list_as_a_record(x):
     every = [[[], 0.0]]
     for _ in range(3):
         every = sorted([[[*s, 1], v - 1] for s, v in every], key=lambda e: e[1])
+        every[0][1] = 2.0
     return len(every)
 
 
@@ -96,7 +97,7 @@ MISTAKES = [
     (array_of_what_is_shared, "float64[3, 3]", "own = copy.deepcopy(NET)"),
     (array_that_came_in, "float64[?]", "x = x.copy()"),
     (growing_key, "a tuple that grows", "a number made of its elements"),
-    (list_as_a_record, "list[", "a tuple"),
+    (changed_list_as_a_record, "list[", "a tuple"),
 ]
 
 

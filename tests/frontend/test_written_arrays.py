@@ -75,7 +75,7 @@ def test_the_example_of_the_language_page(tmp_path: Path) -> None:
 REFUSED = {
     "x[0] = 1.0": "ACR111 | x[0] | x = x.copy()",
     "y = x.reshape(2, 2)\n    y[0] = 1.0": "ACR111 | y[0] | y = y.copy()",
-    "for row in [x, x]:\n        row[0] = 1.0": "ACR111 | row[0] | row = row.copy()",
+    "for row in [x, x]:\n        row[0] = 1.0": "ACR111 | row[0] | x = x.copy(), before `row`",
     "G[0] = 1.0": "ACR111 | G[0] | own = G.copy()",
     "h = np.zeros(4)\n    f = h.reshape(-1)\n    h[0] = 1.0\n    return f": "ACR112 | f = h.reshape(-1) | .copy()",
     "h = np.zeros((2, 2))\n    f = h.reshape(-1)\n    f[0] = 1.0\n    return h": "ACR111 | f[0] | by an index",

@@ -609,6 +609,15 @@ class Writer(Maker):
         ]  # fmt: skip
         for line in self.rng.sample(after, self.pick([0, 1, 2])):
             self.put(line)
+        if self.reads and self.chance(0.3):  # a view by a scalar of NumPy
+            at = f"{w}[({self.tensor(I64, (), 1, exact=True)[0]}) % {w}.shape[0]]"
+            self.put(self.pick([f"{at}[0] = {self.value(one, 1)}", f"{at} += 1", f"{at}[1:] *= 2"]))
+            if self.chance(0.5):
+                self.put(f"{v} = {at}")
+                self.put(f"{v}[-1] = {self.value(one, 1)}")
+                self.add(v, row)
+                self.add(w, whole)
+                return
         if self.chance(0.4):
             self.put(f"{v} = {w}[0]")
             self.put(f"{w}[0, 0] = {self.value(one, 1)}")
@@ -859,15 +868,16 @@ class Writer(Maker):
         v, k, n, q = self.name("v"), self.name("k"), self.name("i"), self.name("q")
         match self.rng.randrange(5):
             case 0:  # a beam
-                self.put(f"{v} = [({self.an_int(1)}, {self.value(t, 1)})]")
+                a, b = self.pick(["()", "[]"])
+                self.put(f"{v} = [{a}{self.an_int(1)}, {self.value(t, 1)}{b}]")
                 with self.each(f"for {k} in range({self.natural(3)}):", (k, INT, True)):
                     self.put(f"{n} = []")
                     self.put(f"for {q}s, {q}h in {v}:")
                     with self.inside():
                         self.add(f"{q}s", INT)
                         self.add(f"{q}h", t)
-                        self.put(f"{n}.append(({q}s + {self.an_int(1)}, {self.value(t, 1)}))")
-                        self.put(f"{n}.append(({self.an_int(1)}, np.tanh({q}h * 0.5 + {self.value(t, 1)})))")
+                        self.put(f"{n}.append({a}{q}s + {self.an_int(1)}, {self.value(t, 1)}{b})")
+                        self.put(f"{n}.append({a}{self.an_int(1)}, np.tanh({q}h * 0.5 + {self.value(t, 1)}){b})")
                     self.put(
                         f"{v} = sorted({n}, key=lambda a: {self.pick(['-a[0]', 'a[0]'])})[:{self.pick(['2', '3', self.natural(2) + ' + 1'])}]"
                     )

@@ -291,3 +291,16 @@ def on_one_path_only(x):
     if x[0] > 0.5:
         net = copy.copy(net)
     return net.w @ x
+
+
+@case(N)
+def lists_that_may_be_one(n):
+    a, b = [0], [7]
+    for k in range(n):
+        a.append(k * 2)
+    c = a if n > 1 else b
+    given = (a, b, c, n)
+    mine = copy.deepcopy(given)
+    mine[2].append(77)
+    mine[0].append(5)
+    return mine, given

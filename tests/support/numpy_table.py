@@ -621,12 +621,14 @@ def supported() -> str:
         module, _, name = row.what.rpartition(".")
         if name in ("reduce", "accumulate", "outer", "at"):
             module, name = f"ufunc.{name}", module.removeprefix("np.")
-        names.setdefault(module, set()).add(name)
+        if module != "np" or hasattr(np, name):  # not SciPy's ufuncs, which do not say whose they are
+            names.setdefault(module, set()).add(name)
     lines = ["| | |", "|---|---|"]
     shown = {"np": "`np.`", "np.linalg": "`np.linalg.`", "numpy.fft": "`np.fft.`", "math": "`math.`"}
     for module, title in shown.items():
         lines.append(f"| {title} | {_listed(names[module])} |")
-    lines.append(f"| `scipy.special.`, where a module has imported it | {_listed(set(written_special.FUNCTIONS))} |")
+    for path, functions in written_special.MODULES.items():
+        lines.append(f"| `{path}.`, where a module has imported it | {_listed(set(functions))} |")
     lines.append(f"| methods of arrays | {_listed({name for cls, name in METHODS if cls is np.ndarray})} |")
     for kind in ("reduce", "accumulate", "at"):
         lines.append(f"| `np.UFUNC.{kind}` of | {_listed(names[f'ufunc.{kind}'])} |")

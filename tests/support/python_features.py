@@ -70,6 +70,22 @@ class Point:
         return Point(self.x + other.x, self.y + other.y)
 
 
+class Ordered:
+    """What has an order, elements, slices and a text of its own."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __lt__(self, other: Ordered) -> bool:
+        return self.n > other.n
+
+    def __getitem__(self, i: Any) -> Any:
+        return [self.n, 7, 8][i]
+
+    def __str__(self) -> str:
+        return "ordered"
+
+
 class Pair(NamedTuple):
     """Two values."""
 
@@ -780,6 +796,33 @@ def list_slice_set(x, n, xs, ws, k):
     out = [0, 1, 2, 3, *xs]
     out[1:3] = [n, n, n]
     return out
+
+
+@of("Lists")
+def list_slice_steps(x, n, xs, ws, k):
+    """`xs[a:b:c] = ys`, `del xs[a:b:c]`"""
+    ys = [n, *xs, 5, 6, 7]
+    ys[1::2] = ys[1::2][::-1]
+    zs = list(ys)
+    del zs[::-2]
+    return ys, zs
+
+
+@of("Lists")
+def list_of_unlike_things(x, n, xs, ws, k):
+    """`[tokens, score]`: a list of unlike things that is not changed"""
+    best = [[], 0.0]
+    for t in xs:
+        best = [[*best[0], t], best[1] + t * 0.5]
+    tokens, score = best
+    return best, len(tokens) + score
+
+
+@of("Lists")
+def list_sorted_by_comparison(x, n, xs, ws, k):
+    """`sorted` of strings, lists, tuples of these and objects with `__lt__`"""
+    names = ["b", "a", "ab"][: n % 3 + 1]
+    return sorted(names), sorted([[t % 2, t] for t in xs]), [o.n for o in sorted([Ordered(t) for t in xs])]
 
 
 @of("Lists")
@@ -1526,6 +1569,13 @@ def frozen_set(x, n, xs, ws, k):
 
 
 # ---- classes
+
+
+@of("Classes")
+def class_slices(x, n, xs, ws, k):
+    """`o[a:b]` by a `__getitem__` of its own, `str(o)` by `__str__`"""
+    o = Ordered(n)
+    return o[1:], o[0], str(o), f"<{o}>"
 
 
 @of("Classes")

@@ -34,7 +34,7 @@ from acronumba.frontend.calls.of_texts import text_method
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
-from acronumba.frontend.calls.written_special import special_row
+from acronumba.frontend.calls.written_special import scipy_row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value, truth
@@ -105,7 +105,7 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     view = function_view(w, value, args, kwargs, node)
     if view is not None:
         return view
-    known = ROWS.get(table_key(value)) or special_row(value)
+    known = ROWS.get(table_key(value)) or scipy_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
@@ -437,7 +437,7 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     if name == "fill" and len(args) == 1 and not kwargs:
         assign_item(w, ref, (), args[0], where)
         return NoneVal()
-    view = None if kwargs else array_view(w, ref, name, args, node)
+    view = array_view(w, ref, name, args, kwargs, node)
     if view is not None:
         return view
     known = METHODS.get((np.ndarray, name))

@@ -24,9 +24,11 @@ from acronumba.frontend.values import (
     MapVal,
     MapView,
     Num,
+    Range,
     Record,
     Ref,
     SharedVal,
+    SliceVal,
     StaticList,
     StrVal,
     Text,
@@ -79,6 +81,10 @@ def python_class(val: Val) -> type:
             return str
         case TupleVal():
             return tuple
+        case SliceVal():
+            return slice
+        case Range():
+            return range
         case Record(cls=cls) | Made(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
             return cls
     return object
@@ -111,7 +117,7 @@ def runtime_class(t: Type) -> type:
         case TensorT():
             return np.ndarray if t.rank else np.dtype(t.dtype).type
         case TupleT():
-            return tuple
+            return list if t.listed else tuple
         case DictT():
             return dict
         case MapT():

@@ -21,10 +21,10 @@ from acronumba.frontend.arrays import made_array
 from acronumba.frontend.attributes import read_field
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import Args, Node, row
-from acronumba.frontend.dicts import is_mapping, key_value, new_dict
+from acronumba.frontend.dicts import key_value, new_dict
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields
-from acronumba.frontend.magic import call_special, has_method, object_class
+from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
@@ -58,6 +58,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
+    NEVER,
     UNSET,
     BoolT,
     EnumT,
@@ -186,6 +187,7 @@ class _Deep:
         self.copies: dict[Any, Val] = {}  # by what was copied: what is reached twice has one copy
         self.keep: list[Any] = []  # what is known by its number, `id`, lives on
         self.kinds: set[Any] = set()  # of which there is a thing that is known only at run time
+        self.lists: list[tuple[ListVal, ListVal]] = []  # of run time, and their copies
         self.cells: set[Cell] = set()  # of lists and dicts in pieces
         self.arrays: dict[tuple[str, int], list[tuple[bool, Val]]] = {}  # by dtype and rank: shared or not, the copy
         self.roots: list[str] = []  # paths of the shared values
@@ -337,18 +339,42 @@ class _Deep:
 
     def at_run_time(self, val: ListVal | MapVal) -> Val:
         """Return a copy of a list or dict of run time whose elements cannot be changed."""
-        w, where = self.w, self.node or ast.Constant(0)
-        self.only_one("dict" if is_mapping(val) else "list", val)
+        w = self.w
+        if isinstance(val, MapVal):
+            self.only_one("dict", val)
         if not all(map(_unchangeable, members(val.cell.find().item))) or any(
             p.find().written for p in val.cell.find().places
         ):
             seen = f"copy.deepcopy of {w.describe(val)}, whose elements may be changed"
             rewrite = "[copy.deepcopy(x) for x in xs], if no two elements are one"
             raise w.refuse("ACR202", self.node, seen=seen, rewrite=rewrite)
-        if isinstance(val, ListVal):
-            return list_slice(w, val, number(0), 1, w.list_lengths(val, self.node), where)
-        with self.part("dict"):
-            return w.call(Method(val, "copy"), (), {}, self.node)
+        if isinstance(val, MapVal):
+            with self.part("dict"):
+                return w.call(Method(val, "copy"), (), {}, self.node)
+        out = self.list_once(val, self.lists)
+        if isinstance(out, ListVal):
+            self.lists.append((val, out))
+        return out
+
+    def list_once(self, val: ListVal, before: list[tuple[ListVal, ListVal]]) -> Val:
+        """Return the copy of a list: of one that is the same as another, which run time knows, that one's."""
+        w = self.w
+        if not before:
+            with self.part(len(self.lists)):
+                return list_slice(w, val, number(0), 1, w.list_lengths(val, self.node), self.node or ast.Constant(0))
+        (old, made), *rest = before
+        if not self.inside and NEVER in (val.item, old.item):
+            self.refuse_twice(val)
+        if val.item != old.item:
+            return self.list_once(val, rest)
+        points, vals = [], []
+        for point, same in zip(w.fork(same_reference(w, val.var, old.var)), (True, False), strict=True):
+            if point is not None:
+                w.enter(point)
+                vals.append(made if same else self.list_once(val, rest))
+                points.append(w.point())
+                w.block = None
+        return w.join_values(points, vals)
 
     def array(self, val: Tensor | ArrayRef) -> Val:
         """Return a copy of an array; that costs nothing where nothing writes into it."""

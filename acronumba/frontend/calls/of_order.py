@@ -13,10 +13,11 @@ from acronumba.frontend.calls.of_python import (
     in_any_order,
 )
 from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.written_orders import order_by_comparison
 from acronumba.frontend.comparisons import compare_values
-from acronumba.frontend.comprehensions import built, to_list
+from acronumba.frontend.comprehensions import built, extend, to_list
 from acronumba.frontend.conditions import AMBIGUOUS, EMPTY, host_value, truth
-from acronumba.frontend.lists import list_get, list_slice
+from acronumba.frontend.lists import list_get, list_slice, simple
 from acronumba.frontend.loops import iterate, protocol
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
@@ -33,7 +34,25 @@ from acronumba.frontend.values import (
     number,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import FLOAT, NEVER, Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type
+from acronumba.ir.types import (
+    FLOAT,
+    NEVER,
+    Array0T,
+    BoolT,
+    DictT,
+    FloatT,
+    IntT,
+    ListT,
+    MapT,
+    StrT,
+    StructT,
+    TensorT,
+    TextT,
+    TupleT,
+    Type,
+    members,
+    type_text,
+)
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -190,6 +209,9 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val, node: Node) -> N
     keys = _keys(w, base, key_of, "keys", node)
     if w.block is None or keys.item == NEVER:
         return
+    if not all(map(_of_numbers, members(keys.item))):
+        _sort_by_comparison(w, base, keys, reverse, node)
+        return
     keys = _host_keys(w, keys, "a sort", node)
     if w.block is None:
         return
@@ -203,6 +225,43 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val, node: Node) -> N
             return
         sort(base, parts)
         sort(keys, parts)
+
+
+def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val, node: Node) -> None:
+    """Sort a list by keys that are more than numbers: strings, lists, objects that have `__lt__`."""
+    if any(isinstance(m, MapT) for m in members(keys.item)):  # of which some are neither less nor more
+        raise w.refuse("ACR301", node, seen=f"a sort by {type_text(keys.item)}", rewrite="sort by sorted(s)")
+    keys = _keys(w, keys, lambda k: _with_numbers(w, k, node), "numbers", node)
+    if w.block is None:
+        return
+    down = truth(w, host_value(w, reverse, node, "reverse", index=True), node)
+    order = w.call(w.constant(order_by_comparison), (keys, down), {}, node)
+    if w.block is None:
+        return
+    assert isinstance(order, ListVal)
+
+    def one(k: Val) -> Val:
+        assert isinstance(k, Num)
+        return list_get(w, base, k, node)
+
+    new = _keys(w, order, one, "sorted", node)
+    if w.block is not None:
+        simple(w, base, "erase", node or ast.Constant(0))
+        extend(w, base, new, node or ast.Constant(0))
+
+
+def _of_numbers(t: Type) -> bool:
+    """Whether a key is a number, or a tuple of numbers: then all are read in one go, and compared as numbers."""
+    if isinstance(t, TupleT) and not t.listed:
+        return all(_of_numbers(m) for item in t.items for m in members(item))
+    return not isinstance(t, StrT | TextT | StructT | ListT | MapT | TupleT | DictT)
+
+
+def _with_numbers(w: Walker, key: Val, node: Node) -> Val:
+    """Return a key with numbers in the place of NumPy's scalars, all of which are read in one go."""
+    if isinstance(key, TupleVal):
+        return TupleVal(tuple(_with_numbers(w, v, node) for v in key.items))
+    return _host_part(w, key, node, "a sort") if isinstance(key, Tensor) and not key.type.rank else key
 
 
 def _keys(w: Walker, source: ListVal, value: Callable[[Val], Val], what: str, node: Node) -> ListVal:

@@ -310,6 +310,11 @@ def _flip(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x index axis mode", np.take, method="take")
 def _take(w: Walker, a: Args, node: Node) -> Val:
+    out = _taken(w, a, node)  # a copy, whatever the index is
+    return Tensor(out.type, out.ref, out.dims, fresh=True, array0=out.array0)
+
+
+def _taken(w: Walker, a: Args, node: Node) -> Tensor:
     x = a.tensor("x")
     if a.static("axis") is None:
         x, axis = w.flatten(x, node), 0

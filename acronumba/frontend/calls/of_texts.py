@@ -11,6 +11,7 @@ from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.known_texts import known
+from acronumba.frontend.magic import text_of
 from acronumba.frontend.texts import is_text, joined, length, of_number, part, strings, test
 from acronumba.frontend.values import Num, StrVal, Text, Val, number
 from acronumba.ir.ops import LAST_CHARACTER, PREDICATES
@@ -48,6 +49,7 @@ def _chr(w: Walker, a: Args, node: Node) -> Val:
 @row("object", str, whole=True)
 def _str(w: Walker, a: Args, node: Node) -> Val:
     def one(v: Val) -> Val:
+        v = text_of(w, v, node)
         if is_text(v):
             return v
         return StrVal(str(known(w, v, node)))

@@ -329,3 +329,32 @@ def quantile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
 def percentile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
     """Return what q in a hundred elements are below of."""
     return np.quantile(a, np.asarray(q) / 100, axis=axis, keepdims=keepdims)
+
+
+# ---- by comparison
+
+
+def order_by_comparison(keys: Any, down: Any) -> Any:
+    """Return the places of keys in their order, found by `<` alone: pairs of runs are merged. Equal ones stay."""
+    n = len(keys)
+    order = [n - 1 - k if down else k for k in range(n)]
+    width = 1
+    while width < n:
+        merged = [0] * 0
+        low = 0
+        while low < n:
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            while i < middle and j < high:
+                if keys[order[j]] < keys[order[i]]:
+                    merged.append(order[j])
+                    j += 1
+                else:
+                    merged.append(order[i])
+                    i += 1
+            merged.extend(order[i:middle])
+            merged.extend(order[j:high])
+            low = high
+        order = merged
+        width *= 2
+    return order[::-1] if down else order

@@ -1,4 +1,4 @@
-"""Functions of `scipy.special`, written as models are.
+"""Functions of `scipy.special`, written as models are, and how those of SciPy are found.
 
 The package does not need SciPy: a row is made when a module has imported it. SciPy's own functions are the plain call.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba import nn
+from acronumba.frontend.calls import written_distances
 from acronumba.frontend.calls.tables import ROWS, Args, Node, Row, row, table_key
 from acronumba.frontend.calls.written import refused, stands_for
 from acronumba.frontend.values import Val
@@ -18,18 +19,19 @@ from acronumba.frontend.values import Val
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-_KNOWN: list[Any] = []  # the module whose functions have rows
+_KNOWN: list[Any] = []  # the modules whose functions have rows
 
 
-def special_row(value: Any) -> Row | None:
+def scipy_row(value: Any) -> Row | None:
     """Return the row of a function of SciPy, None if it is none, or has none."""
-    module = sys.modules.get("scipy.special")
-    if module is None or module in _KNOWN:
-        return None
-    for name, f in FUNCTIONS.items():
-        if hasattr(module, name):
-            stands_for(getattr(module, name))(f)
-    _KNOWN.append(module)
+    for path, functions in MODULES.items():
+        module = sys.modules.get(path)
+        if module is None or module in _KNOWN:
+            continue
+        for name, f in functions.items():
+            if hasattr(module, name):
+                stands_for(getattr(module, name), choices=written_distances.CHOICES.get(name))(f)
+        _KNOWN.append(module)
     return ROWS.get(table_key(value))
 
 
@@ -153,3 +155,4 @@ FUNCTIONS = {
     "erfc": erfc, "ndtr": ndtr, "xlogy": xlogy, "xlog1py": xlog1py, "entr": entr, "rel_entr": rel_entr,
     "softplus": softplus, "huber": huber, "log1p": log1p, "expm1": expm1,
 }  # fmt: skip
+MODULES = {"scipy.special": FUNCTIONS, "scipy.spatial.distance": written_distances.FUNCTIONS}

@@ -1,0 +1,155 @@
+"""Functions of `scipy.spatial.distance`, written as models are (see `written_special`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from acronumba.frontend.calls.written import refused
+
+METRICS = ("euclidean", "sqeuclidean", "cityblock", "cosine", "chebyshev", "correlation")
+
+
+def cdist(XA: Any, XB: Any, metric: Any) -> Any:
+    """Return the distances of the rows of a matrix from those of another one."""
+    a, b = np.asarray(XA), np.asarray(XB)
+    if a.ndim != 2:
+        raise ValueError("XA must be a 2-dimensional array.")
+    if b.ndim != 2:
+        raise ValueError("XB must be a 2-dimensional array.")
+    if a.shape[1] != b.shape[1]:
+        raise ValueError("XA and XB must have the same number of columns (i.e. feature dimension.)")
+    return _between(a.astype(np.float64)[:, None, :], b.astype(np.float64)[None, :, :], metric)
+
+
+def pdist(X: Any, metric: Any) -> Any:
+    """Return the distances of the rows of a matrix from each other: of the first from all others, and so on."""
+    x = np.asarray(X)
+    if x.ndim != 2:
+        raise ValueError("A 2-dimensional array must be passed.")
+    x = x.astype(np.float64)
+    i, j = np.triu_indices(x.shape[0], 1)
+    return _between(x[i], x[j], metric)
+
+
+def _between(x: Any, y: Any, metric: Any) -> Any:
+    """Return the distances along the last axis."""
+    if metric == "correlation":
+        x, y = x - np.mean(x, axis=-1, keepdims=True), y - np.mean(y, axis=-1, keepdims=True)
+    if metric in ("cosine", "correlation"):
+        norms = np.sqrt(np.sum(x * x, axis=-1)) * np.sqrt(np.sum(y * y, axis=-1))
+        return 1 - np.clip(np.sum(x * y, axis=-1) / norms, -1, 1)
+    d = x - y
+    if metric == "cityblock":
+        return np.sum(np.abs(d), axis=-1)
+    if metric == "chebyshev":  # NaN is no number that is larger
+        return np.max(np.where(np.isnan(d), 0, np.abs(d)), axis=-1, initial=0)
+    square = np.sum(d * d, axis=-1)
+    return square if metric == "sqeuclidean" else np.sqrt(square)
+
+
+def squareform(X: Any, checks: Any) -> Any:
+    """Return the matrix of the distances of pairs, or the distances of pairs of a matrix."""
+    x = np.asarray(X)
+    if x.ndim == 2:
+        if x.shape[0] != x.shape[1]:
+            raise ValueError("The matrix argument must be square.")
+        if checks and not (np.all(x == x.T) and np.all(np.diagonal(x) == 0)):
+            raise ValueError("Distance matrix 'X' must be symmetric.")
+        i, j = np.triu_indices(x.shape[0], 1)
+        return x[i, j]
+    if x.ndim != 1:
+        raise ValueError("The first argument must be one or two dimensional array.")
+    count = len(x)
+    n = 1
+    while n * (n - 1) // 2 < count:
+        n += 1
+    if n * (n - 1) // 2 != count:
+        raise ValueError(
+            "Incompatible vector size. It must be a binomial coefficient n choose 2 for some integer n >= 2."
+        )
+    at = np.arange(n)
+    low, high = np.minimum(at[:, None], at[None, :]), np.maximum(at[:, None], at[None, :])
+    same = low == high
+    place = np.where(same, count, n * low + high - (low + 1) * (low + 2) // 2)
+    return np.concatenate([x, np.zeros(1, x.dtype)])[place]
+
+
+# ---- of two vectors
+
+
+def _vector(u: Any) -> Any:
+    u = np.asarray(u)
+    if u.ndim != 1:
+        raise ValueError("Input vector should be 1-D.")
+    return u
+
+
+def euclidean(u: Any, v: Any) -> Any:
+    """Return the length of the difference: a number of Python where that has floats, as SciPy does."""
+    d = _vector(u) - _vector(v)
+    if d.dtype.kind == "f" and len(d) == 0:
+        raise ValueError("the distance of empty vectors, which is no float in SciPy")
+    if not np.all(np.isfinite(d)):
+        raise ValueError("array must not contain infs or NaNs")
+    wide = d.astype(np.float64)
+    most = np.max(np.abs(wide), initial=0)
+    scale = np.where(most > 2.0**500, 2.0**-600, np.where(most < 2.0**-500, 2.0**600, 1.0))
+    out = np.sqrt(np.sum(wide * scale * (wide * scale))) / scale
+    return float(out.astype(d.dtype)) if d.dtype.kind == "f" else out
+
+
+def sqeuclidean(u: Any, v: Any) -> Any:
+    """Return the sum of the squares of the difference."""
+    u, v = _vector(u), _vector(v)
+    u = u if u.dtype.kind == "f" else u.astype(np.float64)
+    v = v if v.dtype.kind == "f" else v.astype(np.float64)
+    d = u - v
+    return np.dot(d, d)
+
+
+def cityblock(u: Any, v: Any) -> Any:
+    """Return the sum of the sizes of the differences."""
+    return np.sum(np.abs(_vector(u) - _vector(v)))
+
+
+def chebyshev(u: Any, v: Any) -> Any:
+    """Return the largest of the sizes of the differences, as `max` finds it."""
+    d = np.abs(_vector(u) - _vector(v))
+    if len(d) == 0:
+        raise ValueError("max() arg is an empty sequence")
+    if d.dtype.kind != "f":
+        return np.max(d)
+    return np.where(np.isnan(d[0]), d[0], np.max(np.where(np.isnan(d), 0, d)))[()]
+
+
+def cosine(u: Any, v: Any) -> Any:
+    """Return 1 less the cosine of the angle."""
+    return _apart(_vector(u), _vector(v), False)
+
+
+def correlation(u: Any, v: Any) -> Any:
+    """Return 1 less the correlation."""
+    return _apart(_vector(u), _vector(v), True)
+
+
+def _apart(u: Any, v: Any, centered: Any) -> Any:
+    if u.dtype == np.bool_ or v.dtype == np.bool_:
+        refused("the angle of vectors of bools", "u.astype(float)")
+    if centered:
+        u, v = u - np.mean(u), v - np.mean(v)
+    across = np.dot(u, v)
+    norms = np.sqrt((np.dot(u, u) * np.dot(v, v)).astype(np.float64))
+    kind = across.dtype.type if across.dtype.kind == "f" else np.float64
+    return np.clip(1 - kind(across) / kind(norms), 0, 2)
+
+
+FUNCTIONS = {
+    "cdist": cdist, "pdist": pdist, "squareform": squareform, "euclidean": euclidean, "sqeuclidean": sqeuclidean,
+    "cityblock": cityblock, "chebyshev": chebyshev, "cosine": cosine, "correlation": correlation,
+}  # fmt: skip
+CHOICES: Mapping[str, Mapping[str, Sequence[Any]]] = {
+    "cdist": {"metric": METRICS}, "pdist": {"metric": METRICS}, "squareform": {"checks": (True, False)},
+}  # fmt: skip
