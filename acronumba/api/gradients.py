@@ -90,7 +90,7 @@ class ValueAndGrad:
         """Return the loss of one instance and its gradients: what they mean, by the reference."""
         with one_frame:
             call = self.model._bind([[a] for a in args], shared)
-            done, errors = self._run(call)
+            done, errors = self._run(call, one=True)
             for error in errors.values():
                 raise error
             return done
@@ -185,17 +185,18 @@ class ValueAndGrad:
         return ValueAndGrad(self.model.with_options(**changes), self.choices)
 
     def _run(
-        self, call: Call, wide: bool = False, together: bool = False
+        self, call: Call, wide: bool = False, together: bool = False, one: bool = False
     ) -> tuple[Gradients, dict[int, BaseException]]:
         """Return the gradients of a mini-batch, and the failures of its instances.
 
-        By the reference, instance after instance; or `together`, by compiled code where there is some.
+        By the reference, instance after instance; or `together`, by compiled code where there is some. `one`: of a call
+        with one instance.
         """
         wanted = wanted_of(self.model._plain(), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together)
         for members in _alike(self.model, call):
             run.group(members)
-        return run.done(), dict(sorted(run.errors.items()))
+        return run.done(one), dict(sorted(run.errors.items()))
 
 
 def _alike(model: Lossy, call: Call) -> list[Sequence[int]]:
@@ -282,8 +283,8 @@ class _Run:
         array = loss_of(values, loss)
         self.totals[k] = self.wanted.totals(tape, array, instance, wide=self.wide)
 
-    def done(self) -> Gradients:
-        """Return what all of them came to."""
+    def done(self, one: bool) -> Gradients:
+        """Return what all of them came to; `one`: of a call with one instance."""
         count = len(self.totals)
         if not self.call.count and self.choices.reduce == "mean":
             raise refuse("ACR706", message="the mean of no losses", rewrite='value_and_grad(f, reduce="sum")')
@@ -292,7 +293,7 @@ class _Run:
         total = np.sum(np.array(values, np.float64)) * share
         dtype = np.result_type(*values) if values else np.dtype(np.float64)
         value = np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
-        grads = self.wanted.structures(self.totals, self.parts, share, self.call, wide=self.wide)
+        grads = self.wanted.structures(self.totals, self.parts, share, self.call, wide=self.wide, one=one)
         aux = Results.of(self.aux) if self.choices.aux else None
         return Gradients(value=value, grads=grads, losses=Results.of(self.losses), aux=aux)
 

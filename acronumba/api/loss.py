@@ -30,7 +30,7 @@ def value_and_grad(
     wrt : str or sequence of str, optional
         Names of parameters, or paths such as ``"p.encoder"``; by default all keyword-only parameters that hold float
         arrays. One gives gradients of its structure, several a tuple of them. A positional parameter gives a structure
-        for each instance. Globals and variables of enclosing functions are named like parameters.
+        for each instance, in a list. Globals and variables of enclosing functions are named like parameters.
     reduce : str
         "mean" or "sum" of the losses.
     aux : bool

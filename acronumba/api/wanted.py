@@ -116,7 +116,7 @@ class Wanted:
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
 
     def structures(
-        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, call: Call, *, wide: bool
+        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, call: Call, *, wide: bool, one: bool
     ) -> Any:
         """Return the gradients of a mini-batch in their structures.
 
@@ -124,6 +124,8 @@ class Wanted:
         ----------
         totals, parts
             Of instances that did not fail, and of those of them that ran together.
+        one
+            Whether it is a call with one instance: gradients of its own arrays are in no list.
         """
         sums: dict[int, Any] = {}
 
@@ -155,7 +157,7 @@ class Wanted:
                 of = {key: scaled(g).copy() for key, g in totals[n].of.items()} if n in totals else {}
                 part = part_at(call.columns[place[0]][n], self.paths[k], place[1])
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
-            results.append(column)
+            results.append(column[0] if one else column)
         return results[0] if self.single else tuple(results)
 
     def _by_rows(self, x: Any, g: Any, totals: Mapping[int, Totals]) -> RowGrad | None:

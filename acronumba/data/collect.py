@@ -6,23 +6,19 @@ These functions and classes are all that such a packer calls.
 
 from __future__ import annotations
 
-import math
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, compress, count, islice
-from operator import attrgetter
+from itertools import chain, compress, islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from acronumba.data.arrays import STEP, ArrayColumn, Arrays, ids_of
 from acronumba.data.heap import (
-    INPUT,
     SMALL,
     Heap,
     Mismatch,
-    Pool,
     Region,
     TooLarge,
     Words,
@@ -30,17 +26,11 @@ from acronumba.data.heap import (
     free_bytes,
 )
 from acronumba.data.strings import TextColumn, Texts, hashes
-from acronumba.data.words import LIST, RECORD
+from acronumba.data.words import LIST
 from acronumba.ir.types import NO_VALUE, ListT, MapT
 
 FEW = 32  # numbers that are not worth a call of NumPy
-STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
 FIRST_CHECK = 1 << 16  # objects after which is looked for the first time whether one was found twice
-
-
-def ids_of(objects: Sequence[Any]) -> Words:
-    """Return the ids of objects: their addresses, which NumPy has in an array of objects, without an int for each."""
-    return np.frombuffer(np.fromiter(objects, object, len(objects)), np.int64)
 
 
 def _extend(out: array[Any], values: list[Any], dtype: npt.DTypeLike) -> None:
@@ -79,7 +69,7 @@ class Room:
 
     def add(self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), **of: Any) -> Region:
         """Reserve a region; `of` says of what."""
-        region = Region(kind=kind, start=self._size, count=count, width=width, refs=refs, **of)
+        region = Region(kind=kind, start=self._size, rows=count, width=width, refs=refs, **of)
         self._regions.append(region)
         self._size += region.size
         return region
@@ -136,7 +126,7 @@ class Room:
         for pool in self._pools:
             pool.reserve()
         for arrays in self._arrays.values():
-            arrays.reserve(self)
+            arrays.reserve(self.add, self.take, self.shapes)
         if self._texts is not None:
             self._texts.reserve(self.add, self.take)
         size = sum(map(len, self.shapes))
@@ -145,7 +135,7 @@ class Room:
             words=aligned(self._size, np.int64, zero=True),
             regions=tuple(self._regions),
             pools={arrays.dtype: arrays.pool for arrays in self._arrays.values()},
-            objects={pool.region: pool.objects() for pool in self._pools if pool.region.count},
+            objects={pool.region: pool.objects() for pool in self._pools if pool.region.rows},
         )
         address = heap.address(extents)
         for shape in self.shapes:
@@ -462,214 +452,6 @@ def none_for_no_value(values: list[Any]) -> list[Any]:
     if type(None) in set(map(type, values)):
         raise Mismatch
     return [None if v is NO_VALUE else v for v in values]
-
-
-class ArrayColumn:
-    """A column of arrays, or of NumPy scalars if the rank is 0; with `points` of arrays of rank 0."""
-
-    def __init__(self, arrays: Arrays, rank: int, optional: bool, points: bool = False, column: bool = False) -> None:
-        self._arrays = arrays
-        self._rank = rank
-        self._optional = optional
-        self._column = column
-        self._arrays_of_rank_0 = points
-        self._both = False
-        self._values: list[Any] = []
-        self._looked = 0  # how many of them were looked at
-        self._sizes = [_NO_WORDS]  # of those that are arrays, in pieces
-        self._ids = [_NO_WORDS]  # likewise
-        self._block: tuple[int, int] | None = None  # first record and number of a parameter given as one array
-        self._first = 0
-
-    def add(self, values: list[Any]) -> None:
-        """Add arrays."""
-        self._values += values
-        if len(self._values) - self._looked >= STEP // 2:
-            self._look()
-
-    def add_both(self, values: list[Any]) -> None:
-        """Add arrays of rank 0 and NumPy scalars."""
-        self._both = True
-        self.add(values)
-
-    def _look(self) -> None:
-        """Check what was added while it is still in the cache; raise `Mismatch` if this column cannot hold it."""
-        new = self._values[self._looked :]
-        self._looked = len(self._values)
-        if self._optional:
-            new = [v for v in new if v is not None]
-        check_arrays(new, self._arrays.dtype, self._rank, self._arrays_of_rank_0, self._both)
-        self._sizes.append(np.fromiter(map(_size, new), np.int64, len(new)))
-        self._ids.append(ids_of(new))
-
-    def add_rows(self, column: Any) -> None:
-        """Add a parameter: a list of arrays, or an array [n, ...]."""
-        if not isinstance(column, np.ndarray):
-            self._values += column
-        elif column.dtype != np.dtype(self._arrays.dtype) or column.ndim != self._rank + 1:
-            raise Mismatch
-        else:
-            if self._column and column.shape[-1] != 1:
-                raise Mismatch
-            self._block = self._arrays.add_block(column), len(column)
-
-    def close(self) -> None:
-        """Hand over the arrays; no more are added."""
-        if self._block is not None:
-            return
-        self._look()
-        some = [v for v in self._values if v is not None] if self._optional else self._values
-        self._first = self._arrays.add(some, self._rank, self._sizes, self._ids)
-
-    def words(self) -> Words:
-        """Return the addresses of the value records, 0 for None."""
-        if self._block is not None:
-            return self._arrays.block_addresses(*self._block)
-        valid = np.frombuffer(bytes([v is not None for v in self._values]), np.bool_)
-        out = np.zeros(len(valid), np.int64)
-        count = int(valid.sum())
-        if self._column:
-            self._arrays.expect_columns(self._first, count)
-        out[valid] = self._arrays.addresses(self._first, count)
-        return out
-
-
-class Arrays:
-    """The arrays of one dtype: first collected, then copied to a pool, with a value record each."""
-
-    def __init__(self, dtype: str) -> None:
-        self.dtype = dtype
-        self.pool: Pool
-        self._found: list[Any] = []
-        self._flat = True  # whether all of them have one axis
-        self._pieces: list[Words] = []  # their sizes
-        self._ids: list[Words] = []  # likewise
-        self._sizes: Words  # of those that were found once
-        self._blocks: list[npt.NDArray[Any]] = []
-        self._block_rows = 0
-        self._numbers: Words | None = None  # record of each array found, if some were found twice
-        self._shapes: list[tuple[int, ...]]  # those that there are
-        self._places: Words  # of the shape of each of those that were found once, among them
-        self._region: Region
-        self._base = 0
-
-    def add(self, values: list[Any], rank: int, sizes: list[Words], ids: list[Words]) -> int:
-        """Add arrays, their sizes and ids; return the place of the first."""
-        first = len(self._found)
-        self._found += values
-        self._pieces += sizes
-        self._ids += ids
-        self._flat = self._flat and rank == 1
-        return first
-
-    def add_block(self, column: npt.NDArray[Any]) -> int:
-        """Add the rows of an array; return the number of the first among all such rows."""
-        first = self._block_rows
-        self._blocks.append(column)
-        self._block_rows += len(column)
-        return first
-
-    def reserve(self, room: Room) -> None:
-        found = self._found
-        self._sizes, ids = np.concatenate(self._pieces or [_NO_WORDS]), np.concatenate(self._ids or [_NO_WORDS])
-        ordered = np.sort(ids)
-        if (ordered[1:] == ordered[:-1]).any():
-            _, firsts, numbers = np.unique(ids, return_index=True, return_inverse=True)
-            order = np.argsort(firsts)
-            rank = np.empty_like(order)
-            rank[order] = np.arange(len(order))
-            self._numbers = rank[numbers]
-            once = firsts[order]
-            self._sizes = self._sizes[once]
-            self._found = found = [found[k] for k in once.tolist()]
-        count = float(self._sizes.sum(dtype=float)) + sum(float(c.size) for c in self._blocks)
-        room.take(count * np.dtype(self.dtype).itemsize)
-        self._shapes, self._places = self._look_at_shapes()
-        room.shapes.update(dict.fromkeys(self._shapes, 0))
-        room.shapes.update(dict.fromkeys([c.shape[1:] for c in self._blocks], 0))
-        count, shape = len(found) + self._block_rows, RECORD.at["shape"]
-        self._region = room.add("records", count, RECORD.count, (shape,), dtype=self.dtype)
-        split = int(self._sizes.sum())
-        self.pool = pool = aligned(split + sum(c.size for c in self._blocks), self.dtype)
-        rest = {shape[1:] for shape in self._shapes}
-        if split and len(rest) == 1 and all(self._shapes):  # NumPy does this in less time
-            np.concatenate(found, axis=0, out=pool[:split].reshape(-1, *rest.pop()))
-        elif found:
-            np.concatenate(found, axis=None, out=pool[:split])
-        for column in self._blocks:
-            pool[split : split + column.size].reshape(column.shape)[...] = column
-            split += column.size
-
-    def _look_at_shapes(self) -> tuple[list[tuple[int, ...]], Words]:
-        """Return the shapes that there are, and which of them each array has."""
-        # A tuple for each array would be what the garbage collector looks at.
-        if self._flat:
-            lengths, places = np.unique(self._sizes, return_inverse=True)
-            return [(n,) for n in lengths.tolist()], places
-        number: dict[tuple[int, ...], int] = defaultdict(count().__next__)
-        places = np.fromiter(map(number.__getitem__, map(_shape, self._found)), np.int64, len(self._found))
-        return list(number), places
-
-    def fill(self, heap: Heap, shapes: Mapping[tuple[int, ...], int]) -> None:
-        """Write the value records."""
-        table, found, size = heap.table(self._region), self._found, self.pool.itemsize
-        self._base = heap.address(self._region)
-        data, k, sizes = int(self.pool.ctypes.data), len(found), self._sizes
-        ends = np.cumsum(sizes)
-        table[:, 1] = INPUT
-        table[:k, 0] = data + size * (ends - sizes)
-        table[:k, 2] = np.array([shapes[shape] for shape in self._shapes], np.int64)[self._places]
-        data += size * int(sizes.sum())
-        for column in self._blocks:
-            n, step = len(column), size * math.prod(column.shape[1:])
-            table[k : k + n, 0] = data + step * np.arange(n)
-            table[k : k + n, 2] = shapes[column.shape[1:]]
-            data += column.size * size
-            k += n
-
-    def addresses(self, first: int, count: int) -> Words:
-        """Return the addresses of the records of arrays, by the place of the first."""
-        return self._base + RECORD.size * self._records(first, count)
-
-    def _records(self, first: int, count: int) -> Words:
-        """Return the numbers of the records of arrays, by the place of the first."""
-        return np.arange(first, first + count) if self._numbers is None else self._numbers[first : first + count]
-
-    def expect_columns(self, first: int, count: int) -> None:
-        """Raise `Mismatch` unless the last axis of some arrays, by the place of the first, has extent 1."""
-        single = np.array([shape[-1:] == (1,) for shape in self._shapes], np.bool_)
-        if not single.all() and not single[self._places[self._records(first, count)]].all():
-            raise Mismatch
-
-    def block_addresses(self, first: int, count: int) -> Words:
-        """Return the addresses of the records of rows, by the number of the first."""
-        return self._base + RECORD.size * np.arange(len(self._found) + first, len(self._found) + first + count)
-
-
-_NO_WORDS: Words = np.zeros(0, np.int64)
-
-
-_dtype, _rank, _size, _shape = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size"), attrgetter("shape")
-_ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
-
-
-def are_arrays(values: Sequence[Any]) -> list[bool]:
-    """Return which values are arrays, not NumPy scalars."""
-    return [type(v) in _ARRAY_KINDS for v in values]
-
-
-def check_arrays(values: Sequence[Any], dtype: str, rank: int, points: bool, both: bool) -> None:
-    """Raise `Mismatch` unless all values are arrays of a dtype and rank.
-
-    If the rank is 0 they are NumPy scalars, with `points` arrays, with `both` either.
-    """
-    kind = np.dtype(dtype)
-    scalars = frozenset((kind.type,))
-    wanted = _ARRAY_KINDS | scalars if both else _ARRAY_KINDS if rank or points else scalars
-    if not wanted.issuperset(map(type, values)) or not (
-        {kind}.issuperset(map(_dtype, values)) and {rank}.issuperset(map(_rank, values))
-    ):
-        raise Mismatch
 
 
 def expect(values: Iterable[object], kinds: frozenset[type]) -> None:

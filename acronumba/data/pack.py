@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data import collect, conform
+from acronumba.data.arrays import are_arrays
 from acronumba.data.classes import field_names, is_struct
-from acronumba.data.collect import Twice, are_arrays
+from acronumba.data.collect import Twice
 from acronumba.data.copies import copied, unchanging
 from acronumba.data.heap import (
     AllVisible,
@@ -590,7 +591,7 @@ class _Copies(Sequence[Any]):
         self._region = region
 
     def __len__(self) -> int:
-        return self._region.count
+        return self._region.rows
 
     def __getitem__(self, row: Any) -> Any:
         return self._maker.object(self._region, row)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acronumba.data.heap import AllVisible, Heap, Visible
 
@@ -26,20 +27,35 @@ _form = attrgetter("dtype", "shape")
 
 
 class _Table:
-    """The objects of one class, or the lists, of a heap."""
+    """The objects of one class, or the lists, of a heap. Where values lie says which they are: they are kept alive."""
 
-    def __init__(self, owned: Sequence[Any], read: Callable[[Any], Iterable[Any]], visible: Visible | None) -> None:
-        self._owned, self._read, self._visible = list(owned), read, visible
+    def __init__(self, owned: Sequence[Any], fields: Sequence[str] | None, visible: Visible | None) -> None:
+        self._owned = list(owned)
+        self._classes = set(map(type, self._owned))
+        self._lengths = list(map(len, self._owned)) if fields is None else []
+        self._fields = fields  # None: of lists, all elements
+        # More than one attribute at once is a tuple, as a list is a sequence.
+        self._read = attrgetter(*fields) if fields else None
+        self._shown = visible.keep(self._owned) if visible is not None else None
         self.values = self._now()
+        self._places = self.values.tobytes()
 
-    def _now(self) -> list[Any]:
-        return list(chain.from_iterable(map(self._read, self._owned)))
+    def _now(self) -> NDArray[np.object_]:
+        found: Iterable[Any] = self._owned if self._read is None else map(self._read, self._owned)
+        if self._fields is not None and len(self._fields) < 2:
+            count = len(self._owned) * len(self._fields)
+            return np.fromiter(found if count else (), object, count)
+        count = sum(self._lengths) if self._fields is None else len(self._owned) * len(self._fields)
+        return np.fromiter(chain.from_iterable(found), object, count)
 
     def holds(self) -> bool:
-        if self._visible is not None and not self._visible.of(self._owned):
+        if self._fields is None and list(map(len, self._owned)) != self._lengths:
             return False
-        now = self._now()
-        return len(now) == len(self.values) and all(map(is_, now, self.values))
+        return (
+            self._classes.issuperset(map(type, self._owned))
+            and self._now().tobytes() == self._places
+            and (self._shown is None or self._shown())
+        )
 
 
 class Guard:
@@ -68,10 +84,9 @@ def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -
             if region.cls is None:
                 if set(map(type, owned)) != {list}:  # a dict or set
                     return None
-                tables.append(_Table(owned, tuple, None))
-                continue
-            read = attrgetter("__class__", "__class__", *fields[region.cls])  # more than one: it gives a tuple
-            tables.append(_Table(owned, read, visible.get(region.cls)))
+                tables.append(_Table(owned, None, None))
+            else:
+                tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
     except (AttributeError, KeyError):  # a field without a value
         return None
     known = {id(o) for owned in heap.objects.values() for o in owned}
@@ -81,11 +96,7 @@ def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -
             if not value.flags.c_contiguous or value.dtype.hasobject:
                 return None
             arrays[id(value)] = value
-        elif (
-            type(value) not in _FIXED
-            and id(value) not in known
-            and not isinstance(value, enum.Enum | np.generic | type)
-        ):
+        elif type(value) not in _FIXED and id(value) not in known and not isinstance(value, enum.Enum | np.generic):
             return None
     if sum(a.nbytes for a in arrays.values()) > MOST:
         return None

@@ -13,7 +13,7 @@ import numpy as np
 
 from acronumba.ir.evaluate import OperationFailed, apply, as_array
 from acronumba.ir.ops import Array
-from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size
 
 
 class KernelFailure(Exception):
@@ -51,7 +51,8 @@ def evaluate(spec: KernelSpec, operands: Sequence[Array], dims: Sequence[int] = 
     values: list[Array] = []
     for operand, given in zip(spec.operands, operands, strict=True):
         value = as_array(given, operand.dtype)
-        if value.shape != extents(operand.shape):
+        shape = extents(operand.shape)
+        if value.shape != ((*value.shape[:1], *shape[1:]) if shape[:1] == (FAR,) else shape):
             raise TypeError(f"{spec.name}: {operand.name} has shape {value.shape}, not {extents(operand.shape)}")
         values.append(value)
 
@@ -103,7 +104,7 @@ def evaluate_rows(
 
 
 def _size(n: Size) -> str:
-    return f"d{n.index}" if isinstance(n, Dim) else str(n)
+    return f"d{n.index}" if isinstance(n, Dim) else "..." if n == FAR else str(n)
 
 
 def tensor_text(dtype: str, shape: tuple[Size, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from acronumba.ir import nodes as ir
 from acronumba.ir.ops import SCALARS, TENSORS
+from acronumba.ir.spec import FAR
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -351,7 +352,7 @@ def _sizes(shape: tuple[int | None, ...], sizes: Sequence[Any], name: str) -> No
     """Extents of a variable's type and the sizes of a kernel agree: where both are constant they are equal."""
     demand(len(shape) == len(sizes), f"{name} has rank {len(shape)}, not {len(sizes)}")
     for n, m in zip(shape, sizes, strict=True):
-        demand(n is None or not isinstance(m, int) or n == m, f"{name} has an extent {n}, not {m}")
+        demand(n is None or not isinstance(m, int) or m in (n, FAR), f"{name} has an extent {n}, not {m}")
 
 
 def _op(i: ir.Op, rules: Rules) -> None:

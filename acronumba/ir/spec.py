@@ -52,6 +52,10 @@ FIXED = PARAMETERS.count
 
 Size: TypeAlias = "int | Dim"  # extents are known when code is generated, or run-time extents of the batch
 
+# The first extent of a tensor of which a node reads elements that numbers name, and nothing else: how many elements
+# there are is an argument of the node, so that tensors of all lengths are one batch.
+FAR = 1 << 40
+
 
 @dataclass(frozen=True, slots=True)
 class Operand:

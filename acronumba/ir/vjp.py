@@ -91,9 +91,9 @@ class Builder(ABC):
         out: list[Size] = []
         for k in range(-max(map(len, shapes)), 0):
             wide = {s[k] for s in shapes if len(s) >= -k and s[k] != 1}
-            if len(wide) > 1:  # one of them may turn out to be 1: the operation at hand knows which
-                assert self.broad[k] in wide, f"{shapes} in {self.broad}"
-                wide = {self.broad[k]}
+            known: set[Size] = {n for n in wide if isinstance(n, int)}
+            if len(wide) > 1:  # some of them may turn out to be 1: the operation at hand knows what comes of them
+                wide = known or {self.broad[k]}
             out += wide or {1}
         return tuple(out)
 

@@ -195,7 +195,8 @@ def adjoints(P, low, high, S) -> None:
                 start, index = lds(link, LINK_START, LINK_INDEX)
                 if index != 0:
                     start = max(min(ld(index), ld(link, LINK_LAST)), 0) * ld(link, LINK_WIDTH)
-                add_to(to + start, source, part // SIZE)
+                if start + part <= size:  # or else there is no such row
+                    add_to(to + start, source, part // SIZE)
             begun = 1
             link = ld(link, LINK_NEXT)
 

@@ -149,6 +149,7 @@ class Buffers:
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
         self.last_run = (0, 0)  # nodes of the last run, bytes of the heap that it used
+        self._given: tuple[int, ...] = ()  # the numbers of the arrays that the last run was given
         self._ahead_of: tuple[object, ...] = ()  # what the pieces of `ahead` were made of
         self.grow_nodes(_NODES, 0)
 
@@ -173,9 +174,13 @@ class Buffers:
     def fetch_ahead(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Note what the next run will use: packed instances, and as much of heap and columns as the last run.
 
-        It is only fetched, so that it may be wrong: another array may have the number of one that is gone.
+        Instances that the last run did not have were packed just now, and are in the cache. It is only fetched, so that
+        it may be wrong: another array may have the number of one that is gone.
         """
-        known = (*map(id, arrays[:8]), self.last_run, self.starts[0], self["ncap"])
+        given = tuple(map(id, arrays))
+        if given != self._given:
+            self._given, arrays = given, ()
+        known = (len(arrays) and given, self.last_run, self.starts[0], self["ncap"])
         if known == self._ahead_of:
             return
         self._ahead_of = known

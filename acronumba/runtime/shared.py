@@ -29,7 +29,7 @@ from acronumba.runtime.program import KernelEntry, PackingLike
 class Packed:
     """Shared arrays packed for a kernel."""
 
-    copies: tuple[NDArray[Any], ...]  # of the arrays
+    copies: tuple[NDArray[Any], ...]  # of the arrays; those that were computed here, which nobody changes, themselves
     array: NDArray[Any]
 
     def holds(self, given: Sequence[object], ks: Sequence[int]) -> bool:
@@ -67,8 +67,9 @@ class Prepared:
 class Making:
     """Shared values while they are made ready."""
 
-    def __init__(self, table: Words, last: Prepared | None) -> None:
+    def __init__(self, table: Words, last: Prepared | None, given: int) -> None:
         self.table = table
+        self.given = given  # how many parameters are not computed
         self.records: Words = np.zeros((len(table), RECORD.count), np.int64)
         self.keep: list[NDArray[Any]] = [table, self.records]
         self.arrays: dict[int, NDArray[Any]] = {}
@@ -91,7 +92,8 @@ class Making:
         if (ks, packing) not in self.packed:
             old = self.last.get((ks, packing))
             if old is None or not all(map(equal_bits, arrays, old.copies)):
-                old = Packed(copies=tuple(a.copy() for a in arrays), array=packing.apply(*arrays))
+                copies = tuple(a.copy() if k < self.given else a for k, a in zip(ks, arrays, strict=True))
+                old = Packed(copies=copies, array=packing.apply(*arrays))
             self.packed[ks, packing] = old
             self.keep.append(old.array)
         return self.packed[ks, packing].array
@@ -105,15 +107,22 @@ def same(a: object, b: object) -> bool:
     return isinstance(a, int) and type(a) is type(b) and a == b
 
 
+_FEW = 1 << 14  # bytes: of fewer, copies are compared in less time than arrays
+_PIECE = 1 << 17  # elements that are compared at once: what comes of that stays in the cache
+
+
 def equal_bits(value: object, old: NDArray[Any]) -> bool:
     """Whether the bits are equal."""
     array = np.asarray(value)
     if array.dtype != old.dtype or array.shape != old.shape:
         return False
+    if old.nbytes < _FEW:
+        return array.tobytes() == old.tobytes()
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
     size = f"u{old.dtype.itemsize}"
-    return bool(np.array_equal(array.view(size), old.view(size)))
+    mine, theirs = array.reshape(-1).view(size), old.reshape(-1).view(size)
+    return all(np.array_equal(mine[k : k + _PIECE], theirs[k : k + _PIECE]) for k in range(0, len(mine), _PIECE))
 
 
 _SETS = 2  # of shared values that are kept ready: who compares two models takes them in turn
@@ -160,7 +169,7 @@ class SharedValues:
         program = self.plan.program
         params = program.shared[: len(program.shared) - len(program.once)]
         assert len(params) == len(given)
-        making = Making(table=np.zeros(len(program.shared) + 1, np.int64), last=last)
+        making = Making(table=np.zeros(len(program.shared) + 1, np.int64), last=last, given=len(given))
         copies: dict[int, NDArray[Any]] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
             match param.type:

@@ -16,11 +16,18 @@ from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.reference import KernelFailure
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.types import TensorT
-from tests.support import fuzz
+from tests.support import (
+    fuzz,
+    models_of_copies,
+    models_of_corners,
+    models_of_dicts,
+    models_of_kept_arrays,
+    models_of_written_arrays,
+)
 from tests.support.all_models import CASES
 from tests.support.backward_runs import Planned, WayBack, everything, kernel_errors
 from tests.support.chosen import one_in
-from tests.support.derivatives import arrays_in, random_slope
+from tests.support.derivatives import Run, pairs_in, random_slope
 from tests.support.kernel_cases import check, interpreted_all
 from tests.support.kernel_runs import compile_all
 from tests.support.simt_runs import simulate_all
@@ -40,13 +47,11 @@ def errors(f: Any, columns: Any, shared: dict[str, Any], k: int, **options: Any)
     rng = np.random.default_rng(0)
     seeds, theirs = {}, {}
     keep = []
-    for x, y in zip(arrays_in(values), arrays_in(mine), strict=True):
-        assert x.shape == y.shape
-        if x.dtype.kind == "f":
-            w = rng.standard_normal(x.shape).astype(x.dtype)
-            theirs[tape.number(x)] = theirs[tape.number(x)] + w if tape.number(x) in theirs else w
-            seeds[id(y)] = seeds[id(y)] + w if id(y) in seeds else w
-            keep.append(y)
+    for x, y in pairs_in(values, mine):
+        w = rng.standard_normal(x.shape).astype(x.dtype)
+        theirs[tape.number(x)] = theirs[tape.number(x)] + w if tape.number(x) in theirs else w
+        seeds[id(y)] = seeds[id(y)] + w if id(y) in seeds else w
+        keep.append(y)
     given = {n for n in tape.given if tape.values[n].dtype.kind == "f"}
     expected: dict[int, Any] = {}
     for n, g in tape.pull(theirs, given, wide=True).items():
@@ -90,6 +95,32 @@ def test_models_of_the_language(case: Any) -> None:
         except InstanceFailure:
             continue
         assert worst < 1e-3
+
+
+def more_models() -> list[tuple[Any, Any]]:
+    rng = np.random.default_rng(0)
+    written = [
+        [rng.normal(size=(n, 4)) for n in (0, 1, 3)], [rng.normal(size=4) for _ in range(3)],
+        [rng.integers(0, 4, size=3) for _ in range(3)], [0, 3, 1], [[5], [], [2, 7]],
+    ]  # fmt: skip
+    found: list[tuple[Any, Any]] = [(f, written) for f in models_of_written_arrays.CASES]
+    for module in (models_of_kept_arrays, models_of_copies, models_of_corners, models_of_dicts):
+        found += [(model(f), [list(column) for column in columns]) for f, columns in module.CASES]
+    return found
+
+
+MORE = more_models()
+
+
+@pytest.mark.parametrize(("f", "columns"), one_in(40, MORE, ids=[f.__name__ for f, _ in MORE]))
+def test_models_that_write_and_keep_and_copy(f: Any, columns: Any) -> None:
+    for k in range(min(3, len(columns[0]))):
+        try:
+            assert not Run(f, columns, {}, k).error() > 1e-6
+            worst, _ = errors(f, columns, {}, k)
+        except InstanceFailure:
+            continue
+        assert worst < 1e-4
 
 
 def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:

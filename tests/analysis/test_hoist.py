@@ -245,7 +245,7 @@ def test_birnn_has_one_batch_of_projections_and_of_classifiers() -> None:
 def test_a_classifier_in_the_loop_is_one_batch() -> None:
     assert [ops for ops, size in sizes(rnn, [XS]) if size == WORDS] == [
         "matmul add",
-        "matmul max reshape sub exp sum reshape div",
+        "matmul max reshape scale_gradient sub exp sum reshape div",
     ]
     assert len(sizes(rnn, [XS])) == 2 + max(map(len, XS))
     notes = [note.text for note in compiled(rnn, [XS]).plan.notes if note.kind == "hoisted"]

@@ -145,6 +145,8 @@ def test_gradients_of_instances_are_one_structure_each() -> None:
     np.testing.assert_allclose(gw, sum(x for part in instances for x in part), rtol=1e-5)
     _, gx = value_and_grad(loss, wrt="xs").batch(instances, w=w)
     np.testing.assert_allclose(gx[0][0], w / 3, rtol=1e-6)
+    _, gx = value_and_grad(loss, wrt="xs")(instances[1], w=w)  # of a call: that of the instance
+    assert [g.tolist() for g in gx] == [w.tolist()] * 2
 
 
 def test_gradients_share_no_memory() -> None:
@@ -153,7 +155,7 @@ def test_gradients_share_no_memory() -> None:
         return np.sum(x + y + w)
 
     _, grads = value_and_grad(loss, wrt=("x", "y", "w"))(X, X + 1, w=W)
-    arrays = [grads[0][0], grads[1][0], grads[2]]
+    arrays = [*grads]
     assert all(g.tolist() == [1, 1, 1] and g.flags.writeable for g in arrays)
     assert not any(np.shares_memory(arrays[k], arrays[j]) for k in range(3) for j in range(k))
 
@@ -300,7 +302,46 @@ def test_a_loss_is_a_float() -> None:
     assert "return loss, anything" in str(error)
 
 
+@dataclass
+class Held:
+    value: float
+
+
+def listed(x: np.ndarray, *, w: np.ndarray) -> Any:
+    found = []
+    for v in w:
+        found.append(float(v))
+    return np.sum(x * np.array(found))
+
+
+def halved(x: float, n: int) -> float:
+    return x if n == 0 else halved(x / 2, n - 1)
+
+
+def returned(x: np.ndarray, *, w: np.ndarray) -> Any:
+    return np.sum(x) * halved(float(w[0]), len(x))
+
+
+def written(x: np.ndarray, *, w: np.ndarray) -> Any:
+    a = np.zeros(3)
+    a[0] = float(w[0])
+    return np.sum(a * x)
+
+
+def carried(x: np.ndarray, *, w: np.ndarray) -> Any:
+    total = 0.0
+    for _ in x:
+        total = total + float(w @ x) * 2
+    return np.sum(x) * total
+
+
 LOST = [
+    listed,
+    returned,
+    written,
+    carried,
+    lambda x, *, w: np.sum(x) * Held(float(w[0])).value,
+    lambda x, *, w: np.full(3, float(w[0])) @ x,
     lambda x, *, w: np.sum(x) * float(w @ w),
     lambda x, *, w: np.sum(x) * (w @ w).item(),
     lambda x, *, w: np.sum(x) / math.sqrt(w @ w),
@@ -318,7 +359,20 @@ def test_a_gradient_that_is_lost_in_a_number_is_refused(f: Any) -> None:
     assert error.line and "^" in str(error)
 
 
+def counted(x: np.ndarray, *, w: np.ndarray) -> Any:
+    best = 0
+    for k, v in enumerate(w):
+        if float(v) > float(w[best]):
+            best = k
+    return w[best] * np.sum(x) + np.sum(np.zeros(best))
+
+
 KEPT = [
+    counted,
+    lambda x, *, w: sum([w[0], w[1] * 2]) * np.sum(x),
+    lambda x, *, w: max([w[0], w[1]]) * np.sum(x),
+    lambda x, *, w: max([w[0], w[1]], key=lambda v: float(v)) * np.sum(x),
+    lambda x, *, w: sorted([w[0], w[1]])[0] * np.sum(x),
     lambda x, *, w: np.sum(w * x) if float(w[0]) > 0.5 else np.sum(x),
     lambda x, *, w: np.sum(w[: int(w[0] * 2)]),
     lambda x, *, w: np.sum(w * x) * float(x[0]),

@@ -13,17 +13,20 @@ from acronumba.data import words as values
 from acronumba.emit import interpret, parse, text, tree
 from acronumba.emit.words import Words
 from acronumba.ir import spec
+from acronumba.kernels import sums
 from acronumba.kernels.cuda import marshal, persistent
 from acronumba.runtime import state
+from acronumba.runtime.backward import transposer
 from acronumba.runtime.engines import runtime_module
-from acronumba.runtime.library import launch_words, words
+from acronumba.runtime.library import back_words, launch_words, words
 
 LIBRARY = Path(acronumba.runtime.library.__file__).parent
 FILES = sorted(p.stem for p in LIBRARY.glob("*.py") if p.stem != "__init__")
 TABLES = [
     state.STATE, state.KERNEL, state.STAGE, state.POOL, state.JOB, values.RECORD, values.LIST, spec.PARAMETERS,
     marshal.STREAM, marshal.ROW, persistent.STEP, persistent.BARRIER, launch_words.LAUNCH, launch_words.KERNEL,
-    launch_words.FUNCTION, launch_words.GRID, launch_words.ABOUT,
+    launch_words.FUNCTION, launch_words.GRID, launch_words.ABOUT, back_words.BACK, back_words.KERNEL,
+    back_words.SOURCE, back_words.EXTENT, back_words.GIVE, back_words.PART, back_words.HEAD, sums.SUM, sums.LINK,
 ]  # fmt: skip
 
 
@@ -47,7 +50,7 @@ def test_each_word_says_what_it_is(table: Words) -> None:
 
 
 def test_names_of_words_are_of_one_table() -> None:
-    for module in (words, launch_words):
+    for module in (words, launch_words, back_words):
         with pytest.raises(AttributeError, match="no word of a table"):
             module.NO_SUCH_WORD  # noqa: B018
     assert (state.AT["n"], len(state.TABLE), 24) == (words.N, words.K_WORDS, words.RECORD_BYTES)
@@ -60,11 +63,11 @@ def test_python_may_import_the_files_of_the_library(name: str) -> None:
 
 
 def test_every_file_of_the_library_is_in_it() -> None:
-    found = {f.name for f in runtime_module().functions}
+    found = {f.name for f in (*runtime_module().functions, *transposer().functions)}
     for name in FILES:
         source = (LIBRARY / f"{name}.py").read_text(encoding="utf-8")
         defined = set(re.findall(r"^def (\w+)\(", source, re.M))
-        python = name in ("words", "launch_words", "records", "launch")
+        python = name in ("words", "launch_words", "back_words", "records", "launch")
         assert python or defined <= found, name
 
 

@@ -70,7 +70,8 @@ def test_much_of_the_table_as_machine_code(family: str) -> None:
 
 
 # Of no dtype's own, and tested elsewhere: random numbers, functions of `nn`, identity of objects, strings.
-ELSEWHERE = {"threefry", "sigmoid", "same", *TEXTS}
+OF_GRADIENTS = {"fold", "scatter", "scale_gradient"}
+ELSEWHERE = {"threefry", "sigmoid", "same", *TEXTS, *OF_GRADIENTS}
 
 
 def test_each_operation_has_a_cell() -> None:

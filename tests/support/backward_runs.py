@@ -73,7 +73,7 @@ class WayBack:
         with np.errstate(all="ignore"):
             for node in reversed(run.nodes):
                 self._node(*node)
-        self.shared = self._shared()
+            self.shared = self._shared()
         self.given: dict[int, Any] = {}  # gradients by the id of the user's object
         for k, x in enumerate(run._shared):
             if k in self.shared and id(x) in run.origins:

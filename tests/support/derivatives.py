@@ -184,6 +184,23 @@ class Run:
         return min(abs(mine - x) / max(abs(mine), abs(x), 1e-9) for x in found)
 
 
+def pairs_in(words: Sequence[Any], others: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return the float arrays at the same places of two results."""
+    out: list[tuple[Any, Any]] = []
+    seen: set[tuple[int, int]] = set()
+    todo = list(zip(words, others, strict=True))
+    while todo:
+        w, v = todo.pop()
+        if isinstance(w, np.ndarray):
+            assert w.shape == v.shape and w.dtype == v.dtype
+            if w.dtype.kind == "f":
+                out.append((w, v))
+        elif isinstance(w, Row | List) and (id(w), id(v)) not in seen:
+            seen.add((id(w), id(v)))
+            todo += zip(w.words, v.words, strict=True)
+    return out
+
+
 def arrays_in(words: Sequence[Any]) -> list[Any]:
     """Return the arrays that the words of a result lead to, each once."""
     out: dict[int, Any] = {}

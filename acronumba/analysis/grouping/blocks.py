@@ -24,7 +24,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, fixed_variables
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.ir.visit import reads, writes
 
@@ -454,11 +454,12 @@ class _Spec:
         self.single = single
         self.dims: list[ir.Var] = []
         self.stacked: dict[ir.Var, tuple[ir.Extent, ...]] = {}  # lists, and the extents of what they are stacked to
+        self.far = self._far()
         inside = {op.out for op in group.body}
         for op in group.body:  # extents first: they decide which host numbers are extents
             for a in op.args:
                 if isinstance(a, ir.Var) and a in group.extents:
-                    for x in group.extents[a]:
+                    for x in group.extents[a][a in self.far :]:
                         self._dim(x)
             for x in op.shape:
                 self._dim(x)
@@ -480,6 +481,7 @@ class _Spec:
             for x in self._attr_vars(op.attrs):
                 if x not in self.dims and self._literal(x) is None:
                     numbers.append(x)
+        numbers += self.far.values()
         tensors, lists, numbers = (list(dict.fromkeys(vs)) for vs in (tensors, lists, numbers))
         if isinstance(group, OneRow):  # the elements of lists are lists of the node
             tensors.sort(key=lambda v: group.way(v) == "item")
@@ -503,6 +505,29 @@ class _Spec:
         self.values: dict[object, int] = {}
         for op in group.body:
             self._operation(op)
+
+    def _far(self) -> dict[ir.Var, ir.Var]:
+        """Return the tensors of which only elements are read that host numbers name, and how many elements they have.
+
+        Where that is an extent of the batch for another reason, the tensor is not among them.
+        """
+        group = self.group
+        if isinstance(group, OneRow):
+            return {}
+        read = [(a, op) for op in group.body for a in op.args if isinstance(a, ir.Var) and group.extents.get(a)]
+        whole = {a for a, op in read if not self._names_element(op) or op.args[0] != a}
+        found = {a: n for a, _ in read if isinstance(n := self.constant_extent(group.extents[a][0]), ir.Var)}
+        extents = {x for a, _ in read for x in group.extents[a][a not in whole and a in found :]}
+        extents |= {x for op in group.body for x in op.shape}
+        return {a: n for a, n in found.items() if a not in whole and n not in extents}
+
+    @staticmethod
+    def _names_element(op: ir.Op) -> bool:
+        """Whether an operation reads an element of the first axis, which a host number names."""
+        if op.op != "take" or op.attrs != (0,):
+            return False
+        index = op.args[1]
+        return isinstance(index, ir.Var) and isinstance(index.type, IntT)
 
     def _literal(self, v: ir.Var) -> int | float | bool | None:
         by = self.single.get(v)
@@ -533,7 +558,8 @@ class _Spec:
         index = self.number[v]
         match v.type:
             case TensorT():
-                shape = tuple(self._size(x) for x in self.group.extents[v])
+                far = (FAR,) if v in self.far else ()
+                shape = (*far, *(self._size(x) for x in self.group.extents[v][len(far) :]))
                 return Operand("tensor", v.name, v.type.dtype, shape, index)
             case IntT():
                 return Operand("int", v.name, "int64", (), index)
@@ -565,6 +591,12 @@ class _Spec:
         dtype = "bool" if isinstance(v.type, BoolT) else "int64" if isinstance(v.type, IntT) else "float64"
         return self._add(KernelOp("const", (), (value,), dtype, (), v.name, -1, self.single[v].loc))
 
+    def _within(self, index: int, count: int, loc: Loc) -> int:
+        """Return an index of one of so many elements, the last one if it is of none: nothing else may be read."""
+        one = self._add(KernelOp("const", (), (1,), "int64", (), "", -1, loc))
+        last = self._add(KernelOp("sub", (count, one), (), "int64", (), "", -1, loc))
+        return self._add(KernelOp("minimum", (index, last), (), "int64", (), "", -1, loc))
+
     def _add(self, op: KernelOp) -> int:
         """Add an operation, unless there is an equal one: what fails twice fails first at the first site."""
         key = repr((op.op, op.args, op.attrs, op.dtype, op.shape, op.site >= 0))
@@ -582,6 +614,8 @@ class _Spec:
                 args.append(self.number[a])
             else:
                 args.append(self._constant(a))
+        if op.args and op.args[0] in self.far:
+            args[1] = self._within(args[1], self.number[self.far[op.args[0]]], op.loc)
         assert isinstance(op.out.type, TensorT)
         self.number[op.out] = self._add(
             KernelOp(

@@ -48,7 +48,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -498,17 +498,30 @@ def functions(ty: tree.Ty) -> Mapping[str, tree.Function]:
     TypeError
         If there are no functions of the type.
     """
+    ending = f"_{ty}"
+    found = _parsed(ty, tuple(_texts(ty)))
+    return MappingProxyType({f.name.removesuffix(ending): f for f in found if f.name.endswith(ending)})
+
+
+@functools.cache
+def _texts(ty: tree.Ty) -> Mapping[str, str]:
+    """Return the text of each function of a type by its full name, before them those of float64 that they may call."""
+    source = text(ty)
+    if ty.scalar == tree.F32:
+        source = re.sub(r"\b(i?)vec\b", r"\1wide", text(_wide(ty))) + "\n\n" + source
+    starts = [(match.start(), match[1]) for match in _DEFINITION.finditer(source)]
+    ends = [*(start for start, _ in starts[1:]), len(source)]
+    return {name: source[start:end].strip() for (start, name), end in zip(starts, ends, strict=True)}
+
+
+def _parsed(ty: tree.Ty, names: Sequence[str]) -> tuple[tree.Function, ...]:
+    """Return some functions of a type, callees first: the parser has to see what is called."""
     types = {"vec": ty, "ivec": _integer(ty), "mask": _mask(ty), "wide": _wide(ty)}
     types["word"] = tree.I32.vector(ty.lanes)
-    source = text(ty)
-    if ty.scalar == tree.F32:  # the parser has to see what is called
+    if ty.scalar == tree.F32:
         types["iwide"] = _integer(_wide(ty))
-        source = re.sub(r"\b(i?)vec\b", r"\1wide", text(_wide(ty))) + "\n\n" + source
-    ending = f"_{ty}"
-    found = {f.name: f for f in parse(source, types)}
-    return MappingProxyType(
-        {name.removesuffix(ending): replace(f, inline="always") for name, f in found.items() if name.endswith(ending)}
-    )
+    found = parse("\n\n\n".join(_texts(ty)[name] for name in names), types)
+    return tuple(replace(f, inline="always") for f in found)
 
 
 def _integer(ty: tree.Ty) -> tree.Ty:
@@ -517,18 +530,6 @@ def _integer(ty: tree.Ty) -> tree.Ty:
 
 def _mask(ty: tree.Ty) -> tree.Ty:
     return tree.Ty("i", 1, ty.lanes)
-
-
-@functools.cache
-def _calls(ty: tree.Ty) -> Mapping[str, tuple[str, ...]]:
-    """Return the full names that each function of a type calls."""
-    return {
-        f.name: tuple(
-            node.func.id for node in ast.walk(f) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        )
-        for f in ast.parse(text(ty)).body
-        if isinstance(f, ast.FunctionDef)
-    }
 
 
 def closure(wanted: Iterable[tuple[str, tree.Ty]]) -> tuple[tree.Function, ...]:
@@ -542,15 +543,24 @@ def closure(wanted: Iterable[tuple[str, tree.Ty]]) -> tuple[tree.Function, ...]:
     """
     out: dict[str, tree.Function] = {}
     for name, ty in wanted:
-        types = (ty, _wide(ty)) if ty.kind == "f" else (ty,)
-        known = {f.name: f for t in types for f in functions(t).values()}
-        calls = {key: value for t in types for key, value in _calls(t).items()}
-        todo = [(f"{name}_{ty}", False)]
-        while todo:
-            full, ready = todo.pop()
-            if ready:
-                out.setdefault(full, known[full])
-            elif full not in out:
-                todo.append((full, True))
-                todo += [(callee, False) for callee in reversed(calls[full]) if callee in known]
+        for function in _closure(name, ty):
+            out.setdefault(function.name, function)
     return tuple(out.values())
+
+
+@functools.cache
+def _closure(name: str, ty: tree.Ty) -> tuple[tree.Function, ...]:
+    """Return one function with all that it calls; only these are parsed."""
+    texts = _texts(ty)
+    names: dict[str, None] = {}
+    todo = [(f"{name}_{ty}", False)]
+    while todo:
+        full, ready = todo.pop()
+        if ready:
+            names[full] = None
+        elif full not in names:
+            todo.append((full, True))
+            nodes = (node for node in ast.walk(ast.parse(texts[full])) if isinstance(node, ast.Call))
+            called = [node.func.id for node in nodes if isinstance(node.func, ast.Name)]
+            todo += [(callee, False) for callee in reversed(called) if callee in texts]
+    return _parsed(ty, tuple(names))

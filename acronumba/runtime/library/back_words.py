@@ -20,7 +20,7 @@ sizes       int64[shareds]: bytes of each,
 adds        int64[shareds]: kernel that adds up parts of its adjoint
 losses      int64[losses_count]: value records of losses
 seeds       int64[losses_count]: where the adjoint of each is
-losses_count
+losses_count how many there are
 zeros       address of zeros, as many as the largest adjoint has
 alive       int64[n]: nodes of the batch at hand that have an adjoint
 rows        first free byte of the rows of backward nodes
@@ -53,7 +53,7 @@ forward     words from the row of a forward node to its run-time extents
 # Where something lies: see `analysis.backward.derive.Source`.
 SOURCE = Words("""
 kind        OF_ARGUMENT, OF_RESULT, OF_ADJOINT, OF_BACKWARD, OF_TABLE, or AS_NUMBER: an argument, itself
-number
+number      of the argument, result, ... or shared tensor
 start       bytes
 row_kind    of OF_TABLE: where the index lies, a kind,
 row_number  ... and its number
@@ -64,18 +64,18 @@ OF_ARGUMENT, OF_RESULT, OF_ADJOINT, OF_BACKWARD, OF_TABLE, AS_NUMBER = range(6)
 
 # A product of extents.
 EXTENT = Words("""
-factor
-count       run-time extents
+factor      a number that is known
+count       ... and how many run-time extents
 dims        int64[count]: their numbers
 """)
 
 GIVE = Words(f"""
-source[{SOURCE.count}]
+source[{SOURCE.count}]    what is given
 arg         argument of the forward node that it is for
 list        whether that is a list, whose elements get a piece each
 part        PART_ALL, or which row: PART_AT (a constant), PART_BY (what `row` says)
-at
-row[{SOURCE.count}]
+at          the constant
+row[{SOURCE.count}]       what says which row
 size[{EXTENT.count}]     bytes of the piece; of a list, of an element
 width[{EXTENT.count}]    bytes of a row
 rows[{EXTENT.count}]     rows of the operand
@@ -84,7 +84,7 @@ PART_ALL, PART_AT, PART_BY = range(3)
 
 # A part of a sum over nodes.
 PART = Words(f"""
-source[{SOURCE.count}]
+source[{SOURCE.count}]    where the first row lies
 rows[{EXTENT.count}]     how many rows a node has
 step[{EXTENT.count}]     bytes from one to the next
 to          int64[...]: where the next address of a row is written; or number,
