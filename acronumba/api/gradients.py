@@ -127,7 +127,8 @@ class ValueAndGrad:
     def check(self, *columns: Any, **shared: Any) -> Slopes:
         """Compare the gradients with central differences of the plain call in float64, array by array.
 
-        Nothing that the compiler made of the function takes part in what they are compared with.
+        Nothing that the compiler made of the function takes part in what they are compared with. Gradients of compiled
+        code have to be the same as in float64 but for rounding, too.
         """
         from acronumba.api.slopes import compare
 
@@ -137,9 +138,10 @@ class ValueAndGrad:
             done, errors = self._run(call, together=True)
             if errors:
                 raise InstanceErrors(errors, done.losses)
-            exact, _ = self._run(call, wide=True)
+            exact, narrow = self._ran(call, wide=True), self._ran(call)
             plain = PlainCall.of(self.model._plain(), call.shared, self.model.options)
-            return compare(call, plain, self.choices, wanted, done.grads, exact.grads)
+            grads = (done.grads, exact.done().grads, narrow.done().grads)
+            return compare(call, plain, self.choices, wanted, grads, exact.totals)
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:
         """Run and record the model itself: see `Model.trace`."""
@@ -192,11 +194,16 @@ class ValueAndGrad:
         By the reference, instance after instance; or `together`, by compiled code where there is some. `one`: of a call
         with one instance.
         """
+        run = self._ran(call, wide, together)
+        return run.done(one), dict(sorted(run.errors.items()))
+
+    def _ran(self, call: Call, wide: bool = False, together: bool = False) -> _Run:
+        """Return the run that `_run` asks for."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together)
         for members in _alike(self.model, call):
             run.group(members)
-        return run.done(one), dict(sorted(run.errors.items()))
+        return run
 
 
 def _alike(model: Lossy, call: Call) -> list[Sequence[int]]:
@@ -283,7 +290,7 @@ class _Run:
         array = loss_of(values, loss)
         self.totals[k] = self.wanted.totals(tape, array, instance, wide=self.wide)
 
-    def done(self, one: bool) -> Gradients:
+    def done(self, one: bool = False) -> Gradients:
         """Return what all of them came to; `one`: of a call with one instance."""
         count = len(self.totals)
         if not self.call.count and self.choices.reduce == "mean":

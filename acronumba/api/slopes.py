@@ -8,7 +8,7 @@ what `nn.stop_gradient` gives does not move. Nothing that the compiler made of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,8 @@ from acronumba.api.arguments import Call
 from acronumba.api.plain import PlainCall
 from acronumba.api.reference import Reference
 from acronumba.api.structures import float_arrays, part_at, paths_of
-from acronumba.api.twin import Anchors, wide
-from acronumba.api.wanted import Choices, Wanted
+from acronumba.api.twin import BOUNDS, FACTOR, Anchors, wide
+from acronumba.api.wanted import Choices, Totals, Wanted
 
 STEPS = (1e-4, 1e-5, 1e-6)  # of numbers of magnitude 1; the best one counts
 BOUND = 1e-6  # of a slope, relative
@@ -34,11 +34,12 @@ class Slope:
     difference: float  # by central differences
     error: float  # how far they are apart, relative
     rounding: float  # largest difference of the gradient from that in float64, relative to its largest entry
+    close: bool  # whether that is rounding: `FACTOR` times that of the reference, or within the bound of its dtype
 
     @property
     def ok(self) -> bool:
         """Whether they agree."""
-        return self.error <= BOUND
+        return self.error <= BOUND and self.close
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +63,17 @@ class Slopes:
         lines = [f"{self.model}: gradients of {len(self.slopes)} arrays, {len(self.different)} different"]
         for s in self.slopes:
             seen = f"slope {s.slope:.6g}, differences {s.difference:.6g}"
-            found = f"agrees to {s.error:.0e}" if s.ok else f"different: {seen}"
+            found = f"agrees to {s.error:.0e}" if s.error <= BOUND else f"different: {seen}"
+            found += "" if s.close else ", but the compiled gradient is different"
             lines.append(f"  {s.path}: {found} (rounding {s.rounding:.0e})")
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
-def compare(call: Call, plain: PlainCall, choices: Choices, wanted: Wanted, grads: Any, exact: Any) -> Slopes:
+def compare(
+    call: Call, plain: PlainCall, choices: Choices, wanted: Wanted, grads: Sequence[Any], totals: Mapping[int, Totals]
+) -> Slopes:
     """Compare gradients with central differences.
 
     Parameters
@@ -80,13 +84,15 @@ def compare(call: Call, plain: PlainCall, choices: Choices, wanted: Wanted, grad
         The plain call of the model.
     choices, wanted
         What was asked for.
-    grads, exact
-        The gradients, and the same in float64.
+    grads
+        The gradients; the same by the reference, in float64; and by the reference as it is.
+    totals
+        What instances have a part in, in float64.
     """
     losses = _Losses(call, plain, choices)
     rng = np.random.default_rng(0)
     out: list[Slope] = []
-    ours, theirs = ((grads,), (exact,)) if wanted.single else (grads, exact)
+    ways = [(g,) if wanted.single else g for g in grads]
     for k, (path, place) in enumerate(zip(wanted.paths, wanted.places, strict=True)):
         if place is None:
             names = paths_of(wanted.shared[k], path)
@@ -94,11 +100,17 @@ def compare(call: Call, plain: PlainCall, choices: Choices, wanted: Wanted, grad
         else:
             inside = [part_at(x, path, place[1]) for x in call.columns[place[0]]]
             named = [(path, [a for x in inside for a in float_arrays(x)])]
-        mine, best = float_arrays(ours[k]), float_arrays(theirs[k])
+        left = [float_arrays(g[k]) for g in ways]
         for name, arrays in named:
-            one, mine = mine[: len(arrays)], mine[len(arrays) :]
-            wide, best = best[: len(arrays)], best[len(arrays) :]
-            out.append(losses.slope(name, arrays, [*map(np.asarray, one)], [*map(np.asarray, wide)], rng))
+            mine, exact, narrow = ([np.asarray(g) for g in gs[: len(arrays)]] for gs in left)
+            left = [gs[len(arrays) :] for gs in left]
+            parts = [
+                float(np.abs(t.of[id(a)]).max(initial=0.0)) for t in totals.values() for a in arrays if id(a) in t.of
+            ]
+            bound = BOUNDS["float32" if losses.single else "float64"] * sum(parts) * losses.share
+            off = _apart(mine, exact)
+            close = off <= max(bound, FACTOR * _apart(narrow, exact))
+            out.append(losses.slope(name, arrays, exact, off, close, rng))
     return Slopes(model=getattr(plain.fn, "__qualname__", str(plain.fn)), slopes=tuple(out))
 
 
@@ -111,6 +123,7 @@ class _Losses:
         self.reference = Reference(plain)
         self.instances = [[column[k] for column in call.columns] for k in range(call.count)]
         self.anchors = [Anchors() for _ in self.instances]
+        self.single = False  # whether there were values of float32
         self.total([], [], 0.0)
 
     def total(self, arrays: Sequence[Any], along: Sequence[Any], step: float) -> float:
@@ -122,16 +135,16 @@ class _Losses:
             found = self.reference.run(instance, anchors=anchors)
             if found.error is not None:
                 raise found.error
+            self.single = self.single or found.single
             total += float(wide(found.result[0] if self.aux else found.result))
         return total * self.share
 
     def slope(
-        self, path: str, arrays: Sequence[Any], grads: Sequence[Any], exact: Sequence[Any], rng: np.random.Generator
+        self, path: str, arrays: Sequence[Any], exact: Sequence[Any], off: float, close: bool, rng: np.random.Generator
     ) -> Slope:
         along = [rng.standard_normal(np.shape(a)) for a in arrays]
         mine = float(sum((g * d).sum() for g, d in zip(exact, along, strict=True)))
         size = max((float(np.abs(g).max(initial=0.0)) for g in exact), default=0.0)
-        off = [float(np.abs(np.asarray(g, np.float64) - e).max(initial=0.0)) for g, e in zip(grads, exact, strict=True)]
         best, error = 0.0, np.inf
         for step in STEPS:
             found = (self.total(arrays, along, step) - self.total(arrays, along, -step)) / (2 * step)
@@ -139,6 +152,11 @@ class _Losses:
             if apart < error:
                 best, error = found, apart
         self.total(arrays, along, 0.0)  # where they were
-        return Slope(
-            path=path, slope=mine, difference=best, error=error, rounding=max(off, default=0.0) / (size or 1.0)
-        )
+        rounding = off / (size or 1.0)
+        return Slope(path=path, slope=mine, difference=best, error=error, rounding=rounding, close=close)
+
+
+def _apart(grads: Sequence[Any], exact: Sequence[Any]) -> float:
+    """Return the largest difference of gradients from those in float64."""
+    off = [float(np.abs(np.asarray(g, np.float64) - e).max(initial=0.0)) for g, e in zip(grads, exact, strict=True)]
+    return max(off, default=0.0)

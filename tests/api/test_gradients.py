@@ -427,6 +427,15 @@ def test_check_says_which_arrays_differ(monkeypatch: pytest.MonkeyPatch) -> None
     assert found.different == ("p.embed", "p.cells[0].w", "p.cells[0].b") and "different: slope" in str(found)
 
 
+def test_check_compares_compiled_gradients_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from acronumba.runtime.backward import BackExecutable
+
+    gradients = BackExecutable.gradients
+    monkeypatch.setattr(BackExecutable, "gradients", lambda *args: {k: 1.001 * g for k, g in gradients(*args).items()})
+    found = classify.value_and_grad.check(TREES, LABELS, p=params())
+    assert found.different == tuple(s.path for s in found.slopes if s.slope) and "compiled" in str(found)
+
+
 def test_check_of_instances_and_of_gradients_that_stop() -> None:
     @model
     def loss(x: np.ndarray, key: random.Key, *, w: np.ndarray) -> Any:
