@@ -91,7 +91,8 @@ class Wanted:
         """Return the gradients that an instance has a part in; a loss that is no array is a constant."""
         if loss is None:
             return Totals(of={}, rows={})
-        own = {id(a) for place in self.places if place for a in float_arrays(part_at(instance[place[0]], "", place[1]))}
+        places = [(path, *place) for path, place in zip(self.paths, self.places, strict=True) if place]
+        own = {id(a) for path, k, steps in places for a in float_arrays(part_at(instance[k], path, steps))}
         numbers = {n for n, x in tape.given.items() if id(x) in self.arrays or id(x) in own}
         found = tape.pull({tape.number(loss): 1.0}, numbers, wide=wide)
         out: dict[int, Any] = {}

@@ -409,6 +409,11 @@ def test_choices_that_are_none() -> None:
         value_and_grad(classify, wrt=())
 
 
+def test_a_path_into_instances_that_leads_nowhere_is_named() -> None:
+    with pytest.raises(AcronumbaError, match=r"`t\.none` leads nowhere"):
+        value_and_grad(classify, wrt="t.none").batch(TREES, LABELS, p=params())
+
+
 # ---- against the plain call
 
 
