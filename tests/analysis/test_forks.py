@@ -28,7 +28,7 @@ from acronumba.ir.verify import VerifyError, verify
 from acronumba.pipeline.compiled import Compiled, compile_model
 from tests.support import generate
 from tests.support.all_models import CASES
-from tests.support.chosen import squares
+from tests.support.chosen import one_in, squares
 from tests.support.hand import Hand, program
 from tests.support.plain_call import agree
 
@@ -773,7 +773,7 @@ def everything_waits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("everything_waits")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", one_in(2, CASES), ids=lambda case: case.name)
 def test_models_whose_calls_and_steps_are_fibers(case: Any) -> None:
     agree(case.outcomes(case.model.with_options(max_steps=10**8 - 1)._interpret), case.plain(), close=True)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, model, pack
+from tests.support.chosen import one_in
 from tests.support.plain_call import agree, outcomes, plain
 
 CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {}
@@ -617,7 +618,7 @@ def private_names(x):
     return h.both(), h.again().both(), h
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(2, CASES))
 def test_like_the_plain_call(name: str) -> None:
     fn, column = CASES[name]
     wanted = plain(fn, column)

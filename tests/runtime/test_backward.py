@@ -148,13 +148,13 @@ class Both:
         return worst
 
 
-@pytest.mark.parametrize(("module", "f"), one_in(4, ZOO, ids=[f.__name__ for _, f in ZOO]))
+@pytest.mark.parametrize(("module", "f"), one_in(9, ZOO, ids=[f.__name__ for _, f in ZOO]))
 def test_the_zoo(module: Any, f: Any) -> None:
     both = Both(f, [module.instances(3)], {"p": module.params(size=8)})
     assert both.possible and both.error() < 1e-5
 
 
-@pytest.mark.parametrize("case", one_in(8, CASES, ids=[c.name for c in CASES]))
+@pytest.mark.parametrize("case", one_in(16, CASES, ids=[c.name for c in CASES]))
 def test_models_of_the_language(case: Any) -> None:
     try:
         both = Both(case.model, case.columns, case.shared)

@@ -16,7 +16,7 @@ from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices import arrays
 from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices.simulated import SimulatedDevice
-from tests.support.chosen import half
+from tests.support.chosen import half, one_in
 from tests.support.device_runs import Run, alike, chain, sequences, weights
 
 HEAVY = {  # what takes longest in the simulator
@@ -25,7 +25,7 @@ HEAVY = {  # what takes longest in the simulator
 }
 
 
-@pytest.mark.parametrize("name", half(sorted(set(WORKLOADS) - HEAVY)))
+@pytest.mark.parametrize("name", one_in(2, half(sorted(set(WORKLOADS) - HEAVY))))
 def test_the_zoo(name: str) -> None:
     workload = WORKLOADS[name]
     xs, p = inputs(workload, 8, 2, None)

@@ -20,7 +20,7 @@ from acronumba.runtime import driver
 from acronumba.zoo import drnn, graph_rnn, moe, stack_rnn
 from acronumba.zoo import tree_lstm as trees
 from tests.support import generate, memory_models
-from tests.support.chosen import half, quarter, squares
+from tests.support.chosen import half, one_in, quarter, squares
 from tests.support.hand import pack_trees, random_tree, tree_lstm
 from tests.support.hand_runs import ENGINES, check, executable, weights
 from tests.support.memory_models import WIDTH, ZOO, owner, sentences, shared_arrays
@@ -60,7 +60,7 @@ MORE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", half(ZOO | MORE))
+@pytest.mark.parametrize("name", one_in(2, half(ZOO | MORE)))
 def test_zoo(name: str, cut: None) -> None:
     module, f = (ZOO | MORE)[name]
     xs = module.instances(24, **({"length": 6} if name == "berxit" else {}))

@@ -33,6 +33,7 @@ from acronumba.zoo import (
     tree_lstm,
 )
 from acronumba.zoo.tree_lstm import Tree
+from tests.support.chosen import one_in
 
 MODELS: list[tuple[ModuleType, Callable[..., Any]]] = [
     (tree_lstm, tree_lstm.sentiment),
@@ -58,12 +59,13 @@ MODELS: list[tuple[ModuleType, Callable[..., Any]]] = [
 ]
 
 
-def by_name(models: list[tuple[ModuleType, Callable[..., Any]]]) -> Any:
+def by_name(models: list[tuple[ModuleType, Callable[..., Any]]], of: int = 1) -> Any:
+    """Parameters for models by their names; of each `of`, one runs by default."""
     ids = [f"{module.__name__.rpartition('.')[2]}-{model.__name__}" for module, model in models]
-    return pytest.mark.parametrize(("module", "model"), models, ids=ids)
+    return pytest.mark.parametrize(("module", "model"), one_in(of, models, ids))
 
 
-BY_NAME = by_name(MODELS)
+BY_NAME, HALF = by_name(MODELS), by_name(MODELS, 2)
 WIDTH = 24  # one for all that is compiled here: each of a model is other code
 CLASSIFIERS = (tree_lstm, child_sum_lstm, mv_rnn, birnn, bilstm_tagger, listops)
 SST = "(3 (2 It) (4 (3 (2 really) (3 works)) (2 .)))\n\n(2 (2 (1 No) (2 one)) (2 knows))\n(1 Ugh)\n"
@@ -407,7 +409,7 @@ def test_results_are_probabilities(module: ModuleType, model: Callable[..., Any]
             assert math.isclose(float(row.sum()), 1, rel_tol=1e-5) and row.min() >= 0
 
 
-@BY_NAME
+@HALF
 def test_batched_results_are_as_near_to_float64_as_promised(module: ModuleType, model: Any) -> None:
     p, instances = module.params(WIDTH), module.instances(24, seed=5)
     batched = model.batch(instances, p=p)
@@ -428,7 +430,7 @@ def bits(result: Any) -> list[Any]:
     return [np.asarray(a).tobytes() for a in leaves(result)]
 
 
-@BY_NAME
+@HALF
 def test_results_do_not_depend_on_the_rest_of_the_batch(module: ModuleType, model: Any) -> None:
     """Batches of 1, 8, 64 and 256 instances, drawn in any order, some of them twice."""
     p, distinct, rng = module.params(WIDTH), module.instances(40, seed=6), np.random.default_rng(6)
