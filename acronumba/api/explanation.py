@@ -20,7 +20,7 @@ import numpy as np
 from acronumba.api.effects import count
 from acronumba.errors import Loc
 from acronumba.ir.source import functions_of, spanned
-from acronumba.ir.spec import Dim, KernelSpec, Operand
+from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand
 from acronumba.ir.types import type_text
 from acronumba.kernels.account import fusion_notes, stage_texts
 from acronumba.kernels.strategy import Fusion
@@ -145,7 +145,7 @@ def _value(spec: KernelSpec, k: int) -> str:
 
 
 def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
-    return f"{dtype}[{', '.join('?' if isinstance(n, Dim) else str(n) for n in shape)}]"
+    return f"{dtype}[{', '.join('?' if isinstance(n, Dim) or n == FAR else str(n) for n in shape)}]"
 
 
 # --------------------------------------------------------------------------------------------------------------- lines

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from acronumba.emit.target import Target
 from acronumba.emit.tree import Ty
-from acronumba.ir.spec import KernelSpec, Size
+from acronumba.ir.spec import FAR, KernelSpec, Size
 from acronumba.kernels.stages.choose import Chooser
 from acronumba.kernels.stages.constants import fold
 from acronumba.kernels.stages.pending import Pending
@@ -48,7 +48,7 @@ class _Order:
             self.current = None
             pending.finish([*(part.product.value for part in stage.parts), *stage.tail])
         operands = [] if self.fusion.gather else enumerate(graph.spec.operands)
-        gathered = [v for v, o in operands if o.kind == "tensor" and graph.users[v]]
+        gathered = [v for v, o in operands if o.kind == "tensor" and graph.users[v] and o.shape[:1] != (FAR,)]
         reads = dict(enumerate(pending.reads))
         return Stages(graph, self.chosen.stored, self.chosen.products, self.stages, reads, gathered)
 
