@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit import target, tree
-from acronumba.emit.compile import load
+from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.emit.parse import parse
 from acronumba.memory import address
 from acronumba.runtime.threads import available_threads
@@ -115,15 +115,18 @@ def squares(g_at, count, to) -> None:
 
 
 @functools.cache
-def _functions(dtype: str, on: target.Target) -> Any:
+def _functions(dtype: str, on: target.Target) -> Compiled:
     """Return the compiled rules for a dtype."""
+    return load([Deferred(name=f"updates_{dtype}", key=f"{dtype} {on}", make=functools.partial(_module, dtype, on))])[0]
+
+
+def _module(dtype: str, on: target.Target) -> tree.Module:
     kind = tree.F32 if dtype == "float32" else tree.F64
     vec = on.vector(kind)
     numbers = f"LANES = {vec.lanes}\nSIZE = {kind.bits // 8}\n\n"
     source = numbers + "\n\n".join([*map(_text, _RULES), _SQUARES])
     functions = parse(source, {"vec": vec, "wide": tree.F64.vector(vec.lanes) if vec.lanes > 1 else tree.F64})
-    module = tree.Module(f"updates_{dtype}", functions, (*_RULES, "squares"), f"Steps of optimisers, {dtype}.")
-    return load([module])[0]
+    return tree.Module(f"updates_{dtype}", functions, (*_RULES, "squares"), f"Steps of optimisers, {dtype}.")
 
 
 class _Threads:
@@ -167,12 +170,14 @@ def step(rule: str, groups: Sequence[Arrays], numbers: Sequence[float]) -> None:
     workers = max(1, min(available_threads(), total // _SHARE))
     cuts = [total * k // workers // _LINE * _LINE for k in range(workers)] + [total]
 
+    codes = {dtype: _functions(dtype, target.host()) for dtype in {group[0].dtype.name for group in groups}}
+
     def share(k: int) -> None:
         for group, start in zip(groups, starts, strict=False):
             low, high = max(cuts[k] - start, 0), min(cuts[k + 1] - start, group[0].size)
             if low < high:
                 at = [address(a) + low * a.itemsize for a in group]
-                _functions(group[0].dtype.name, target.host()).call(rule, *at, high - low, address(words))
+                codes[group[0].dtype.name].call(rule, *at, high - low, address(words))
 
     _threads.each(share, workers)
 
@@ -182,14 +187,13 @@ def sum_of_squares(arrays: Arrays) -> float:
     pieces = [(a, k) for a in arrays for k in range(0, a.size, _PIECE)]
     sums = np.zeros(len(pieces))
     workers = max(1, min(available_threads(), len(pieces) * _PIECE // _SHARE))
+    codes = {dtype: _functions(dtype, target.host()) for dtype in {a.dtype.name for a in arrays}}
 
     def share(k: int) -> None:
         for j in range(len(pieces) * k // workers, len(pieces) * (k + 1) // workers):
             a, low = pieces[j]
             count = min(_PIECE, a.size - low)
-            _functions(a.dtype.name, target.host()).call(
-                "squares", address(a) + low * a.itemsize, count, address(sums) + 8 * j
-            )
+            codes[a.dtype.name].call("squares", address(a) + low * a.itemsize, count, address(sums) + 8 * j)
 
     _threads.each(share, workers)
     return float(sums.sum())

@@ -74,6 +74,7 @@ OF_GRADIENTS = {"fold", "scatter", "scale_gradient"}
 ELSEWHERE = {"threefry", "sigmoid", "same", *TEXTS, *OF_GRADIENTS}
 
 
+@pytest.mark.long
 def test_each_operation_has_a_cell() -> None:
     """A new row of `ir.ops` needs cells: the operations are those that the cells are compiled to."""
     by_text: dict[tuple[str, bool], list[dtypes.Cell]] = {}

@@ -432,6 +432,7 @@ def built(n: int) -> models.Node:
     return out
 
 
+@pytest.mark.long
 def test_results_100_000_deep() -> None:
     first, second = built.batch([DEEP, DEEP // 9]), built.batch([DEEP, DEEP // 9])
     assert first == second
