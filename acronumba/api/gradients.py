@@ -256,7 +256,7 @@ class _Run:
         compiled = there.compiled
         packed = compiled.pack(some.columns, some.numbers)
         assert packed is not None
-        done = there.run(packed, leaves, lambda count: 1.0, some.frozen)
+        done = there.run(packed, leaves, some.frozen)
         for j, k in enumerate(members):
             if j in packed.errors:
                 self.errors[k] = packed.errors[j]

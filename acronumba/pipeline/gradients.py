@@ -31,7 +31,7 @@ class There:
 
     result: Callable[[int], Any]  # of an instance that did not fail
     failures: Mapping[int, Failure]
-    gradients: Mapping[int, NDArray[Any]]  # by the number of the shared tensor: sums over instances, times their share
+    gradients: Mapping[int, NDArray[Any]]  # by the number of the shared tensor: sums over instances
 
 
 def missing(plan: Plan, result: Type, aux: bool) -> str:
@@ -83,22 +83,18 @@ class Trained:
         self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
         self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1)
 
-    def run(
-        self, packed: Batch, leaves: Sequence[Any], share: Callable[[int], float], frozen: frozenset[str] = frozenset()
-    ) -> There:
+    def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset()) -> There:
         """Run a mini-batch there and back.
 
         Parameters
         ----------
         packed, leaves, frozen
             As for `Compiled.run`.
-        share : callable
-            From the number of instances that did not fail to what each loss is multiplied with.
         """
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
         good = [int(k) for k in run.ran if k not in run.errors]
-        adjoint = np.full(1, share(len(good)), self._dtype(compiled.program))
+        adjoint = np.ones(1, self._dtype(compiled.program))
         return There(
             result=compiled.decoder(run, packed),
             failures=run.errors,

@@ -30,7 +30,6 @@ links_end   ... and the end of their room
 place       first free byte of what is computed on the way back,
 place_end   ... and the end of its room
 made        entries of `args` of the way back
-made_sums   sums among them
 scratch     most bytes of scratch that a batch needs
 batches     of the way back
 lost        whether links had no room

@@ -22,7 +22,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 from acronumba.runtime.library.back_words import (  # isort: skip
     AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN, BK_RECORDS,
     BK_RESULTS, BK_SOURCES, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES, B_HEADS, B_LINKS, B_LINKS_END, B_LOSSES, B_LOST,
-    B_MADE, B_MADE_SUMS, B_MOST, B_PLACE, B_ROWS, B_ROW_OF, B_SCRATCH, B_SEEDS, B_LOSSES_COUNT, B_SHARED, B_SHAREDS,
+    B_MADE, B_MOST, B_PLACE, B_ROWS, B_ROW_OF, B_SCRATCH, B_SEEDS, B_LOSSES_COUNT, B_SHARED, B_SHAREDS,
     B_SIZES, B_TABLE, B_ZEROS, EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST,
     GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES,
     LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE, LINK_SOURCE, LINK_START, LINK_WIDTH, OF_ADJOINT,
@@ -215,7 +215,6 @@ def add_up(ST: i64, W: i64, BT: i64, kernel: i64, b: i64, alive: i64) -> None:
                 st(ld(BT, ARGS), made, sum_at(W, head, size))
                 made = made + 1
         st(W, B_MADE, made)
-        st(W, B_MADE_SUMS, ld(W, B_MADE_SUMS) + made - first)
 
 
 def sum_at(W: i64, head: i64, size: i64) -> i64:
