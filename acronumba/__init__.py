@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from acronumba import nn as nn
     from acronumba import optim as optim
     from acronumba import random as random
+    from acronumba import training as training
     from acronumba.api.loss import value_and_grad
     from acronumba.data.row_grad import RowGrad
     from acronumba.storage import leaves, load, save
@@ -47,6 +48,7 @@ _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
+    "training": "acronumba.training",
 }  # fmt: skip
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "pack",
     "random",
     "save",
+    "training",
     "value_and_grad",
 ]
 
