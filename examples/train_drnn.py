@@ -174,7 +174,7 @@ def accuracy(given: list[Expression], p: Params) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train a network that grows trees.")
-    parser.add_argument("--steps", type=int, default=300, help="mini-batches at most")
+    parser.add_argument("--steps", type=int, default=400, help="mini-batches at most")
     parser.add_argument("--size", type=int, default=64, help="of states")
     parser.add_argument("--batch", type=int, default=32, help="expressions in a mini-batch")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Train a parser with two stack RNNs that decides by what it computes: it learns which of Python's operators bind first.
+"""Train a parser with two stack RNNs that decides by what it computes: which of Python's operators bind first?
 
 An expression such as `name + name * int` is a list of words. The parser shifts them onto a stack, or makes one entry of
 the two topmost. It is trained on its own way: it decides, learns from the decision, and goes on while it was right
@@ -191,7 +191,7 @@ def accuracy(given: list[Expression], p: Params) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train a parser.")
-    parser.add_argument("--steps", type=int, default=200, help="mini-batches at most")
+    parser.add_argument("--steps", type=int, default=120, help="mini-batches at most")
     parser.add_argument("--size", type=int, default=32, help="of states")
     parser.add_argument("--batch", type=int, default=32, help="expressions in a mini-batch")
     parser.add_argument("--seed", type=int, default=0)

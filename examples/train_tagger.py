@@ -129,7 +129,8 @@ def main() -> None:
 
     rng = np.random.default_rng(args.seed)
     sentences = [sentence(f) for f in python_functions(1200, seed=0)]
-    held, sentences = sentences[:100], sentences[100:]
+    sentences = [sentences[k] for k in rng.permutation(len(sentences))]
+    held, sentences = sentences[:150], sentences[150:]
     p = params(rng, args.size)
     few = sentences[:4]
     assert np.allclose(loss.batch(few, p=p).stack(), [loss(s, p=p) for s in few], rtol=1e-4)  # batched is plain

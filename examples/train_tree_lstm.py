@@ -94,8 +94,9 @@ def read_treebank(path: Path) -> list[Tree]:
         tokens.pop()
         return t
 
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [tree(line.replace("(", " ( ").replace(")", " ) ").split()[::-1]) for line in lines if line.strip()]
+    lines = path.read_text(encoding="utf-8").replace("(", " ( ").replace(")", " ) ").split("\n")
+    tokens = ([token for token in line.split(" ") if token] for line in lines)  # words may hold other white space
+    return [tree(found[::-1]) for found in tokens if found]
 
 
 def functions(rng: np.random.Generator) -> tuple[list[Tree], list[Tree]]:
