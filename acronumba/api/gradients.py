@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from acronumba.api.slopes import Slopes
     from acronumba.api.stages import Stages
     from acronumba.api.trace import Trace
+    from acronumba.data.pack import Batch
     from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
@@ -201,23 +202,22 @@ class ValueAndGrad:
         """Return the run that `_run` asks for."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together)
-        for members in _alike(self.model, call):
-            run.group(members)
+        for members, fit in _alike(self.model, call, together):
+            run.group(members, fit)
         return run
 
 
-def _alike(model: Lossy, call: Call) -> list[Sequence[int]]:
-    """Return the numbers of the instances that one specialisation fits: all, or those of each type."""
+def _alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], Fit | None]]:
+    """Return the numbers of the instances that one specialisation fits: all, with it, or those of each type."""
     if not call.count:
         return []
     try:
-        model._specialise(call, packed=False)
+        return [(range(call.count), model._specialise(call, packed))]
     except AcronumbaError:
         found = groups(call.columns)
         if len(found) < 2:
             raise
-        return [*found]
-    return [range(call.count)]
+        return [(members, None) for members in found]
 
 
 class _Run:
@@ -232,30 +232,29 @@ class _Run:
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
 
-    def group(self, members: Sequence[int]) -> None:
-        """Run some instances, which have types that go together."""
+    def group(self, members: Sequence[int], fit: Fit | None = None) -> None:
+        """Run some instances, which have types that go together; `fit`: by this."""
         from acronumba.pipeline.gradients import trained
 
         some = self.call if len(members) == self.call.count else self.call.some(members)
-        compiled, leaves, _ = self.model._specialise(some, packed=False)
+        compiled, leaves, packed = fit or self.model._specialise(some, packed=self.compiled)
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
         tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
         there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux)
-        if there is not None and tensors is not None:
-            self._together(members, some, there, leaves, tensors)
+        if there is not None and tensors is not None and packed is not None:
+            self._together(members, some, packed, there, leaves, tensors)
             return
         recorder = compiled.recorder_of_tapes(leaves)
         for k in members:
             self._instance(k, compiled, recorder, loss)
 
     def _together(
-        self, members: Sequence[int], some: Call, there: Trained, leaves: Sequence[Any], tensors: Mapping[int, int]
-    ) -> None:
+        self, members: Sequence[int], some: Call, packed: Batch, there: Trained, leaves: Sequence[Any],
+        tensors: Mapping[int, int],
+    ) -> None:  # fmt: skip
         """Run instances as a mini-batch of compiled code."""
         compiled = there.compiled
-        packed = compiled.pack(some.columns, some.numbers)
-        assert packed is not None
         done = there.run(packed, leaves, some.frozen)
         for j, k in enumerate(members):
             if j in packed.errors:
