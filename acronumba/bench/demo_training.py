@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,10 @@ def run(
     Returns
     -------
     int
-        0 if the model tells held-out functions apart better than at first, else 1.
+        0 if the model tells held-out functions apart better than at first, else 1; 2 if there is no folder for `plot`.
     """
     if plot is not None and not Path(plot).absolute().parent.is_dir():
-        print(f"no folder for {str(plot)!r}")
+        print(f"no folder for {str(plot)!r}", file=sys.stderr)
         return 2
     started = time.perf_counter()
     title("The model: a Tree-LSTM and its loss, written for one tree")
