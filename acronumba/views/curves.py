@@ -65,15 +65,20 @@ def _panel_text(p: Panel, width: int, height: int) -> str:
 def _by_column(
     points: Sequence[tuple[float, float]], left: float, right: float, columns: int
 ) -> list[tuple[int, float]]:
-    """Return the mean of the values that fall into each column; between two, a straight line."""
-    found: dict[int, list[float]] = {}
-    for x, y in points:
-        found.setdefault(round((x - left) / (right - left) * (columns - 1)), []).append(y)
-    means = [(c, math.fsum(ys) / len(ys)) for c, ys in sorted(found.items())]
+    """Return a value for each column from the first to the last that has one; between two, a straight line."""
+    means = _means(points, left, right, columns)
     out = means[:1]
     for (a, ya), (b, yb) in itertools.pairwise(means):
         out += [(c, ya + (yb - ya) * (c - a) / (b - a)) for c in range(a + 1, b + 1)]
     return out
+
+
+def _means(points: Sequence[tuple[float, float]], left: float, right: float, columns: int) -> list[tuple[int, float]]:
+    """Return the columns into which points fall, with the mean of their values."""
+    found: dict[int, list[float]] = {}
+    for x, y in points:
+        found.setdefault(round((x - left) / (right - left) * (columns - 1)), []).append(y)
+    return [(c, math.fsum(ys) / len(ys)) for c, ys in sorted(found.items())]
 
 
 def curves_svg(panels: Sequence[Panel], width: int = 640, height: int = 220) -> str:
@@ -101,10 +106,8 @@ def _panel_svg(p: Panel, width: int, height: int) -> list[str]:
     at = _LEFT + 12 + 8 * len(p.title)
     for k, line in enumerate(p.lines):
         colour = COLOURS[k % len(COLOURS)]
-        points = [
-            f"{_LEFT + (x - left) / (right - left) * w:.1f},{_TOP + (high - y) / (high - low) * h:.1f}"
-            for x, y in _finite(line)
-        ]
+        means = _means(_finite(line), left, right, w + 1)
+        points = [f"{_LEFT + x},{_TOP + (high - y) / (high - low) * h:.1f}" for x, y in means]
         out.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
         if len(p.lines) > 1:
             out.append(f'<text x="{at + _GAP}" y="18" fill="{colour}">{escape(line.name)}</text>')

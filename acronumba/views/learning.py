@@ -1,7 +1,7 @@
 """A bar below what is printed while a model is trained.
 
-In: how many steps are done, and a text. Out: a line on standard error, at a terminal or in a notebook only, with the
-time that is left; it vanishes at the end.
+In: how many steps are done, and a text. Out: a line on standard error, at a terminal only, with the time that is left;
+it vanishes at the end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Bar:
 
     def start(self, done: int) -> None:
         """Show the bar, if anybody can see it."""
-        if not (self._console.is_terminal or self._console.is_jupyter):
+        if not self._console.is_terminal:
             return
         columns = (
             TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}", markup=False),

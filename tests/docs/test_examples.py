@@ -93,7 +93,11 @@ def test_the_treebank_is_learnt_as_by_pytorch(root: Path, tmp_path: Path) -> Non
     assert "as acronumba in 100.0%" in out
 
 
-def test_the_demo_learns_and_does_the_same_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_learns_and_does_the_same_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = demo_training.python_modules(5)  # to read the library takes a second
+    monkeypatch.setattr(demo_training, "python_modules", lambda n: modules)
     told = []
     for plot in (None, tmp_path / "loss.svg"):
         demo_training.run(steps=25, size=8, most=30, plot=plot)
