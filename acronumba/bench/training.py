@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from acronumba import leaves, model, optim, pack
+from acronumba.api.effects import count
 from acronumba.api.twin import BOUNDS, FACTOR
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
+from acronumba.bench.ceiling import burst
 from acronumba.bench.energy import Counter, counters, joules
 from acronumba.bench.lessons import Lesson
 from acronumba.bench.measure import Quartiles, interleaved, machine, timed
@@ -27,6 +29,8 @@ from acronumba.bench.yardsticks import training_numpy as numpy_steps
 from acronumba.bench.yardsticks.program import Step
 
 OURS, OBJECTS, BARE, INFERENCE = "ours, packed", "ours, objects", "ours, no update", "ours, no gradients"
+BURST = "multiply and add"  # what nobody can be faster than takes its turns, too
+PRODUCTS = 3  # of a step for each of the loss: itself, and those for the gradients of both of its operands
 RATE = 1e-6  # so small that what is computed stays what it was
 COMPARED = 4  # instances, where it is the reference that gradients are compared with
 
@@ -41,7 +45,10 @@ class TrainingStep:
     workload: str
     size: str | int
     instances: int
-    seconds: dict[str, Quartiles]  # of a step, per competitor; of `BARE` and `INFERENCE` of less
+    threads: int
+    seconds: dict[str, Quartiles]  # of a step, per competitor; of `BARE` and `INFERENCE` of less; of `BURST`
+    product_flops: int  # of the products of the loss, two for each term
+    burst_flops: int  # of a turn of `BURST`
     errors: dict[str, float]  # the largest of the loss and of each gradient, in parts of its largest number
     wrong: tuple[str, ...]  # those whose errors are larger than rounding explains; they are not timed
     reasons: dict[str, str]  # why a yardstick is not there
@@ -57,6 +64,12 @@ class TrainingStep:
     def of_inference(self) -> float:
         """How many times longer loss and gradients take than the loss alone."""
         return self.seconds[BARE].median / self.seconds[INFERENCE].median
+
+    @property
+    def of_ideal(self) -> float:
+        """How many times longer loss and gradients take than their products, if cores did nothing but these."""
+        ideal = PRODUCTS * self.product_flops / self.burst_flops * self.seconds[BURST].median
+        return self.seconds[BARE].median / ideal * self.threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,19 +124,32 @@ def row(
     results = {name: s.gradients() for name, s in steps.items()} | {OURS: _gradients(trained, columns, p)}
     errors, wrong = _compared(lesson, p, columns, results)
     packed = tuple(pack(column) for column in columns)
+    one = burst()
     competitors: dict[str, Callable[[], Any]] = {
         OURS: _ours(trained, packed, p),
         OBJECTS: _ours(trained, columns, p),
         BARE: partial(trained.batch, *packed, p=p),
         INFERENCE: partial(ours.batch, *packed, p=p),
+        BURST: one.run,
     }
     competitors |= {name: s.run for name, s in steps.items() if name not in wrong}
     seconds = interleaved(competitors, rounds)
-    used = {name: joules(run, by or {}) for name, run in competitors.items()} if by else {}
+    used = {name: joules(run, by) for name, run in competitors.items() if name != BURST} if by else {}
+    counted = count(ours.trace(*packed, p=p).data, ours.options)
     return TrainingStep(
-        workload=lesson.name, size=size, instances=batch, seconds=seconds, errors=errors, wrong=wrong, reasons=reasons,
-        joules=used, first=first,
-    )  # fmt: skip
+        workload=lesson.name,
+        size=size,
+        instances=batch,
+        threads=threads,
+        seconds=seconds,
+        product_flops=counted.product_flops,
+        burst_flops=one.flops,
+        errors=errors,
+        wrong=wrong,
+        reasons=reasons,
+        joules=used,
+        first=first,
+    )
 
 
 def _ours(trained: Any, columns: Sequence[Any], p: Any) -> Callable[[], None]:

@@ -218,7 +218,7 @@ _STARTS_LEGEND = (
 
 def training_view(s: Steps) -> RenderableType:
     """Return a table per size and number of instances, 80 columns wide."""
-    from acronumba.bench.training import BARE, INFERENCE, OBJECTS, OURS
+    from acronumba.bench.training import BARE, OBJECTS, OURS
     from acronumba.bench.yardsticks import YARDSTICKS
 
     parts: list[RenderableType] = [
@@ -229,7 +229,7 @@ def training_view(s: Steps) -> RenderableType:
         title = f"a training step: size {size}, {instances} instances"
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
         table.add_column("model", no_wrap=True, vertical="bottom")
-        heads = ["ms", "±", "pack", "update", "of\nloss", *map(_HEADS.__getitem__, YARDSTICKS)]
+        heads = ["ms", "±", "pack", "update", "of\nloss", "of\nideal", *map(_HEADS.__getitem__, YARDSTICKS)]
         for name in (*heads, *(f"J\n{meter}" for meter in meters)):
             table.add_column(name, justify="right", no_wrap=True)
         for row in (row for row in s.rows if (row.size, row.instances) == (size, instances)):
@@ -240,7 +240,8 @@ def training_view(s: Steps) -> RenderableType:
                 f"{(own.high - own.low) / own.median / 2:.0%}",
                 _three(max(0.0, row.seconds[OBJECTS].median - own.median) * 1e3),
                 _three(max(0.0, own.median - bare) * 1e3),
-                _three(bare / row.seconds[INFERENCE].median),
+                _three(row.of_inference),
+                _three(row.of_ideal),
                 *(Text("wrong", "red") if n in row.wrong else _ratio(row.times(n)) for n in YARDSTICKS),
                 *(_three(row.joules[OURS][meter]) for meter in meters),
             )
@@ -256,9 +257,10 @@ _TRAINING_LEGEND = (
     "ms: of a step from what `pack` has made of a mini-batch: loss, gradients of all\n"
     "weights, update by gradient descent; median of turns; ±: half of the runs are\n"
     "that near; pack: more from Python objects; update: what it takes of that; of\n"
-    "loss: how many times longer loss and gradients take than the loss alone. Then\n"
-    "how many times longer others take for a step; their data is prepared before.\n"
-    "Loss and gradients of all were compared before."
+    "loss: how many times longer loss and gradients take than the loss alone; of\n"
+    "ideal: than the products of both, if cores did nothing but multiply and add.\n"
+    "Then how many times longer others take for a step; their data is prepared\n"
+    "before. Loss and gradients of all were compared before."
 )
 
 

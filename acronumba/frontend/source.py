@@ -116,7 +116,7 @@ def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
     text = "".join(lines)
     try:
         nodes = [n for n in _functions(file, text) if _named(n, code)]
-        flags, same = code.co_flags & _FUTURE, []
+        flags, same = code.co_flags & _FUTURE, list[types.CodeType]()
         for apart in (False, True):
             same = same or [c for c in _compiled(file, text, flags, apart) if same_code(c, code)]
     except SyntaxError as error:

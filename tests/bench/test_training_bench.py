@@ -172,11 +172,13 @@ def test_counters_of_gpus() -> None:
 def result(**of: Any) -> training.Steps:
     q = lambda ms: Quartiles(median=ms / 1e3, low=ms / 1e3, high=ms / 1e3)
     seconds = {training.OURS: q(4.0), training.OBJECTS: q(5.0), training.BARE: q(3.5), training.INFERENCE: q(1.0)}
+    seconds[training.BURST] = q(2.0)
     row = training.TrainingStep(
         **{
-            "workload": "tree_lstm", "size": "small", "instances": 8, "seconds": seconds | {BY_NUMPY: q(6.0)},
+            "workload": "tree_lstm", "size": "small", "instances": 8, "threads": 1,
+            "seconds": seconds | {BY_NUMPY: q(6.0)},
             "errors": {}, "wrong": (), "reasons": {BY_DYNET: "DyNet is not installed"}, "joules": {}, "first": 1.0,
-            **of,
+            "product_flops": 1000, "burst_flops": 4000, **of,
         }
     )  # fmt: skip
     about = {"processor": "one", "python": "3.11", "numba": "0.61"}
@@ -192,7 +194,7 @@ def shown(steps: training.Steps) -> str:
 def test_the_table_has_times_ratios_and_what_is_missing() -> None:
     text = shown(result())
     (row,) = [line.split() for line in text.splitlines() if line.startswith("tree_lstm")]
-    assert row == ["tree_lstm", "4.00", "0%", "1.00", "0.50", "3.50", "1.50"]
+    assert row == ["tree_lstm", "4.00", "0%", "1.00", "0.50", "3.50", "2.33", "1.50"]
     assert "No DyNet: DyNet is not installed" in text
     assert "Joules: not measurable here (no RAPL)" in text
     measured = shown(result(joules={training.OURS: {"package-0": 0.25}}))
