@@ -130,13 +130,13 @@ class Watch:
         return self.best == self.tests[-1]
 
     def _told(self) -> str:
-        parts = [f"loss {self.losses[-1]:.4g}"]
+        parts = [f"loss {self.losses[-1]:.3g}"]
         if self.tests:
-            parts.append(f"{self.measure} {self.tests[-1][1]:.4g}")
+            parts.append(f"{self.measure} {self.tests[-1][1]:.3g}")
         if len(self._ends) > 1:
             seconds = self._ends[-1][0] - self._ends[0][0]
-            parts.append(f"{sum(n for _, n in list(self._ends)[1:]) / max(seconds, 1e-9):,.0f} instances/s")
-        return "   ".join(parts)
+            parts.append(f"{sum(n for _, n in list(self._ends)[1:]) / max(seconds, 1e-9):,.0f}/s")
+        return "  ".join(parts)
 
     def __enter__(self) -> Watch:
         self._ends.clear()

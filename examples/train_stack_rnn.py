@@ -209,7 +209,7 @@ def main() -> None:
     assert np.allclose(loss.batch(few, p=p).stack(), [loss(e, p=p) for e in few], rtol=1e-4)  # batched is plain
 
     opt = optim.Adam(5e-3)
-    watch = training.Watch(args.steps, patience=5, measure="trees that are right")
+    watch = training.Watch(args.steps, patience=5, measure="trees right")
     if args.checkpoint and args.checkpoint.exists():
         training.resume(args.checkpoint, p, opt, watch, rng)
     with watch:

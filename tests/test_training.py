@@ -149,12 +149,15 @@ def test_lines_are_printed_and_say_nothing_of_time(capsys: pytest.CaptureFixture
 
 def test_a_terminal_has_a_bar() -> None:
     out = io.StringIO()
-    bar = Bar(10, Console(file=out, force_terminal=True, width=100))
-    bar.start(3)
-    bar.show(5, "loss 0.25   1,024 instances/s")
-    bar.stop()
+    watch = training.Watch(1000, measure="trees right")
+    watch.losses, watch.tests = [1.0] * 500, [(500, 0.1234567)]
+    watch._bar = Bar(1000, Console(file=out, force_terminal=True, width=80))
+    with watch:
+        watch.took(0.00123456, instances=1)
+        watch.took(0.00123456, instances=1)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
-    assert "5/10" in text and "loss 0.25   1,024 instances/s -:--:--" in text
+    assert re.search(r"502/1000 loss 0.00123  trees right 0.123  [\d,]+/s ", text), text
+    assert "…" not in text
     quiet = io.StringIO()
     bar = Bar(10, Console(file=quiet))
     bar.start(0)

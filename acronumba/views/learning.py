@@ -35,7 +35,7 @@ class Bar:
         if not self._console.is_terminal:
             return
         columns = (
-            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}", markup=False),
+            BarColumn(bar_width=12), MofNCompleteColumn(), TextColumn("{task.fields[told]}", markup=False),
             TimeRemainingColumn(),
         )  # fmt: skip
         progress = Progress(
