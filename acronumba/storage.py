@@ -50,6 +50,8 @@ def save(path: str | os.PathLike[str], params: object) -> None:
     ------
     TypeMismatch
         If a value cannot be stored, or two values would have one name.
+    FileNotFoundError
+        If there is no such folder.
     """
     from safetensors.numpy import save_file
 
@@ -59,6 +61,8 @@ def save(path: str | os.PathLike[str], params: object) -> None:
             raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
         tensors[name] = _tensor(name, value)
     target = Path(path)
+    if not target.absolute().parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {os.fspath(target.parent)!r}")
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     os.close(handle)
     try:

@@ -203,6 +203,7 @@ def checkpoint(
     rng : np.random.Generator
         What mini-batches and keys are drawn from.
     """
+    _check(opt, watch, rng)
     if not opt.state:
         opt.begin(params)
     save(path, _parts(params, opt, watch.state, rng))
@@ -227,6 +228,7 @@ def resume(
     FileNotFoundError
         If there is no such file.
     """
+    _check(opt, watch, rng)
     fresh = copy.copy(opt)
     fresh.begin(params)
     there = shapes(path)
@@ -236,6 +238,15 @@ def resume(
         w[...] = found["params"][name]
     opt.state, watch.state = found["opt"], found["watch"]
     rng.bit_generator.state = _as_state(found["rng"], rng.bit_generator.state)
+
+
+def _check(opt: object, watch: object, rng: object) -> None:
+    """Raise a `TypeError` for arguments in another order, or of another kind."""
+    wanted = {"opt": (opt, Optimiser), "watch": (watch, Watch), "rng": (rng, np.random.Generator)}
+    for name, (value, kind) in wanted.items():
+        if not isinstance(value, kind):
+            article = "an" if kind is Optimiser else "a"
+            raise TypeError(f"{name} must be {article} {kind.__name__}, not {type(value).__name__}")
 
 
 def _parts(params: object, opt: Optimiser, watch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:

@@ -106,6 +106,19 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     refused(TypeMismatch, start(), optim.Adam(), np.random.default_rng(1))
 
 
+def test_arguments_in_another_order_are_told(tmp_path: Path) -> None:
+    params, opt, watch, rng = start(), optim.Adam(), watching(), np.random.default_rng(1)
+    for wrong, why in (
+        ((params, watch, opt, rng), "opt must be an Optimiser, not Watch"),
+        ((params, opt, watch, np.random.RandomState(1)), "rng must be a Generator, not RandomState"),
+    ):
+        for use in (training.checkpoint, training.resume):
+            with pytest.raises(TypeError, match=why):
+                use(tmp_path / "there", *wrong)
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        training.checkpoint(tmp_path / "nowhere" / "there", params, opt, watch, rng)
+
+
 def test_it_is_over_when_nothing_better_is_found() -> None:
     watch = training.Watch(100, patience=2, show=False)
     found = []

@@ -133,7 +133,10 @@ def _table() -> dict[str, Code]:
                 "pass a sequence per positional parameter and the shared values by name",
             ),
             708: ("the file does not hold these parameters", "give `like` the structure that was saved"),
-            713: ("these parameters cannot be updated", "pass what `value_and_grad` returned for these parameters"),
+            713: (
+                "these parameters cannot be updated",
+                "pass the gradients that `value_and_grad` gave for these parameters",
+            ),
         },
         ShapeMismatch: {
             401: ("the shapes do not go together", "make the shapes agree"),
