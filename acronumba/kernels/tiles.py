@@ -121,11 +121,12 @@ class Packing:
         if array.shape != expected:
             raise ValueError(f"packing expects shape {expected}, got {array.shape}")
         by_gate = (array.T if self.transposed else array).reshape(self.k, self.gates, self.n)
-        packed = aligned_zeros((self.panels, self.k, self.gates, self.columns), self.dtype)
+        packed = aligned(self.bytes).view(self.dtype).reshape(self.panels, self.k, self.gates, self.columns)
         full = self.n // self.columns
         head = by_gate[:, :, : full * self.columns].reshape(self.k, self.gates, full, self.columns)
         packed[:full] = head.transpose(2, 0, 1, 3)
         if full < self.panels:
+            packed[full] = 0
             packed[full, :, :, : self.n - full * self.columns] = by_gate[:, :, full * self.columns :]
         return packed
 
