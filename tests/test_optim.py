@@ -168,7 +168,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -
     start, g = RNG.standard_normal(size).astype(np.float32), RNG.standard_normal(size).astype(np.float32)
     found = []
     for threads in (1, 2, 3):
-        monkeypatch.setattr(updates, "most_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(updates, "available_threads", lambda threads=threads: threads)
         p = {"a": np.ones(3, np.float32), "w": start.copy(), "z": start[:100].copy()}
         grads = {"a": np.ones(3, np.float32), "w": g.copy(), "z": g[:100].copy()}
         norm = optim.clip(grads, 1.0)
@@ -179,7 +179,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "most_threads", lambda: 2)
+    monkeypatch.setattr(updates, "available_threads", lambda: 2)
     p, g = {"w": np.zeros(4 * updates._SHARE)}, {"w": np.ones(4 * updates._SHARE)}
     optim.SGD(1.0).update(p, g)
     child = os.fork()
