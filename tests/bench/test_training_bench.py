@@ -22,7 +22,6 @@ from acronumba.bench.measure import Quartiles
 from acronumba.bench.yardsticks import BY_DYNET, BY_NUMPY, BY_TORCH, TORCH_EACH
 from acronumba.bench.yardsticks import training_numpy as by_hand
 from acronumba.cli.main import main
-from tests.support.chosen import one_in
 
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 DYNET = pytest.mark.skipif(importlib.util.find_spec("dynet") is None, reason="needs dyNET38")
@@ -44,7 +43,8 @@ def case(name: str, count: int, size: int = 8) -> tuple[Any, Any, tuple[list[Any
     return lesson, lesson.workload.params(size), lesson.columns(xs)
 
 
-@pytest.mark.parametrize("name", one_in(6, LESSONS))
+@pytest.mark.long
+@pytest.mark.parametrize("name", LESSONS)
 def test_lessons_are_losses(name: str) -> None:
     lesson, p, columns = case(name, 3, 4)
     assert lesson.columns(columns[0]) == columns  # equal labels in every call
