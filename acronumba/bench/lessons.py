@@ -13,7 +13,7 @@ import numpy as np
 
 from acronumba import model, nn
 from acronumba.bench.workloads import WORKLOADS, Workload
-from acronumba.zoo import bilstm_tagger, birnn, child_sum_lstm, mv_rnn, stack_rnn, tree_lstm
+from acronumba.zoo import bilstm_tagger, birnn, child_sum_lstm, drnn, mv_rnn, stack_rnn, tree_lstm
 from acronumba.zoo.data import Array
 
 
@@ -79,6 +79,24 @@ def of_actions(sentence: stack_rnn.Sentence, actions: list[int], *, p: stack_rnn
     return total
 
 
+@model
+def of_sentences(sentence: stack_rnn.Sentence, size: float, *, p: stack_rnn.Params) -> Array:
+    _, x = stack_rnn.parse(sentence, p=p)
+    return nn.mse(x, np.float32(size))
+
+
+def of_nodes(nodes: list[drnn.Node], word: int) -> Array:
+    total = np.float32(0)
+    for node in nodes:
+        total = total - np.log(node.probabilities[word]) + of_nodes(node.children, word)
+    return total
+
+
+@model
+def of_trees(start: drnn.Start, word: int, *, p: drnn.Params) -> Array:
+    return of_nodes(drnn.generate(start, p=p), word)
+
+
 def _one(classes: int) -> Callable[[np.random.Generator, Any], int]:
     return lambda rng, x: int(rng.integers(classes))
 
@@ -94,6 +112,8 @@ _ALL = (
     ("mv_rnn", of_matrices, _one(mv_rnn.CLASSES)),
     ("bilstm_tagger", of_spelled, _each(bilstm_tagger.CLASSES)),
     ("stack_rnn_emulated", of_actions, lambda rng, x: list(x.actions)),
+    ("stack_rnn", of_sentences, lambda rng, x: float(rng.random())),
+    ("drnn", of_trees, _one(drnn.WORDS)),
 )
 LESSONS: dict[str, Lesson] = {
     name: Lesson(workload=WORKLOADS[name], loss=loss, labels=labels) for name, loss, labels in _ALL

@@ -218,8 +218,8 @@ def test_the_command_measures_training(tmp_path: Path, capfd: pytest.CaptureFixt
 
 
 def test_wrong_usage_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--train", "--models", "drnn"]) == 2
-    assert "no model 'drnn'; there are: tree_lstm, birnn" in capsys.readouterr().err
+    assert main(["bench", "--train", "--models", "moe"]) == 2
+    assert "no model 'moe'; there are: tree_lstm, birnn" in capsys.readouterr().err
     assert main(["bench", "--train", "--models", "list"]) == 0
     assert capsys.readouterr().out.split()[0] == "tree_lstm"
     assert main(["bench", "--train", "--device", "simulator"]) == 2
