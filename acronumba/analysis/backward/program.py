@@ -14,7 +14,7 @@ from acronumba.analysis import active
 from acronumba.analysis.active import Wanted
 from acronumba.analysis.backward.derive import Backward, depends, differentiate
 from acronumba.analysis.plan import Plan
-from acronumba.ir.nodes import Block, Emit, Extent, Instr, Var
+from acronumba.ir.nodes import Block, Copy, Emit, Extent, Instr, Pad, Var
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.types import TensorT
 
@@ -73,8 +73,20 @@ def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
-    """Return a block whose nodes have what is kept as results."""
-    return replace(block, instrs=tuple(_more(i, kernels) if isinstance(i, Emit) else i for i in block.instrs))
+    """Return a block whose nodes have what is kept as results.
+
+    No value counts as deeper than it is: what is given would become another value, whose adjoint nobody asks for.
+    """
+    instrs: list[Instr] = []
+    for i in block.instrs:
+        match i:
+            case Emit():
+                instrs.append(_more(i, kernels))
+            case Pad():
+                instrs.append(Copy(out=i.out, src=i.src, loc=i.loc))
+            case _:
+                instrs.append(i)
+    return replace(block, instrs=tuple(instrs))
 
 
 def _more(i: Emit, kernels: Sequence[Backward | None]) -> Instr:
