@@ -240,6 +240,7 @@ class _Run:
         compiled, leaves, _ = self.model._specialise(some, packed=False)
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
+        self.wanted.check_apart(compiled, leaves, self.call, members)
         tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
         there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux)
         if there is not None and tensors is not None:
@@ -267,19 +268,19 @@ class _Run:
             else:
                 result = done.result(j)
                 self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
-                self.totals[k] = Totals(of={}, rows={})
+                self.totals[k] = Totals(of={}, own={}, rows={})
         of: dict[int, Any] = {}
         for n, g in done.gradients.items():
             key = tensors[n]
             of[key] = of[key] + g if key in of else g
-        self.parts.append(Totals(of=of, rows={}))
+        self.parts.append(Totals(of=of, own={}, rows={}))
 
     def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
         from acronumba.ir.interpret import InstanceFailure
         from acronumba.ir.tape import loss_of
         from acronumba.ir.values import unflatten
 
-        instance = [column[k] for column in self.call.columns]
+        instance = self.wanted.instance(self.call, k)
         try:
             values, tape = recorder.record(instance)
         except InstanceFailure as failure:
@@ -288,7 +289,8 @@ class _Run:
         result = unflatten(values, compiled.program.result)
         self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
         array = loss_of(values, loss)
-        self.totals[k] = self.wanted.totals(tape, array, instance, wide=self.wide)
+        seeds = {} if array is None else {tape.number(array): 1.0}
+        self.totals[k] = self.wanted.totals(tape, seeds, k, wide=self.wide)
 
     def done(self, one: bool = False) -> Gradients:
         """Return what all of them came to; `one`: of a call with one instance."""
@@ -300,7 +302,7 @@ class _Run:
         total = np.sum(np.array(values, np.float64)) * share
         dtype = np.result_type(*values) if values else np.dtype(np.float64)
         value = np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
-        grads = self.wanted.structures(self.totals, self.parts, share, self.call, wide=self.wide, one=one)
+        grads = self.wanted.structures(self.totals, self.parts, share, wide=self.wide, one=one)
         aux = Results.of(self.aux) if self.choices.aux else None
         return Gradients(value=value, grads=grads, losses=Results.of(self.losses), aux=aux)
 

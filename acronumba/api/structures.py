@@ -91,6 +91,21 @@ def paths_of(value: Any, root: str) -> dict[int, str]:
     return found
 
 
+def objects_of(value: Any) -> dict[int, Any]:
+    """Return the objects that a value is, or leads to, by their ids."""
+    found: dict[int, Any] = {}
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        if id(v) not in seen and _has_parts(v):
+            seen.add(id(v))
+            if is_object(v):
+                found[id(v)] = v
+            stack += [part for _, part in parts_of(v) or []]
+    return found
+
+
 def _has_parts(v: object) -> bool:
     return isinstance(v, list | tuple | dict) or (is_object(v) and not hasattr(type(v), "__array__"))
 

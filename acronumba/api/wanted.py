@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.api.arguments import Call
-from acronumba.api.structures import float_arrays, part_at, steps_of, structured
+from acronumba.api.structures import float_arrays, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import TensorT
@@ -56,7 +56,8 @@ DEFAULT = Choices.of(None, "mean", False, ())
 class Totals:
     """What the tape of an instance gives."""
 
-    of: Mapping[int, Any]  # gradients by the id of the array
+    of: Mapping[int, Any]  # gradients of shared arrays by their ids
+    own: Mapping[int, Any]  # the same of arrays of the instance
     rows: Mapping[int, Any]  # ids of arrays that are read by rows alone: which rows
 
 
@@ -67,7 +68,9 @@ class Wanted:
     paths: tuple[str, ...]
     single: bool
     shared: tuple[Any, ...]  # per path: the value that it leads to; None of a positional parameter
-    places: tuple[tuple[int, tuple[str, ...]] | None, ...]  # per path: a positional parameter, and the steps into it
+    places: tuple[int | None, ...]  # per path: which positional parameter it leads into
+    parts: tuple[Sequence[Any], ...]  # per path: of a positional parameter, what it leads to in each instance
+    columns: Mapping[int, Sequence[Any]]  # positional parameters that are named: one object for each instance
     arrays: Mapping[int, Any]  # the float arrays of shared values, by id
     sparse: frozenset[int] | bool  # ids of tables whose gradients are wanted by rows; True: of all such
 
@@ -84,23 +87,40 @@ class Wanted:
         tensors = {k for k, p in enumerate(shared) if isinstance(p.type, TensorT) and id(leaves[k]) in self.arrays}
         others = (k for k, p in enumerate(shared) if not isinstance(p.type, TensorT))
         packed = {k for k in others if any(id(a) in self.arrays for a in float_arrays(leaves[k]))}
-        params = frozenset(place[0] for place in self.places if place is not None)
+        params = frozenset(place for place in self.places if place is not None)
         return active.Wanted(shared=frozenset(tensors), packed=frozenset(packed), params=params)
 
-    def totals(self, tape: Tape, loss: Any, instance: Sequence[Any], *, wide: bool) -> Totals:
-        """Return the gradients that an instance has a part in; a loss that is no array is a constant."""
-        if loss is None:
-            return Totals(of={}, rows={})
-        places = [(path, *place) for path, place in zip(self.paths, self.places, strict=True) if place]
-        own = {id(a) for path, k, steps in places for a in float_arrays(part_at(instance[k], path, steps))}
-        numbers = {n for n, x in tape.given.items() if id(x) in self.arrays or id(x) in own}
-        found = tape.pull({tape.number(loss): 1.0}, numbers, wide=wide)
-        out: dict[int, Any] = {}
-        for n in sorted(found):
-            key = id(tape.given[n])
-            out[key] = out[key] + found[n] if key in out else found[n]
-        rows = {id(tape.given[n]): at for n in numbers if self.sparse and (at := tape.rows_read(n)) is not None}
-        return Totals(of=out, rows=rows)
+    def check_apart(self, compiled: Compiled, leaves: Sequence[Any], call: Call, members: Sequence[int]) -> None:
+        """Refuse instances that hold an object of a packed shared value, where a gradient of one of them is wanted.
+
+        Where such an object is read, nothing tells how it was reached.
+        """
+        packed = self.in_program(compiled, leaves).packed
+        for j, param in enumerate(compiled.program.shared[: len(leaves)]):
+            if isinstance(param.type, TensorT) or not (self.columns or j in packed):
+                continue
+            objects = objects_of(leaves[j])
+            for k in members if objects else ():
+                if not objects.keys().isdisjoint(objects_of(self.instance(call, k))):
+                    raise refuse("ACR706", message=f"instance {k} holds an object of the shared `{param.path}`",
+                                 rewrite="copy.deepcopy of it: instances and shared values are apart")  # fmt: skip
+
+    def instance(self, call: Call, k: int) -> list[Any]:
+        """Return the arguments of an instance; of parameters that are named always the same objects."""
+        return [self.columns.get(j, column)[k] for j, column in enumerate(call.columns)]
+
+    def own(self, k: int) -> set[int]:
+        """Return the ids of the float arrays of an instance that are named."""
+        return {id(a) for parts in self.parts if parts for a in float_arrays(parts[k])}
+
+    def totals(self, tape: Tape, seeds: Mapping[int, Any], k: int, *, wide: bool) -> Totals:
+        """Return the gradients that an instance has a part in, from adjoints of values by number."""
+        own = self.own(k)
+        given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
+        mine = {n: id(x) for n, x in tape.own.items() if id(x) in own}
+        found = tape.pull(seeds, given.keys() | mine.keys(), wide=wide)
+        rows = {key: at for n, key in given.items() if self.sparse and (at := tape.rows_read(n)) is not None}
+        return Totals(of=_by_id(given, found), own=_by_id(mine, found), rows=rows)
 
     def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int] | None:
         """Return the shared tensors of a program that are wanted, with the ids of their arrays.
@@ -117,7 +137,7 @@ class Wanted:
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
 
     def structures(
-        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, call: Call, *, wide: bool, one: bool
+        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, *, wide: bool, one: bool
     ) -> Any:
         """Return the gradients of a mini-batch in their structures.
 
@@ -154,9 +174,8 @@ class Wanted:
                 results.append(structured(self.shared[k], gradient))
                 continue
             column = []
-            for n in range(call.count):
-                of = {key: scaled(g).copy() for key, g in totals[n].of.items()} if n in totals else {}
-                part = part_at(call.columns[place[0]][n], self.paths[k], place[1])
+            for n, part in enumerate(self.parts[k]):
+                of = {key: scaled(g).copy() for key, g in totals[n].own.items()} if n in totals else {}
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
             results.append(column[0] if one else column)
         return results[0] if self.single else tuple(results)
@@ -176,6 +195,14 @@ class Wanted:
         return RowGrad(index, g[index], g.shape)
 
 
+def _by_id(ids: Mapping[int, int], found: Mapping[int, Any]) -> dict[int, Any]:
+    """Return adjoints by the ids of the arrays whose values have these numbers."""
+    out: dict[int, Any] = {}
+    for n in sorted(ids.keys() & found.keys()):
+        out[ids[n]] = out[ids[n]] + found[n] if ids[n] in out else found[n]
+    return out
+
+
 def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     """Return what gradients are wanted of in a call."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
@@ -187,19 +214,23 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
                 "ACR706", message="no keyword-only parameter holds a float array", rewrite="name others: `wrt=`"
             )
     shared: list[Any] = []
-    places: list[tuple[int, tuple[str, ...]] | None] = []
+    places: list[int | None] = []
+    parts: list[Sequence[Any]] = []
+    columns: dict[int, Sequence[Any]] = {}
     for path in paths:
         name, steps = steps_of(path)
-        place = None
-        value = None
+        place, value, inside = None, None, []
         if name in call.shared:
             value = part_at(call.shared[name], path, steps)
         elif name in names:
-            place = names.index(name), steps
+            place = names.index(name)
+            column = columns.setdefault(place, list(call.columns[place]))
+            inside = [part_at(x, path, steps) for x in column]
         else:
             value = part_at(_outer(fn, name), path, steps)
         shared.append(value)
         places.append(place)
+        parts.append(inside)
     arrays = {
         id(a): a for value, place in zip(shared, places, strict=True) if place is None for a in float_arrays(value)
     }
@@ -208,8 +239,8 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
             raise refuse("ACR706", message=f"`{path}` holds no float array", seen=type(value).__name__)
     single = choices.single or (choices.wrt is None and len(paths) == 1)
     return Wanted(
-        paths=paths, single=single, shared=tuple(shared), places=tuple(places), arrays=arrays,
-        sparse=_tables(choices, call, fn),
+        paths=paths, single=single, shared=tuple(shared), places=tuple(places), parts=tuple(parts),
+        columns=columns, arrays=arrays, sparse=_tables(choices, call, fn),
     )  # fmt: skip
 
 
