@@ -242,7 +242,8 @@ class _Run:
         self.wanted.check(compiled, leaves, len(words(loss)))
         self.wanted.check_apart(compiled, leaves, self.call, members)
         tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
-        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux)
+        params = frozenset(self.wanted.columns)
+        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux, params)
         if there is not None and tensors is not None:
             self._together(members, some, there, leaves, tensors)
             return
@@ -257,7 +258,12 @@ class _Run:
         compiled = there.compiled
         packed = compiled.pack(some.columns, some.numbers)
         assert packed is not None
-        done = there.run(packed, leaves, some.frozen)
+        asked = self.wanted.asked(compiled, packed, members)
+        done = there.run(packed, leaves, some.frozen, asked)
+        own: list[dict[int, Any]] = [{} for _ in members]
+        for a, g in zip(asked, done.own, strict=True):
+            if g is not None:
+                own[a.instance][id(a.array)] = g
         for j, k in enumerate(members):
             if j in packed.errors:
                 self.errors[k] = packed.errors[j]
@@ -268,7 +274,7 @@ class _Run:
             else:
                 result = done.result(j)
                 self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
-                self.totals[k] = Totals(of={}, own={}, rows={})
+                self.totals[k] = Totals(of={}, own=own[j], rows={})
         of: dict[int, Any] = {}
         for n, g in done.gradients.items():
             key = tensors[n]

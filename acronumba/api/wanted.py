@@ -17,12 +17,14 @@ from acronumba.api.arguments import Call
 from acronumba.api.structures import float_arrays, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import refuse
-from acronumba.ir.types import TensorT
+from acronumba.ir.types import TensorT, words
 
 if TYPE_CHECKING:
     from acronumba.analysis import active
+    from acronumba.data.pack import Batch
     from acronumba.ir.tape import Tape
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.pipeline.gradients import Asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +127,9 @@ class Wanted:
     def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int] | None:
         """Return the shared tensors of a program that are wanted, with the ids of their arrays.
 
-        None if gradients are wanted of more than shared tensors, or by rows.
+        None if gradients are wanted of other shared values, too, or by rows.
         """
-        if self.sparse or any(place is not None for place in self.places):
+        if self.sparse:
             return None
         shared = compiled.program.shared
         others = [k for k, p in enumerate(shared) if not isinstance(p.type, TensorT)]
@@ -135,6 +137,30 @@ class Wanted:
             return None
         tensors = (k for k, p in enumerate(shared[: len(leaves)]) if isinstance(p.type, TensorT))
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
+
+    def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:
+        """Return the arrays of packed instances that are named; `members`: the numbers of the instances."""
+        from acronumba.data.tensors import InMemory, arrays_in
+        from acronumba.data.unpack import Memory
+        from acronumba.pipeline.gradients import Asked
+
+        if not self.columns:
+            return []
+        references = InMemory(Memory(packed.keep), compiled.packer.layouts)
+        params = compiled.schema.params
+        starts = np.cumsum([0, *(len(words(t)) for t in params)]).tolist()
+        found: list[Asked] = []
+        for j, k in enumerate(members):
+            if j in packed.errors:
+                continue
+            own, row = self.own(k), packed.roots[j].tolist()
+            at: dict[int, Asked] = {}
+            for place, column in self.columns.items():
+                for a in arrays_in(column[k], params[place], row[starts[place] : starts[place + 1]], references):
+                    if id(a.array) in own and id(a.array) not in at:
+                        at[id(a.array)] = Asked(j, a.array, references.data(a.words[0]))
+            found += at.values()
+        return found
 
     def structures(
         self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, *, wide: bool, one: bool

@@ -65,8 +65,9 @@ def link_interpreted(
 
 
 def link_back(
-    plan: Plan, options: Options, wanted: Collection[int], width: int, progress: Progress | None = None
-) -> BackExecutable:
+    plan: Plan, options: Options, wanted: Collection[int], width: int, params: Collection[int] = (),
+    progress: Progress | None = None,
+) -> BackExecutable:  # fmt: skip
     """Return what runs a plan and its way back on the processor.
 
     Parameters
@@ -77,11 +78,13 @@ def link_back(
         Shared tensors whose gradients are wanted.
     width
         How many words of the result are the loss.
+    params
+        Positional parameters whose arrays are wanted, too.
     """
     from acronumba.analysis.backward.program import way_back
     from acronumba.runtime.backward import BackExecutable, transposer
 
-    back = way_back(plan, wanted, width)
+    back = way_back(plan, wanted, width, params)
     forward = link(back.plan, replace(options, recycle=False, parts=False), progress=progress)
     engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), progress)
     return BackExecutable(

@@ -30,6 +30,7 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Words
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, threads_of_process
+from acronumba.runtime.instances import NOTHING, Own
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
@@ -41,10 +42,10 @@ _DTYPES = ("float32", "float64")
 
 
 def transposer() -> tree.Module:
-    """Return the library code of `runtime.library.transpose`."""
+    """Return the library code of `runtime.library.transpose` and `own`."""
     from acronumba.emit.parse import parse_files
 
-    functions = parse_files(["acronumba.runtime.library.transpose"])
+    functions = parse_files([f"acronumba.runtime.library.{name}" for name in ("own", "transpose")])
     return tree.Module("transpose", functions, ("transpose", "collect", "count_rows_of"), "The way back.", compact=True)
 
 
@@ -113,6 +114,15 @@ class _Parts:
     term: Term
     dtype: str
     parts: tuple[Part, ...]  # those of the term, then the number of the matrix of a stack, if there is one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Seeds:
+    """Where the way back begins."""
+
+    records: Words  # addresses of the value records of losses, or of other results
+    adjoints: Words  # addresses of their adjoints
+    instances: Words  # of each: the number of its instance
 
 
 class BackExecutable:
@@ -232,7 +242,12 @@ class BackExecutable:
         seeds
             Addresses of their adjoints.
         """
-        return _Run(self, run, losses, seeds).gradients()
+        return self.both(run, Seeds(records=losses, adjoints=seeds, instances=np.zeros_like(losses)), NOTHING)[0]
+
+    def both(self, run: Run, seeds: Seeds, own: Own) -> tuple[dict[int, NDArray[Any]], list[NDArray[Any] | None]]:
+        """Return the gradients of the shared tensors that are wanted, and those of arrays of instances."""
+        way = _Run(self, run, seeds, own)
+        return way.gradients(), way.own_adjoints()
 
 
 def _adjoints_read(back: Backward) -> set[int]:
@@ -245,11 +260,14 @@ def _adjoints_read(back: Backward) -> set[int]:
 class _Run:
     """The way back of one mini-batch."""
 
-    def __init__(self, of: BackExecutable, run: Run, losses: Words, seeds: Words) -> None:
+    def __init__(self, of: BackExecutable, run: Run, seeds: Seeds, own: Own = NOTHING) -> None:
         self.of, self.run, self.back = of, run, of.back
         self.buffers, self.prepared = run.buffers, run.prepared
         self.n = self.buffers["n"]
-        self.losses, self.seeds = np.ascontiguousarray(losses, np.int64), np.ascontiguousarray(seeds, np.int64)
+        self.losses, self.seeds, self.loss_of = (
+            np.ascontiguousarray(x, np.int64) for x in (seeds.records, seeds.adjoints, seeds.instances)
+        )
+        self.own = own
         self.threads = of.forward.threads
         self.words: Words = np.zeros(words.BACK.count, np.int64)
         self.state = _State(
@@ -319,9 +337,11 @@ class _Run:
         buffers, n = self.buffers, self.n
         kinds = np.bincount(buffers.column("kind", n), minlength=len(self.back.kernels))
         widths = [0 if b is None else len(b.arguments) + 64 for b in self.back.kernels]
-        heads = n * max(self.of.most, 1) + len(self.prepared.arrays) + len(self.prepared.table)
+        own_table = self.own.table(self.of._adder)
+        owns = len(own_table) - 1
+        heads = n * max(self.of.most, 1) + len(self.prepared.arrays) + len(self.prepared.table) + owns
         shareds = len(self.prepared.table)
-        sums_most = n * max(self.of.most, 1) + shareds
+        sums_most = n * max(self.of.most, 1) + shareds + owns
         own = {
             "heads": words.HEAD.count * heads, "row_of": n + 1, "alive": n + 1,
             "rows": int(np.dot(kinds, widths)) + sums.SUM.count * sums_most + 1,
@@ -337,18 +357,21 @@ class _Run:
         largest = max(largest, self._largest())
         zeros = np.zeros(largest // 8 + 8, np.int64)
         self.state.room(
-            (2 + self.of.most) * buffers["batches"] + shareds + 1, 2 * n * max(self.of.most, 1) + shareds + n
+            (2 + self.of.most) * buffers["batches"] + shareds + owns + 1,
+            2 * n * max(self.of.most, 1) + shareds + owns + n,
         )
         self.shareds = {"arrays": arrays, "sizes": sizes, "adds": adds}
         while True:
             links, place = self.of.links.take(self.of.links.wanted), self.of.places.take(self.of.places.wanted)
             self.words[:] = 0
-            tables: dict[str, NDArray[Any]] = {"losses": self.losses, "seeds": self.seeds, "zeros": zeros}
+            tables: dict[str, NDArray[Any]] = {
+                "losses": self.losses, "seeds": self.seeds, "loss_of": self.loss_of, "own": own_table, "zeros": zeros,
+            }  # fmt: skip
             for name, table in (*memory.items(), *self.shareds.items(), *tables.items()):
                 self[name] = address(table)
             self["table"], self["most"] = self.of.table, max(self.of.most, 1)
             self["shared"], self["shareds"] = address(self.prepared.records), shareds
-            self["losses_count"] = len(self.losses)
+            self["losses_count"], self["owns"] = len(self.losses), owns
             self["links"], self["links_end"] = links.address, links.address + links.size
             self["place"], self["place_end"] = place.address, place.address + place.size
             self.of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
@@ -357,7 +380,7 @@ class _Run:
                 break
             self.of.links.wanted, self.of.places.wanted = max(used, links.size), max(placed, place.size)
         self.of.links.wanted, self.of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
-        self.memory = (memory, links, place, zeros)
+        self.memory = (memory, links, place, zeros, own_table)
 
     def _largest(self) -> int:
         """Return the bytes of the largest result of a node."""
@@ -377,6 +400,12 @@ class _Run:
                 g = self.grads[k]
                 there = np.frombuffer((np.ctypeslib.ctypes.c_char * g.nbytes).from_address(int(source)), g.dtype)  # type: ignore[attr-defined]
                 g += there.reshape(g.shape)
+
+    def own_adjoints(self) -> list[NDArray[Any] | None]:
+        """Return the adjoints of arrays of instances, None where there is none."""
+        first = self.n * self["most"] + self["shareds"]
+        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)
+        return self.own.adjoints(heads[first : first + self["owns"]])
 
     # ---- sums over nodes
 

@@ -36,7 +36,7 @@ def derive_all(plan: Plan, wanted: Wanted, width: int) -> tuple[Backward, ...]:
     return tuple(differentiate(spec, part.wanted, part.results) for spec, part in zip(plan.kernels, parts, strict=True))
 
 
-def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
+def way_back(plan: Plan, wanted: Collection[int], width: int, params: Collection[int] = ()) -> WayBack:
     """Return the derivative of a plan.
 
     Parameters
@@ -47,9 +47,11 @@ def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
         Entries of `Program.shared`, tensors that are given.
     width
         How many words of the result are the loss.
+    params
+        Positional parameters whose arrays are wanted, too.
     """
     program = plan.program
-    given = Wanted(shared=frozenset(wanted), packed=frozenset(), params=frozenset())
+    given = Wanted(shared=frozenset(wanted), packed=frozenset(), params=frozenset(params))
     reached = set(wanted)
     for once in program.once:
         operands = plan.kernels[once.kernel].operands
