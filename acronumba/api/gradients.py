@@ -201,12 +201,12 @@ class ValueAndGrad:
         """Return the run that `_run` asks for."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together)
-        for members in _alike(self.model, call):
+        for members in alike(self.model, call):
             run.group(members)
         return run
 
 
-def _alike(model: Lossy, call: Call) -> list[Sequence[int]]:
+def alike(model: Lossy, call: Call) -> list[Sequence[int]]:
     """Return the numbers of the instances that one specialisation fits: all, or those of each type."""
     if not call.count:
         return []

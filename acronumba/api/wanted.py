@@ -76,7 +76,7 @@ class Wanted:
     arrays: Mapping[int, Any]  # the float arrays of shared values, by id
     sparse: frozenset[int] | bool  # ids of tables whose gradients are wanted by rows; True: of all such
 
-    def check(self, compiled: Compiled, leaves: Sequence[Any], width: int) -> None:
+    def check(self, compiled: Compiled, leaves: Sequence[Any], width: int | None) -> None:
         """Refuse a program in which a gradient gets lost."""
         if (refusal := compiled.active(self.in_program(compiled, leaves), width).refusal()) is not None:
             raise refusal

@@ -43,6 +43,9 @@ class References(Protocol):
     def items(self, word: Any, width: int) -> Sequence[Any]:
         """Return the words of all elements of a list, `width` for each."""
 
+    def shape(self, word: Any, rank: int) -> tuple[int, ...]:
+        """Return the shape of a tensor."""
+
 
 class InMemory:
     """Follows the references of packed instances, and of results of compiled code.
@@ -51,22 +54,29 @@ class InMemory:
     ----------
     memory
         All that references lead to.
-    layouts
-        Of all classes.
+    given
+        Layouts of all classes, with the fields that are there in rows that were given: those that are read.
+    made
+        The same of rows that the model makes: all fields.
     """
 
-    def __init__(self, memory: Memory, layouts: Sequence[StructLayout]) -> None:
-        self.memory, self.layouts = memory, layouts
+    def __init__(self, memory: Memory, given: Sequence[StructLayout], made: Sequence[StructLayout] = ()) -> None:
+        self.memory, self.given, self.made = memory, given, made
 
     def fields(self, word: int, value: Any) -> tuple[StructLayout, Sequence[int]]:
         """Return the layout of the row of an object, and its words behind the tag."""
-        layout = self.layouts[self.memory.words(word, 1)[0] % MADE]
+        tag = self.memory.words(word, 1)[0]
+        layout = self.given[tag] if tag < MADE else self.made[tag - MADE]
         return layout, self.memory.words(word, layout.size)[1:]
 
     def items(self, word: int, width: int) -> Sequence[int]:
         """Return the words of all elements of a list."""
         head = self.memory.words(word, LIST.count)
         return self.memory.words(head[LIST.at["items"]], head[LIST.at["length"]] * width)
+
+    def shape(self, word: int, rank: int) -> tuple[int, ...]:
+        """Return the shape of a tensor."""
+        return tuple(self.memory.words(self.memory.words(word, RECORD.count)[RECORD.at["shape"]], rank))
 
     def data(self, record: int) -> int:
         """Return the address of the data of a value record."""

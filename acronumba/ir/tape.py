@@ -22,7 +22,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import apply
 from acronumba.ir.interpret import Interpreter
 from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, case_slices
-from acronumba.ir.values import List, Memo, Row
+from acronumba.ir.values import List, Memo, Row, flatten
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
 
 if TYPE_CHECKING:
@@ -223,11 +223,38 @@ class Recorder(Interpreter):
         """Return the words of the result for an instance, and the tape; or raise `InstanceFailure`."""
         self.tape, self._own = Tape(), {}
         out = self.words(args)
-        for given, origins in ((self.tape.given, self._origins), (self.tape.own, self._own)):
+        self.note_given()
+        return out, self.tape
+
+    def note_given(self) -> None:
+        """Let the tape know which of its values are arrays of the user."""
+        for given, origins in ((self.tape.given, self._origins), (self.tape.own, self._own or {})):
             for word, value in origins.values():
                 if isinstance(word, np.ndarray):
                     given[self.tape.number(word)] = value
-        return out, self.tape
+
+    # ---- what words of results lead to, see `data.tensors.References`
+
+    def fields(self, word: Any, value: Any) -> tuple[ir.StructLayout, Sequence[Any]]:
+        """Return the layout of the row of an object, and its words."""
+        if isinstance(word, Row):
+            return word.layout, word.words
+        layout = next(self._layouts[c][1] for c in type(value).__mro__ if c in self._layouts)
+        out: list[Any] = [None] * (layout.size - 1)
+        for f in layout.fields:
+            if hasattr(value, f.name):
+                out[f.offset - 1 : f.offset - 1 + f.width] = flatten(
+                    getattr(value, f.name), f.type, self._memo_of(value)
+                )
+        return layout, out
+
+    def items(self, word: List, width: int) -> Sequence[Any]:
+        """Return the words of all elements of a list."""
+        return word.words
+
+    def shape(self, word: Any, rank: int) -> tuple[int, ...]:
+        """Return the shape of a tensor."""
+        return np.shape(word)
 
     def _done(self, i: ir.Op, args: Sequence[Any], env: dict[ir.Var, Any], attrs: Attrs, out: Any) -> Any:
         given = [

@@ -65,7 +65,7 @@ def link_interpreted(
 
 
 def link_back(
-    plan: Plan, options: Options, wanted: Collection[int], width: int, params: Collection[int] = (),
+    plan: Plan, options: Options, wanted: Collection[int], width: int | None, params: Collection[int] = (),
     progress: Progress | None = None,
 ) -> BackExecutable:  # fmt: skip
     """Return what runs a plan and its way back on the processor.
@@ -77,7 +77,7 @@ def link_back(
     wanted
         Shared tensors whose gradients are wanted.
     width
-        How many words of the result are the loss.
+        How many words of the result are the loss; None: all tensors in it have adjoints.
     params
         Positional parameters whose arrays are wanted, too.
     """

@@ -30,13 +30,13 @@ class WayBack:
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
 
 
-def derive_all(plan: Plan, wanted: Wanted, width: int) -> tuple[Backward, ...]:
+def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
     """Return what comes back from each kernel of a plan; `width`: how many words of the result are the loss."""
     parts = active.parts(plan.program, plan.kernels, wanted, width)
     return tuple(differentiate(spec, part.wanted, part.results) for spec, part in zip(plan.kernels, parts, strict=True))
 
 
-def way_back(plan: Plan, wanted: Collection[int], width: int, params: Collection[int] = ()) -> WayBack:
+def way_back(plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = ()) -> WayBack:
     """Return the derivative of a plan.
 
     Parameters
@@ -46,7 +46,7 @@ def way_back(plan: Plan, wanted: Collection[int], width: int, params: Collection
     wanted
         Entries of `Program.shared`, tensors that are given.
     width
-        How many words of the result are the loss.
+        How many words of the result are the loss; None: all tensors in it have adjoints.
     params
         Positional parameters whose arrays are wanted, too.
     """
