@@ -1,7 +1,8 @@
 """Cotangents of a result: whether they fit it, and which tensors they are adjoints of.
 
 In: the result of an instance and what the user gives as its cotangent, of the same structure; None stands for zeros,
-and for what has no cotangent. Out: adjoints by the words of the tensors, or an error that names the instance and the path.
+and for what has no cotangent. Out: adjoints by the words of the tensors, or an error that names the instance and the
+path.
 """
 
 from __future__ import annotations

@@ -130,8 +130,8 @@ class Pull:
         ----------
         cotangents : sequence
             One for each instance, of the structure of its result: an array of the same shape and dtype for each tensor
-            of floats, None for all else. None in the place of a tensor, or of a whole result, is zeros. Of a call with one
-            instance: its cotangent.
+            of floats, None for all else. None in the place of a tensor, or of a whole result, is zeros. Of a call with
+            one instance: its cotangent.
         keep : bool
             Whether it is to be called again.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, model, pack, value_and_grad
+from acronumba import AcronumbaError, InstanceErrors, model, pack, value_and_grad
 
 RNG = np.random.default_rng(11)
 
@@ -75,6 +75,41 @@ def test_both_are_named_and_each_has_its_own_share() -> None:
     for columns in (xs, pack(xs)):
         verdict = f.check(columns, p=p)
         assert verdict.ok, verdict
+
+
+def test_a_gradient_of_an_instance_has_the_bits_that_it_has_alone() -> None:
+    p = {"w": weights(3), "scale": np.float32(0.5)}
+    one = weights(3)
+    xs = [
+        Held([weights(3), one, one], np.float32(2)),
+        Held([one]),
+        Held([p["w"], one], np.float32(3)),
+        Held([weights(3)]),
+    ]
+    f = value_and_grad(squares, wrt="x", reduce="sum")
+    _, whole = f.batch(xs, p=p)
+    for some in ([1], [2, 0], [3, 2, 1]):
+        for options in ({}, {"threads": 1, "schedule": "depth"}, {"schedule": "agenda", "fuse": False}):
+            _, part = f.with_options(**options).batch([xs[k] for k in some], p=p)
+            for k, g in zip(some, part, strict=True):
+                assert g.scale == whole[k].scale
+                assert all(np.array_equal(a, b) for a, b in zip(g.xs, whole[k].xs, strict=True))
+
+
+def test_a_failure_or_a_nan_leaves_other_instances_as_they_are() -> None:
+    @model
+    def loss(x: np.ndarray, k: int, *, w: np.ndarray) -> Any:
+        return np.sum(np.log(x) * w) * (1.0 / k)
+
+    xs, w = [weights(2) ** 2, np.array([-1, 0], np.float32), np.ones(2, np.float32)], weights(2)
+    f = value_and_grad(loss, wrt="x", reduce="sum")
+    _, alone = f.batch([xs[0]], [2], w=w)
+    _, found = f.batch(xs, [2, 1, 1], w=w)
+    assert np.array_equal(found[0], alone[0]) and not np.isfinite(found[1]).all()
+    with pytest.raises(InstanceErrors) as caught:
+        f.batch(xs, [2, 1, 0], w=w)
+    _, found = caught.value.results
+    assert np.array_equal(found[0], alone[0]) and not found[2].any()
 
 
 @dataclass

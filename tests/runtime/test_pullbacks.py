@@ -35,9 +35,7 @@ def names_of(call: Any, f: Any) -> tuple[str, ...]:
 
 def cotangents(results: Any, seed: int = 0) -> list[Any]:
     rng = np.random.default_rng(seed)
-    return [
-        structured(r, lambda x: np.asarray(rng.standard_normal(np.shape(x)), np.asarray(x).dtype)) for r in results
-    ]
+    return [structured(r, lambda x: np.asarray(rng.standard_normal(np.shape(x)), np.asarray(x).dtype)) for r in results]
 
 
 class Both:

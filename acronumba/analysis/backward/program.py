@@ -14,7 +14,7 @@ from acronumba.analysis import active
 from acronumba.analysis.active import Wanted
 from acronumba.analysis.backward.derive import Backward, depends, differentiate
 from acronumba.analysis.plan import Plan
-from acronumba.ir.nodes import Block, Emit, Extent, Instr, Var
+from acronumba.ir.nodes import Block, Copy, Emit, Extent, Instr, Pad, Var
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.types import TensorT
 
@@ -72,8 +72,17 @@ def way_back(plan: Plan, wanted: Collection[int], width: int | None, params: Col
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
-    """Return a block whose nodes have what is kept as results."""
-    return replace(block, instrs=tuple(_more(i, kernels) if isinstance(i, Emit) else i for i in block.instrs))
+    """Return a block whose nodes have what is kept as results; without ghosts, which copy records of what was given."""
+    return replace(block, instrs=tuple(_changed(i, kernels) for i in block.instrs))
+
+
+def _changed(i: Instr, kernels: Sequence[Backward | None]) -> Instr:
+    match i:
+        case Emit():
+            return _more(i, kernels)
+        case Pad():
+            return Copy(out=i.out, src=i.src, loc=i.loc)
+    return i
 
 
 def _more(i: Emit, kernels: Sequence[Backward | None]) -> Instr:
