@@ -47,7 +47,7 @@ __version__ = "0.1.0"
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
-    "vjp": "acronumba.api.vjp",
+    "vjp": "acronumba.api.vjp", "torch": "acronumba.torch",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
 }  # fmt: skip
 

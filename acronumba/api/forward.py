@@ -7,7 +7,7 @@ together, by compiled code where it has a way back, else one by one by the refer
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -107,10 +107,14 @@ class Forward:
         What gradients are wanted of.
     together
         Whether compiled code runs it where it has a way back.
+    mark
+        Returns of a shared array what tells whether it has changed.
     """
 
-    def __init__(self, model: Lossy, call: Call, wanted: Wanted, together: bool) -> None:
-        self.call, self.wanted = call, wanted
+    def __init__(
+        self, model: Lossy, call: Call, wanted: Wanted, together: bool, mark: Callable[[Any], int] | None = None
+    ) -> None:
+        self.call, self.wanted, self._mark = call, wanted, mark or checksum
         self.results: list[Any] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
         self.parts: list[Part] = []
@@ -129,7 +133,7 @@ class Forward:
                 self._apart(members, compiled, leaves)
             for param, leaf in zip(compiled.program.shared, leaves, strict=False):
                 for a in float_arrays(leaf):
-                    self._marks[id(a)] = param.path, a, _mark(a)
+                    self._marks[id(a)] = param.path, a, self._mark(a)
 
     def _together(
         self, members: Sequence[int], some: Call, there: Pullback, leaves: Sequence[Any], tensors: Mapping[int, int]
@@ -179,7 +183,7 @@ class Forward:
     def pull(self, cotangents: Mapping[int, Mapping[int, Any]], one: bool) -> Any:
         """Return gradients in their structures; `cotangents`: per instance, by the ids of the arrays of its result."""
         for path, array, mark in self._marks.values():
-            if _mark(array) != mark:
+            if self._mark(array) != mark:
                 raise refuse("ACR706", message=f"`{path}` has changed since the results were computed",
                              rewrite="pull before parameters are updated")  # fmt: skip
         totals: dict[int, Totals] = {}
@@ -191,6 +195,6 @@ class Forward:
         return self.wanted.structures(totals, sums, 1.0, wide=False, one=one)
 
 
-def _mark(array: Any) -> int:
+def checksum(array: Any) -> int:
     """Return what tells whether an array has changed."""
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

@@ -34,17 +34,30 @@ def structured(value: Any, gradient: Callable[[Any], Any]) -> Any:
     gradient : callable
         From a float array to its gradient; called once for each.
     """
+    return rebuilt(value, lambda v: gradient(v) if is_float_array(v) else None)
+
+
+def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Return the structure of a value with other leaves.
+
+    Parameters
+    ----------
+    value
+        Of the user; it may contain itself.
+    leaf : callable
+        From what has no parts to what stands in its place; called once for each object.
+    """
     made: dict[int, Any] = {}
     filled: list[tuple[Any, Any]] = []
     stack = [value]
     while stack:
         v = stack[-1]
         if id(v) in made or not _has_parts(v):
-            if id(v) not in made and is_float_array(v):
-                made[id(v)] = gradient(v)
+            if id(v) not in made:
+                made[id(v)] = leaf(v)
             stack.pop()
         elif isinstance(v, tuple):
-            rest = [x for x in v if id(x) not in made and (_has_parts(x) or is_float_array(x))]
+            rest = [x for x in v if id(x) not in made]
             if rest:
                 stack += reversed(rest)
                 continue

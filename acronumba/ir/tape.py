@@ -172,7 +172,7 @@ class _Origins(Memo):
         self.of, self.apart = of, apart
 
     def put(self, value: Any, t: Type, word: Any) -> Any:
-        word = value.view() if self.apart and word is value else word
+        word = value.copy() if self.apart and word is value else word
         self.of[id(word)] = (word, value)
         return super().put(value, t, word)
 
