@@ -210,7 +210,7 @@ class _Given:
     def mark(self, array: Any) -> int:
         """Return what tells whether a shared array has changed; of `Parameters` NumPy may change it, too."""
         tensor = self._of.get(id(array))
-        return checksum(array) if id(tensor) not in self._arrays else int(tensor._version)
+        return checksum(array) if tensor is None or id(tensor) not in self._arrays else int(tensor._version)
 
     def _leaf(self, value: Any) -> Any:
         return self._array(value) if isinstance(value, torch.Tensor) else value
