@@ -31,34 +31,28 @@ class Own:
     """
 
     def __init__(self, instances: Sequence[int], data: Sequence[int], arrays: Sequence[Any]) -> None:
-        self.forms = [(x.dtype, x.shape) for x in map(np.asarray, arrays)]
+        self.arrays = [np.asarray(a) for a in arrays]
         places = np.array([data, instances], np.int64).T.reshape(-1, 2)
         self.places, first, self.number = np.unique(places, axis=0, return_index=True, return_inverse=True)
         self.number = self.number.reshape(-1)
-        self.first = first.tolist()
+        self.first = [self.arrays[k] for k in first.tolist()]
 
     def table(self, adder: Callable[[str], int]) -> Words:
         """Return the rows of OWN; `adder`: from a dtype to the kernel that adds up adjoints."""
         out = np.zeros((len(self.places) + 1, OWN.count), np.int64)
+        adders = {dtype: adder(dtype.name) for dtype in {a.dtype for a in self.first}}
         out[:-1, [OWN.at["data"], OWN.at["instance"]]] = self.places
-        for row, k in zip(out, self.first, strict=False):
-            dtype, shape = self.forms[k]
-            row[OWN.at["size"]], row[OWN.at["adds"]] = _size(dtype, shape), adder(dtype.name)
+        out[:-1, OWN.at["size"]] = [a.nbytes for a in self.first]
+        out[:-1, OWN.at["adds"]] = [adders[a.dtype] for a in self.first]
         return out
 
     def adjoints(self, heads: Words) -> list[NDArray[Any] | None]:
         """Return the adjoint of each array, None where there is none; `heads`: rows of HEAD of the table's rows."""
         found: list[NDArray[Any] | None] = []
-        for k, (source, key) in zip(self.first, heads.reshape(-1, HEAD.count).tolist(), strict=True):
-            dtype, shape = self.forms[k]
-            size = _size(dtype, shape)
-            there = key and size
-            found.append(np.frombuffer(ctypes.string_at(source, size), dtype).reshape(shape) if there else None)
+        for a, (source, key) in zip(self.first, heads.reshape(-1, HEAD.count).tolist(), strict=True):
+            there = key and a.nbytes
+            found.append(np.frombuffer(ctypes.string_at(source, a.nbytes), a.dtype).reshape(a.shape) if there else None)
         return [found[n] for n in self.number.tolist()]
-
-
-def _size(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
 
 NOTHING = Own((), (), ())
