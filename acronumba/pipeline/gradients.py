@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.analysis.waits import waiting_functions
 from acronumba.ir.nodes import Program
 from acronumba.ir.types import Array0T, TensorT, TupleT, Type, words
 from acronumba.memory import address
 
 if TYPE_CHECKING:
-    from acronumba.analysis.plan import Plan
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.instances import Own
@@ -46,12 +44,8 @@ class Asked:
     data: int  # address of its data in the packed instances
 
 
-def missing(plan: Plan, result: Type, aux: bool) -> str:
+def missing(result: Type, aux: bool) -> str:
     """Return why the way back of a plan cannot be compiled yet; nothing if it can."""
-    if waiting_functions(plan.program):
-        return "the program waits for values"
-    if any(spec.rows is not None for spec in plan.kernels):
-        return "nodes have several rows"
     if place_of_loss(result, aux) < 0:
         return "the loss is a number of Python on some paths"
     return ""
@@ -80,7 +74,7 @@ def trained(
     key = wanted, aux, params
     with compiled.lock:
         if key not in compiled.derived:
-            why = missing(compiled.plan, compiled.program.result, aux)
+            why = missing(compiled.program.result, aux)
             with compiled.timed("compile"):
                 compiled.derived[key] = None if why else Trained(compiled, wanted, aux, params)
         return compiled.derived[key]  # type: ignore[no-any-return]

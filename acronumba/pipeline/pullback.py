@@ -27,7 +27,7 @@ def pullback(compiled: Compiled, wanted: frozenset[int], params: frozenset[int])
     key = "pullback", wanted, params
     with compiled.lock:
         if key not in compiled.derived:
-            why = missing(compiled.plan, TensorT("float32", ()), False)
+            why = missing(TensorT("float32", ()), False)
             with compiled.timed("compile"):
                 compiled.derived[key] = None if why else Pullback(compiled, wanted, params)
         return compiled.derived[key]  # type: ignore[no-any-return]
