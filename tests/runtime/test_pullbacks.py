@@ -14,7 +14,19 @@ from acronumba.api.forward import Forward, _Compiled
 from acronumba.api.structures import float_arrays, structured
 from acronumba.api.wanted import Choices, wanted_of
 from acronumba.ir.interpret import InstanceFailure
-from acronumba.zoo import bilstm_tagger, birnn, child_sum_lstm, listops, moe, mv_rnn, nested_rnn, tree_lstm
+from acronumba.zoo import (
+    berxit,
+    bilstm_tagger,
+    birnn,
+    child_sum_lstm,
+    graph_rnn,
+    listops,
+    moe,
+    mv_rnn,
+    nested_rnn,
+    stack_rnn,
+    tree_lstm,
+)  # fmt: skip
 from tests.support import fuzz
 from tests.support.all_models import CASES
 from tests.support.chosen import one_in
@@ -22,7 +34,8 @@ from tests.support.chosen import one_in
 ZOO = [
     (tree_lstm, tree_lstm.sentiment), (child_sum_lstm, child_sum_lstm.classify), (mv_rnn, mv_rnn.sentiment),
     (birnn, birnn.tag), (bilstm_tagger, bilstm_tagger.tag), (nested_rnn, nested_rnn.encode),
-    (listops, listops.classify), (moe, moe.mix), (moe, moe.route_emulated),
+    (listops, listops.classify), (moe, moe.mix), (moe, moe.route_emulated), (stack_rnn, stack_rnn.parse),
+    (berxit, berxit.classify), (graph_rnn, graph_rnn.generate_emulated), (moe, moe.route),
 ]  # fmt: skip
 
 
@@ -68,7 +81,7 @@ class Both:
         return float(max(apart, default=0.0)) / (scale or 1.0)
 
 
-@pytest.mark.parametrize(("module", "f"), one_in(3, ZOO, ids=[f.__name__ for _, f in ZOO]))
+@pytest.mark.parametrize(("module", "f"), one_in(6, ZOO, ids=[f.__name__ for _, f in ZOO]))
 def test_the_zoo(module: Any, f: Any) -> None:
     both = Both(f, [module.instances(3)], {"p": module.params(size=8)})
     assert both.possible and both.error() < 1e-5
