@@ -17,6 +17,7 @@ from acronumba.api.cotangents import adjoints
 from acronumba.api.gradients import Lossy, alike
 from acronumba.api.structures import float_arrays
 from acronumba.api.wanted import Totals, Wanted
+from acronumba.data.row_grad import total
 from acronumba.data.tensors import Found, InMemory, arrays_in
 from acronumba.errors.codes import refuse
 from acronumba.ir.interpret import InstanceFailure
@@ -66,13 +67,13 @@ class _Compiled:
         of: dict[int, Any] = {}
         for n, g in gradients.items():
             key = self.tensors[n]
-            of[key] = of[key] + g if key in of else g
+            of[key] = total([of[key], g]) if key in of else g
         number = {place: k for k, place in self.place.items()}
         for a, x in zip(self.asked, own, strict=True):
             if x is not None:
                 mine[number[a.instance]][id(a.array)] = x
-        totals = {k: Totals(of={}, own=of_instance, rows={}) for k, of_instance in mine.items()}
-        return totals, Totals(of=of, own={}, rows={})
+        totals = {k: Totals(of={}, own=of_instance) for k, of_instance in mine.items()}
+        return totals, Totals(of=of, own={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ class _Taped:
                 n = tape.number(word)
                 seeds[n] = seeds[n] + g if n in seeds else g
             totals[k] = wanted.totals(tape, seeds, k, wide=False)
-        return totals, Totals(of={}, own={}, rows={})
+        return totals, Totals(of={}, own={})
 
 
 class Forward:

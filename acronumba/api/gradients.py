@@ -20,6 +20,7 @@ from acronumba.api.columns import groups
 from acronumba.api.plain import PlainCall
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
+from acronumba.data.row_grad import total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
@@ -259,7 +260,8 @@ class _Run:
         packed = compiled.pack(some.columns, some.numbers)
         assert packed is not None
         asked = self.wanted.asked(compiled, packed, members)
-        done = there.run(packed, leaves, some.frozen, asked)
+        tables = [n for n, key in tensors.items() if self.wanted.by_rows(key)]
+        done = there.run(packed, leaves, some.frozen, asked, tables)
         own: list[dict[int, Any]] = [{} for _ in members]
         for a, g in zip(asked, done.own, strict=True):
             if g is not None:
@@ -274,12 +276,12 @@ class _Run:
             else:
                 result = done.result(j)
                 self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
-                self.totals[k] = Totals(of={}, own=own[j], rows={})
+                self.totals[k] = Totals(of={}, own=own[j])
         of: dict[int, Any] = {}
         for n, g in done.gradients.items():
             key = tensors[n]
-            of[key] = of[key] + g if key in of else g
-        self.parts.append(Totals(of=of, own={}, rows={}))
+            of[key] = total([of[key], g]) if key in of else g
+        self.parts.append(Totals(of=of, own={}))
 
     def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
         from acronumba.ir.interpret import InstanceFailure

@@ -15,7 +15,7 @@ import numpy as np
 
 from acronumba.api.arguments import Call
 from acronumba.api.structures import float_arrays, objects_of, part_at, steps_of, structured
-from acronumba.data.row_grad import RowGrad
+from acronumba.data.row_grad import RowGrad, scaled, total
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import TensorT, words
 
@@ -60,7 +60,6 @@ class Totals:
 
     of: Mapping[int, Any]  # gradients of shared arrays by their ids
     own: Mapping[int, Any]  # the same of arrays of the instance
-    rows: Mapping[int, Any]  # ids of arrays that are read by rows alone: which rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +120,21 @@ class Wanted:
         given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
         mine = {n: id(x) for n, x in tape.own.items() if id(x) in own}
         found = tape.pull(seeds, given.keys() | mine.keys(), wide=wide)
-        rows = {key: at for n, key in given.items() if self.sparse and (at := tape.rows_read(n)) is not None}
-        return Totals(of=_by_id(given, found), own=_by_id(mine, found), rows=rows)
+        for n in found.keys() & given.keys() if self.sparse else ():
+            if self.by_rows(given[n]) and found[n].ndim and (read := tape.rows_read(n)) is not None:
+                index = np.unique(np.asarray(read, np.int64) % max(len(found[n]), 1))
+                found[n] = RowGrad(index, found[n][index], found[n].shape)
+        return Totals(of=_by_id(given, found), own=_by_id(mine, found))
+
+    def by_rows(self, key: int) -> bool:
+        """Whether the gradient of an array, by its id, is wanted by rows."""
+        return self.sparse is True or (self.sparse is not False and key in self.sparse)
 
     def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int] | None:
         """Return the shared tensors of a program that are wanted, with the ids of their arrays.
 
-        None if gradients are wanted of other shared values, too, or by rows.
+        None if gradients are wanted of other shared values, too.
         """
-        if self.sparse:
-            return None
         shared = compiled.program.shared
         others = [k for k, p in enumerate(shared) if not isinstance(p.type, TensorT)]
         if any(id(a) in self.arrays for k in others if k < len(leaves) for a in float_arrays(leaves[k])):
@@ -176,23 +180,24 @@ class Wanted:
         """
         sums: dict[int, Any] = {}
 
-        def scaled(g: Any) -> Any:
-            return g if share == 1.0 else g * np.asarray(share, g.dtype)
-
-        for key in self.arrays:
+        for key, x in self.arrays.items():
             found = [t.of[key] for t in (*parts, *totals.values()) if key in t.of]
             if found:
-                total = found[0].copy()
-                for part in found[1:]:
-                    total += part
-                sums[key] = scaled(total)
+                sums[key] = scaled(total(found), share)
+            elif self.by_rows(key) and np.ndim(x):
+                shape, dtype = np.shape(x), np.float64 if wide else np.asarray(x).dtype
+                sums[key] = RowGrad(np.zeros(0, np.int64), np.zeros((0, *shape[1:]), dtype), shape)
+            if self.sparse is not True and self.by_rows(key) and not isinstance(sums.get(key), RowGrad):
+                raise refuse("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
+                             rewrite="leave it out of `sparse`")  # fmt: skip
 
         def gradient(x: Any, found: Mapping[int, Any] = sums) -> Any:
             array = np.asarray(x)
             g = found.get(id(x))
+            if isinstance(g, RowGrad):
+                return g
             g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.asarray(g, order="C")
-            out = self._by_rows(x, g, totals) if found is sums else None
-            return out if out is not None else g.reshape(array.shape)[()] if isinstance(x, np.generic) else g
+            return g.reshape(array.shape)[()] if isinstance(x, np.generic) else g
 
         results = []
         for k, place in enumerate(self.places):
@@ -201,31 +206,17 @@ class Wanted:
                 continue
             column = []
             for n, part in enumerate(self.parts[k]):
-                of = {key: scaled(g).copy() for key, g in totals[n].own.items()} if n in totals else {}
+                of = {key: scaled(g, share).copy() for key, g in totals[n].own.items()} if n in totals else {}
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
             results.append(column[0] if one else column)
         return results[0] if self.single else tuple(results)
-
-    def _by_rows(self, x: Any, g: Any, totals: Mapping[int, Totals]) -> RowGrad | None:
-        """Return the gradient of a table by rows where it is wanted so, and read so."""
-        key = id(x)
-        if not self.sparse or (self.sparse is not True and key not in self.sparse):
-            return None
-        read = [t.rows.get(key) if key in t.of else () for t in totals.values()]
-        if not g.ndim or any(r is None for r in read):
-            if self.sparse is True:
-                return None
-            raise refuse("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
-                         rewrite="leave it out of `sparse`")  # fmt: skip
-        index = np.unique(np.concatenate([np.zeros(0, np.int64), *(np.asarray(r, np.int64) for r in read)]))
-        return RowGrad(index, g[index], g.shape)
 
 
 def _by_id(ids: Mapping[int, int], found: Mapping[int, Any]) -> dict[int, Any]:
     """Return adjoints by the ids of the arrays whose values have these numbers."""
     out: dict[int, Any] = {}
     for n in sorted(ids.keys() & found.keys()):
-        out[ids[n]] = out[ids[n]] + found[n] if ids[n] in out else found[n]
+        out[ids[n]] = total([out[ids[n]], found[n]]) if ids[n] in out else found[n]
     return out
 
 

@@ -6,7 +6,7 @@ there and back; or why there is none (`missing`): then gradients are those of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ class There:
 
     result: Callable[[int], Any]  # of an instance that did not fail
     failures: Mapping[int, Failure]
-    gradients: Mapping[int, NDArray[Any]]  # by the number of the shared tensor: sums over instances
+    gradients: Mapping[int, Any]  # arrays, or `RowGrad`, by the number of the shared tensor: sums over instances
     own: Sequence[NDArray[Any] | None]  # of each array of `Asked`
 
 
@@ -102,8 +102,9 @@ class Trained:
         self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1, params)
 
     def run(
-        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), asked: Sequence[Asked] = ()
-    ) -> There:
+        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), asked: Sequence[Asked] = (),
+        tables: Collection[int] = (),
+    ) -> There:  # fmt: skip
         """Run a mini-batch there and back.
 
         Parameters
@@ -112,6 +113,8 @@ class Trained:
             As for `Compiled.run`.
         asked
             Arrays of instances whose gradients are wanted.
+        tables
+            Shared tensors whose gradients are wanted by rows.
         """
         from acronumba.runtime.backward import Seeds
 
@@ -124,7 +127,7 @@ class Trained:
             adjoints=np.full(len(good), address(adjoint)),
             instances=np.searchsorted(run.ran, good),
         )
-        gradients, own = self.back.both(run, seeds, own_of(run, asked))
+        gradients, own = self.back.both(run, seeds, own_of(run, asked), tables)
         return There(result=compiled.decoder(run, packed), failures=run.errors, gradients=gradients, own=own)
 
     def _dtype(self, program: Program) -> str:

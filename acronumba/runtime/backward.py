@@ -9,7 +9,7 @@ kernel makes of shared tensors alone has one such sum; it is pulled back to the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ from acronumba.runtime.library import back_words as words
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.state import AT, TABLE
+from acronumba.runtime.tables import Tables, made_of
 
 _CALLED = ("transpose", "make_room", "join", "collect", "count_rows_of")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
@@ -259,11 +260,16 @@ class BackExecutable:
         """
         return self.both(run, Seeds(records=losses, adjoints=seeds, instances=np.zeros_like(losses)), NOTHING)[0]
 
-    def both(self, run: Run, seeds: Seeds, own: Own) -> tuple[dict[int, NDArray[Any]], list[NDArray[Any] | None]]:
-        """Return the gradients of the shared tensors that are wanted, and those of arrays of instances."""
+    def both(
+        self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()
+    ) -> tuple[dict[int, Any], list[NDArray[Any] | None]]:
+        """Return the gradients of the shared tensors that are wanted, and those of arrays of instances.
+
+        Those of `tables` are wanted by rows: they are a `RowGrad`, unless more than rows of them is read.
+        """
         several = len(run.nodes_of_rounds) > 1
         graph = joint(self.forward, run, self.library) if several else run.buffers
-        way = _Run(self, run, graph, seeds, own)
+        way = _Run(self, run, graph, seeds, own, tables)
         out = way.gradients(), way.own_adjoints()
         if several:
             self.forward.give_buffers(graph)
@@ -280,14 +286,16 @@ def _adjoints_read(back: Backward) -> set[int]:
 class _Run:
     """The way back of one mini-batch."""
 
-    def __init__(self, of: BackExecutable, run: Run, graph: Buffers, seeds: Seeds, own: Own) -> None:
+    def __init__(
+        self, of: BackExecutable, run: Run, graph: Buffers, seeds: Seeds, own: Own, tables: Collection[int]
+    ) -> None:
         self.of, self.run, self.back = of, run, of.back
         self.buffers, self.prepared = graph, run.prepared
         self.n = self.buffers["n"]
         self.losses, self.seeds, self.loss_of = (
             np.ascontiguousarray(x, np.int64) for x in (seeds.records, seeds.adjoints, seeds.instances)
         )
-        self.own = own
+        self.own, self.by_rows = own, set(tables)
         self.threads = of.forward.threads
         self.words: Words = np.zeros(words.BACK.count, np.int64)
         self.state = _State(
@@ -322,25 +330,51 @@ class _Run:
         for dtype, code in self.of.sums.items():
             self.state.add(self.of._adder(dtype), code.address["adjoints"], np.zeros(FIXED, np.int64), 500)
 
-    def gradients(self) -> dict[int, NDArray[Any]]:
+    def gradients(self) -> dict[int, Any]:
         params = self.back.plan.program.shared
         arrays = self.prepared.arrays
-        self.grads = {k: np.zeros(arrays[k].shape, params[k].type.dtype) for k in sorted(self.back.wanted)}  # type: ignore[union-attr]
         self._transpose()
         self.state.execute(self.of.engine, self["batches"], self["scratch"], self.threads)
+        self.hold: list[Any] = []
+        found = [(parts, *rows) for parts in self.of.parts if (rows := self._collect(parts)) is not None]
+        self.tables = self._tables(found)
+        self.grads = {
+            k: self.tables.room(k, arrays[k].shape, params[k].type.dtype)  # type: ignore[union-attr]
+            for k in sorted(self.back.wanted)
+        }
         self._ordinary()
         self.inner: dict[tuple[int, int], NDArray[Any]] = {}
-        self._sums()
+        self._sums(found)
         for (k, v), g in self.inner.items():
             spec = self.back.plan.kernels[k]
             self._pull(spec, [arrays[o.index] if o.kind == "shared" else None for o in spec.operands], {v: g})
         for once in reversed(self.back.plan.program.once):
-            if once.index in self.grads:
+            if once.index in self.grads and (g := self.grads.pop(once.index)).any():
                 spec = self.back.plan.kernels[once.kernel]
                 numbers = [self.prepared.given[k] for k in once.numbers]
                 operands = [arrays[o.index] if o.kind == "shared" else numbers[o.index] for o in spec.operands]
-                self._pull(spec, operands, {spec.results[0]: self.grads.pop(once.index)})
-        return self.grads
+                self._pull(spec, operands, {spec.results[0]: g})
+        return {k: self.tables.gradient(k, g, arrays[k].shape) for k, g in self.grads.items()}
+
+    def _tables(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> Tables:
+        """Return the tables whose gradients are wanted by rows; `found`: what sums there are."""
+        if not self.by_rows:
+            return Tables((), {}, {}, ())
+        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)[self.n * self["most"] :]
+        whole = {k for k in self.back.wanted if heads[k][1]}
+        read: dict[int, list[Words]] = {}
+        for parts, count, rows in found:
+            spec = self.back.plan.kernels[parts.kernel]
+            first = len(spec.operands)
+            if parts.term.of >= first:  # it is pulled back to all that it is made of
+                whole |= {o.index for o in spec.operands if o.kind == "shared"}
+                continue
+            k = spec.operands[parts.term.of].index
+            if parts.term.kind == "rows":
+                read.setdefault(k, []).append(np.clip(rows[0][:count], 0, len(self.prepared.arrays[k]) - 1))
+            else:
+                whole.add(k)
+        return Tables(self.by_rows, made_of(self.back.plan), read, whole)
 
     def _pull(self, spec: KernelSpec, operands: Sequence[Any], seeds: Mapping[int, NDArray[Any]]) -> None:
         """Take the gradient of what is made of shared tensors alone back to them."""
@@ -416,14 +450,11 @@ class _Run:
 
     # ---- sums over nodes
 
-    def _sums(self) -> None:
-        """Run the sums over nodes."""
+    def _sums(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> None:
+        """Run the sums over nodes: terms with how many rows their parts have, and where these lie."""
         jobs: list[tuple[str, str, Words, int, int]] = []  # dtype, function, words, tasks, cost of one
-        self.hold: list[Any] = []
-        for parts in self.of.parts:
-            rows = self._collect(parts)
-            if rows is not None:
-                jobs += self._jobs(parts, *rows)
+        for parts, count, rows in found:
+            jobs += self._jobs(parts, count, rows)
         if not jobs:
             return
         st = _State(len(jobs), 1)
@@ -487,10 +518,14 @@ class _Run:
             job = np.array([address(rows[0]), count, total.size, address(total), 0], np.int64)
             return [(dtype, "columns", job, -(-total.size // lanes), count)]
         if term.kind == "rows":
-            return self._table_rows(dtype, count, rows, total)
+            of = spec.operands[term.of].index if term.of < first else -1
+            numbers = rows[0][:count]
+            if of in self.tables.apart:
+                numbers = self.tables.places(of, numbers, len(self.prepared.arrays[of]))
+            return self._table_rows(dtype, count, numbers, rows[1], total)
         chosen: list[tuple[Words, Words, int, NDArray[Any]]] = [(rows[0], rows[1], count, total)]
         if term.row is not None:
-            numbers: Words = np.clip(rows[2][:count], 0, len(total) - 1)
+            numbers = np.clip(rows[2][:count], 0, len(total) - 1)
             groups = [(total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist()]
             chosen = [(rows[0][of], rows[1][of], len(of), matrix) for matrix, of in groups]
             self.hold += [x for left, right, _, _ in chosen for x in (left, right)]
@@ -512,14 +547,14 @@ class _Run:
         return dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1))
 
     def _table_rows(
-        self, dtype: str, count: int, rows: Sequence[Words], total: NDArray[Any]
+        self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]
     ) -> list[tuple[str, str, Words, int, int]]:
         most, width = len(total), total.size // len(total)
-        index = np.clip(rows[0][:count], 0, most - 1)
+        index: Words = np.clip(numbers, 0, most - 1)
         order, starts, counts = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(most + 1, np.int64)
         groups = self.of.sums[dtype].call(
             "sort_rows", address(index), count, address(order), address(starts), address(counts), most
         )
         self.hold += [index, order, starts]
-        job = np.array([*map(address, (order, starts, index, rows[1])), width, address(total)], np.int64)
+        job = np.array([*map(address, (order, starts, index, rows)), width, address(total)], np.int64)
         return [(dtype, "rows", job, groups, width // 8 + 10)]

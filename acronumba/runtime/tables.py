@@ -1,0 +1,74 @@
+"""Gradients of tables by rows.
+
+In: the tables whose gradients are wanted so, and which of their rows a mini-batch reads. Out: room for the sums, a row
+for each that is read; and a `RowGrad`. Where nodes read rows alone, no array of the table's shape is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.analysis.plan import Plan
+from acronumba.data.row_grad import RowGrad
+from acronumba.runtime.buffers import Words
+
+
+def made_of(plan: Plan) -> dict[int, set[int]]:
+    """Return which shared tensors are computed once, of each shared tensor, directly or not."""
+    found: dict[int, set[int]] = {}
+    for once in reversed(plan.program.once):
+        for o in plan.kernels[once.kernel].operands:
+            if o.kind == "shared":
+                found.setdefault(o.index, set()).update({once.index, *found.get(once.index, ())})
+    return found
+
+
+class Tables:
+    """The tables of a mini-batch whose gradients are wanted by rows.
+
+    Parameters
+    ----------
+    wanted
+        Their numbers.
+    made
+        See `made_of`.
+    read
+        Per shared tensor of which rows are read: the numbers of the rows.
+    whole
+        Shared tensors that have other parts of gradients, too.
+    """
+
+    def __init__(
+        self, wanted: Collection[int], made: Mapping[int, Collection[int]], read: Mapping[int, Sequence[Words]],
+        whole: Collection[int],
+    ) -> None:  # fmt: skip
+        self.index: dict[int, Words] = {}  # the rows that are read, rising
+        self.apart: set[int] = set()  # tables for whose sums there is a row for each row that is read, no more
+        for k in wanted:
+            sources = [k, *made.get(k, ())]
+            rows = [i for s in sources for i in read.get(s, ())]
+            self.index[k] = np.unique(np.concatenate([np.zeros(0, np.int64), *rows]))
+            if k not in whole and not any(s in read or s in whole for s in sources[1:]):
+                self.apart.add(k)
+
+    def room(self, k: int, shape: Sequence[int], dtype: Any) -> NDArray[Any]:
+        """Return zeros for the sums of a shared tensor."""
+        return np.zeros((len(self.index[k]), *shape[1:]) if k in self.apart else shape, dtype)
+
+    def places(self, k: int, rows: Words, most: int) -> Words:
+        """Return where in `room` the sums of rows are, of a table with so many rows."""
+        return np.searchsorted(self.index[k], np.clip(rows, 0, most - 1))
+
+    def gradient(self, k: int, g: NDArray[Any], shape: Sequence[int]) -> Any:
+        """Return the gradient of a shared tensor from its sums: by rows, where no other row has any."""
+        if k in self.apart:
+            return RowGrad(self.index[k], g, tuple(shape))
+        if k not in self.index:
+            return g
+        rest = np.ones(len(g), bool)
+        rest[self.index[k]] = False
+        return g if g[rest].any() else RowGrad(self.index[k], g[self.index[k]], g.shape)
