@@ -26,6 +26,7 @@ from acronumba.pipeline.pullback import Pullback, pullback
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
+    from acronumba.data.pack import Batch
     from acronumba.ir.tape import Recorder, Tape
     from acronumba.pipeline.compiled import Compiled
     from acronumba.pipeline.gradients import Asked
@@ -121,15 +122,16 @@ class Forward:
         self.parts: list[Part] = []
         self._model = model
         self._marks: dict[int, tuple[str, Any, int]] = {}  # shared arrays by id, with what tells whether they change
-        for members in alike(model, call):
+        for members, fit in alike(model, call, together):
             some = call if len(members) == call.count else call.some(members)
-            compiled, leaves, _ = model._specialise(some, packed=False)
+            compiled, leaves, packed = fit or model._specialise(some, together)
             wanted.check(compiled, leaves, None)
             wanted.check_apart(compiled, leaves, call, members)
             tensors = wanted.tensors(compiled, leaves) if together else None
             there = None if tensors is None else pullback(compiled, frozenset(tensors), frozenset(wanted.columns))
-            if there is not None and tensors is not None:
-                self._together(members, some, there, leaves, tensors)
+            if there is not None and tensors is not None and packed is not None:
+                run = there.run(packed, leaves, some.frozen)
+                self._together(members, there, packed, run, tensors)
             else:
                 self._apart(members, compiled, leaves)
             for param, leaf in zip(compiled.program.shared, leaves, strict=False):
@@ -137,12 +139,9 @@ class Forward:
                     self._marks[id(a)] = param.path, a, self._mark(a)
 
     def _together(
-        self, members: Sequence[int], some: Call, there: Pullback, leaves: Sequence[Any], tensors: Mapping[int, int]
+        self, members: Sequence[int], there: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int]
     ) -> None:
         compiled = there.compiled
-        packed = compiled.pack(some.columns, some.numbers)
-        assert packed is not None
-        run = there.run(packed, leaves, some.frozen)
         decode = compiled.decoder(run, packed)
         references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts)
         found, place = {}, {}

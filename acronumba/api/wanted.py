@@ -174,16 +174,18 @@ class Wanted:
         Parameters
         ----------
         totals, parts
-            Of instances that did not fail, and of those of them that ran together.
+            Of instances that did not fail, and of those of them that ran together: their arrays become those of the
+            gradients.
         one
             Whether it is a call with one instance: gradients of its own arrays are in no list.
         """
         sums: dict[int, Any] = {}
 
         for key, x in self.arrays.items():
-            found = [t.of[key] for t in (*parts, *totals.values()) if key in t.of]
+            own = [t.of[key] for t in parts if key in t.of]
+            found = [*own, *(t.of[key] for t in totals.values() if key in t.of)]
             if found:
-                sums[key] = scaled(total(found), share)
+                sums[key] = scaled(total(found, fresh=bool(own)), share)
             elif self.by_rows(key) and np.ndim(x):
                 shape, dtype = np.shape(x), np.float64 if wide else np.asarray(x).dtype
                 sums[key] = RowGrad(np.zeros(0, np.int64), np.zeros((0, *shape[1:]), dtype), shape)

@@ -34,10 +34,10 @@ class RowGrad:
         return f"RowGrad({len(self.index)} of {self.shape[0]} rows of {self.dtype}{list(self.shape[1:])})"
 
 
-def total(parts: Sequence[Any]) -> Any:
-    """Return the sum of gradients, a new one: by rows if all of them are."""
+def total(parts: Sequence[Any], fresh: bool = False) -> Any:
+    """Return the sum of gradients: by rows if all of them are. A new one; or the first, if it is `fresh`."""
     if not all(isinstance(g, RowGrad) for g in parts):
-        out = np.array(parts[0])
+        out = np.asarray(parts[0]) if fresh else np.array(parts[0])
         for g in parts[1:]:
             out += np.asarray(g)
         return out

@@ -102,8 +102,8 @@ class Trained:
         self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1, params)
 
     def run(
-        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), asked: Sequence[Asked] = (),
-        tables: Collection[int] = (),
+        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
+        asked: Sequence[Asked] = (), tables: Collection[int] = (), mean: bool = False,
     ) -> There:  # fmt: skip
         """Run a mini-batch there and back.
 
@@ -115,13 +115,15 @@ class Trained:
             Arrays of instances whose gradients are wanted.
         tables
             Shared tensors whose gradients are wanted by rows.
+        mean
+            Whether gradients are those of the mean over the instances that did not fail.
         """
         from acronumba.runtime.backward import Seeds
 
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
         good = [int(k) for k in run.ran if k not in run.errors]
-        adjoint = np.ones(1, self._dtype(compiled.program))
+        adjoint = np.full(1, 1.0 / max(len(good), 1) if mean else 1.0, self._dtype(compiled.program))
         seeds = Seeds(
             records=run.words[good, self.place],
             adjoints=np.full(len(good), address(adjoint)),
