@@ -177,6 +177,7 @@ class Forward:
             self.results[k] = unflatten(values, compiled.program.result)
             found = arrays_in(self.results[k], compiled.program.result, values, recorder)
             recorder.note_given()
+            recorder.fix(word for one in found for word in one.words)
             tapes[k] = tape, found
         self.parts.append(_Taped(recorder=recorder, tapes=tapes))
 

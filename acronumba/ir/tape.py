@@ -11,7 +11,7 @@ the values in float64. Compiled gradients are compared with both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -232,6 +232,13 @@ class Recorder(Interpreter):
             for word, value in origins.values():
                 if isinstance(word, np.ndarray):
                     given[self.tape.number(word)] = value
+
+    def fix(self, words: Iterable[Any]) -> None:
+        """Let nobody write to arrays that are values of the tape; those of the user stay as they are."""
+        given = {id(value) for _, value in self._origins.values()}
+        for word in words:
+            if isinstance(word, np.ndarray) and id(word) not in given:
+                word.flags.writeable = False
 
     # ---- what words of results lead to, see `data.tensors.References`
 

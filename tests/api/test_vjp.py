@@ -252,6 +252,23 @@ def test_parameters_that_have_changed_are_noticed() -> None:
             pull(nothing)
 
 
+def test_what_a_pull_reads_cannot_be_written_to() -> None:
+    @model
+    def f(x: np.ndarray, *, w: np.ndarray, b: np.ndarray) -> Any:
+        return np.exp(w * x), b
+
+    x, w, b = weights(2), weights(2), weights(2)
+    (h, given), pull = vjp(f, wrt=("x", "w"))(x, w=w, b=b)
+    with pytest.raises(ValueError, match="read-only"):
+        h += 1
+    assert b.flags.writeable and np.array_equal(given, b)
+    before = x.copy()
+    x += 1
+    gx, gw = pull((np.ones_like(h), None))
+    np.testing.assert_allclose(gx, w * h, rtol=1e-6)
+    np.testing.assert_allclose(gw, before * h, rtol=1e-6)
+
+
 def test_failures_are_of_their_instances() -> None:
     @model
     def f(x: list[float], *, w: np.ndarray) -> Any:
