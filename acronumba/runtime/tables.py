@@ -55,12 +55,12 @@ class Tables:
             if k not in whole and not any(s in read or s in whole for s in sources[1:]):
                 self.apart.add(k)
 
-    def room(self, k: int, shape: Sequence[int], dtype: Any) -> NDArray[Any]:
-        """Return zeros for the sums of a shared tensor."""
-        return np.zeros((len(self.index[k]), *shape[1:]) if k in self.apart else shape, dtype)
+    def shape(self, k: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the sums of a shared tensor, from its own."""
+        return (len(self.index[k]), *shape[1:]) if k in self.apart else shape
 
     def places(self, k: int, rows: Words, most: int) -> Words:
-        """Return where in `room` the sums of rows are, of a table with so many rows."""
+        """Return where in them the sums of rows are, of a table with so many rows."""
         return np.searchsorted(self.index[k], np.clip(rows, 0, most - 1))
 
     def gradient(self, k: int, g: NDArray[Any], shape: Sequence[int]) -> Any:
