@@ -154,14 +154,15 @@ class Wanted:
         params = compiled.schema.params
         starts = np.cumsum([0, *(len(words(t)) for t in params)]).tolist()
         found: list[Asked] = []
+        whole = all(place is None or path.isidentifier() for path, place in zip(self.paths, self.places, strict=True))
         for j, k in enumerate(members):
             if j in packed.errors:
                 continue
-            own, row = self.own(k), packed.roots[j].tolist()
+            own, row = None if whole else self.own(k), packed.roots[j].tolist()
             at: dict[int, Asked] = {}
             for place, column in self.columns.items():
                 for a in arrays_in(column[k], params[place], row[starts[place] : starts[place + 1]], references):
-                    if id(a.array) in own and id(a.array) not in at:
+                    if (own is None or id(a.array) in own) and id(a.array) not in at:
                         at[id(a.array)] = Asked(j, a.array, references.data(a.words[0]))
             found += at.values()
         return found
