@@ -107,8 +107,8 @@ def layer(f: Callable[..., Any], *, stack: bool = True) -> Layer:
     Returns
     -------
     Layer
-        Called like `Model.batch`. A tensor in the place of a column is one of its rows; tensors may also be anywhere in
-        instances and in shared values, and `Parameters` may be shared values.
+        Called like `Model.batch`. The rows of a tensor in the place of a column are instances; tensors may also be
+        anywhere in instances and in shared values, and `Parameters` may be a shared value.
 
     Examples
     --------

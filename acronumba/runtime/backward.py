@@ -39,7 +39,7 @@ from acronumba.runtime.packing import Packer
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.state import AT, TABLE
-from acronumba.runtime.tables import Tables, made_of
+from acronumba.runtime.tables import Tables, made_of, shared_in
 
 _CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "count_rows_of")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
@@ -371,7 +371,7 @@ class _Run:
     def _tables(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> Tables:
         """Return the tables whose gradients are wanted by rows; `found`: what sums there are."""
         if not self.by_rows:
-            return Tables((), {}, {}, ())
+            return Tables((), {}, {}, (), {})
         heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)[self.n * self["most"] :]
         whole = {k for k in self.back.wanted if heads[k][1]}
         read: dict[int, list[Words]] = {}
@@ -379,14 +379,16 @@ class _Run:
             spec = self.back.plan.kernels[parts.kernel]
             first = len(spec.operands)
             if parts.term.of >= first:  # it is pulled back to all that it is made of
-                whole |= {o.index for o in spec.operands if o.kind == "shared"}
+                whole |= shared_in(spec, parts.term.of)
                 continue
             k = spec.operands[parts.term.of].index
             if parts.term.kind == "rows":
                 read.setdefault(k, []).append(np.clip(rows[0][:count], 0, len(self.prepared.arrays[k]) - 1))
             else:
                 whole.add(k)
-        return Tables(self.by_rows, made_of(self.back.plan), read, whole)
+        lengths = {k: a.shape[0] if a.ndim else -1 for k, a in self.prepared.arrays.items()}
+        tables = [k for k in self.by_rows if lengths[k] >= 0]
+        return Tables(tables, made_of(self.back.plan), read, whole, lengths)
 
     def _pull(self, spec: KernelSpec, operands: Sequence[Any], seeds: Mapping[int, NDArray[Any]]) -> None:
         """Take the gradient of what is made of shared tensors alone back to them."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.row_grad import RowGrad
+from acronumba.ir.spec import KernelSpec
 from acronumba.runtime.buffers import Words
 
 
@@ -25,6 +26,19 @@ def made_of(plan: Plan) -> dict[int, set[int]]:
             if o.kind == "shared":
                 found.setdefault(o.index, set()).update({once.index, *found.get(once.index, ())})
     return found
+
+
+def shared_in(spec: KernelSpec, value: int) -> set[int]:
+    """Return the shared tensors that a value of a kernel is made of."""
+    first = len(spec.operands)
+    seen: set[int] = set()
+    todo = [value]
+    while todo:
+        v = todo.pop()
+        if v not in seen:
+            seen.add(v)
+            todo += spec.body[v - first].args if v >= first else ()
+    return {spec.operands[v].index for v in seen if v < first and spec.operands[v].kind == "shared"}
 
 
 class Tables:
@@ -40,19 +54,23 @@ class Tables:
         Per shared tensor of which rows are read: the numbers of the rows.
     whole
         Shared tensors that have other parts of gradients, too.
+    lengths
+        How many rows each shared tensor has.
     """
 
     def __init__(
         self, wanted: Collection[int], made: Mapping[int, Collection[int]], read: Mapping[int, Sequence[Words]],
-        whole: Collection[int],
+        whole: Collection[int], lengths: Mapping[int, int],
     ) -> None:  # fmt: skip
-        self.index: dict[int, Words] = {}  # the rows that are read, rising
+        self.index: dict[int, Words] = {}  # the rows that are read, rising; of tables that may have a gradient by rows
         self.apart: set[int] = set()  # tables for whose sums there is a row for each row that is read, no more
         for k in wanted:
-            sources = [k, *made.get(k, ())]
+            sources = [k, *(s for s in made.get(k, ()) if s in read or s in whole)]
+            if any(s in whole or lengths[s] != lengths[k] for s in sources):
+                continue
             rows = [i for s in sources for i in read.get(s, ())]
             self.index[k] = np.unique(np.concatenate([np.zeros(0, np.int64), *rows]))
-            if k not in whole and not any(s in read or s in whole for s in sources[1:]):
+            if len(sources) == 1:
                 self.apart.add(k)
 
     def shape(self, k: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -115,6 +115,19 @@ def test_products_of_a_small_table_are_rows_of_it_all_the_same() -> None:
     assert np.array_equal(np.asarray(g.embed), dense.embed)
 
 
+def test_a_gradient_that_is_zero_is_dense_where_it_is_not_by_rows() -> None:
+    @model
+    def f(k: int, *, p: Params) -> Any:
+        return np.sum(nn.relu(p.w @ np.concatenate([p.embed[k], p.b]) - 1e6))
+
+    for way in (
+        value_and_grad(f, sparse=True).batch([1, 3], p=params(20)),
+        value_and_grad(f, sparse=True)(1, p=params(20)),
+    ):
+        assert type(way.grads.w) is np.ndarray and not way.grads.w.any() and type(way.grads.b) is np.ndarray
+        assert isinstance(way.grads.embed, RowGrad)
+
+
 def test_nothing_is_read() -> None:
     @model
     def f(words: list[int], *, p: Params) -> Any:
