@@ -75,6 +75,7 @@ class Part:
 
     wanted: frozenset[int]  # operands that gradients go on to
     results: frozenset[int]  # results that have an adjoint
+    shared: frozenset[int]  # of `wanted`, those that no node computes: at run time they are shared tensors
 
 
 def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, width: int | None) -> tuple[Part, ...]:
@@ -264,11 +265,20 @@ class _Activity(Inclusion):
         on, needed = self._closed(width)
         wanted: list[set[int]] = [set() for _ in self.kernels]
         results: list[set[int]] = [set() for _ in self.kernels]
+        computed: list[set[int]] = [set() for _ in self.kernels]
         for k, (instr, j) in enumerate(self.what):
             if isinstance(instr, ir.Emit) and on & needed & 1 << k:
                 results[instr.kernel].add(j)
-                wanted[instr.kernel] |= {v for v in self.depends[instr.kernel][j] if self._operand(instr, v) & on}
-        return tuple(Part(wanted=frozenset(w), results=frozenset(r)) for w, r in zip(wanted, results, strict=True))
+                for v in self.depends[instr.kernel][j]:
+                    of = self._operand(instr, v) & on
+                    if of:
+                        wanted[instr.kernel].add(v)
+                    if of & ~self.leaf or self.wanted.params or self.wanted.packed:
+                        computed[instr.kernel].add(v)
+        return tuple(
+            Part(wanted=frozenset(w), results=frozenset(r), shared=frozenset(w - c))
+            for w, r, c in zip(wanted, results, computed, strict=True)
+        )
 
 
 def _is_tensor(a: ir.Var | ir.SharedArg) -> bool:

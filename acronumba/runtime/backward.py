@@ -513,6 +513,11 @@ class _Run:
             source = self.of._source(back, part.source, size)
             table.append([*source, *self.of._extent(rows), *step, 0, int(number and source[0] != words.AS_NUMBER)])
             counts.append(self._count(k, rows))
+        if parts.term.which >= 0:  # the value record of the matrix
+            rows = parts.parts[0].shape[:-1]
+            source = [words.AS_NUMBER, parts.term.which, 0, 0, 0, 0, 0]
+            table.append([*source, *self.of._extent(rows), 0, 0, 0, 0, 0])
+            counts.append(self._count(k, rows))
         found = [np.empty(count + 1, np.int64) for count in counts]
         at = words.PART.at["to"]
         for row, array in zip(table, found, strict=True):
@@ -532,6 +537,8 @@ class _Run:
 
     def _jobs(self, parts: _Parts, count: int, rows: Sequence[Words]) -> list[tuple[str, str, Words, int, int]]:
         term, dtype = parts.term, parts.dtype
+        if term.which >= 0:
+            return self._jobs_of_each(dtype, term, *rows)
         spec = self.back.plan.kernels[parts.kernel]
         first = len(spec.operands)
         of = spec.operands[term.of].index if term.of < first else -1
@@ -560,6 +567,20 @@ class _Run:
             chosen = [(rows[0][of], rows[1][of], len(of), matrix) for matrix, of in groups]
             self.hold += [x for left, right, _, _ in chosen for x in (left, right)]
         return [self._outer(dtype, term, *one) for one in chosen]
+
+    def _jobs_of_each(
+        self, dtype: str, term: Term, left: Words, right: Words, records: Words
+    ) -> list[tuple[str, str, Words, int, int]]:
+        """Return the jobs of outer products, one for each shared tensor that is the matrix of some nodes."""
+        numbers = (records[: len(left) - 1] - address(self.prepared.records)) // RECORD.size
+        jobs = []
+        for k, total in self.grads.items():
+            of = np.flatnonzero(numbers == k)
+            if len(of) and total.size:
+                mine = left[of], right[of]
+                self.hold += mine
+                jobs.append(self._outer(dtype, term, *mine, len(of), total))
+        return jobs
 
     def _outer(
         self, dtype: str, term: Term, left: Words, right: Words, count: int, total: NDArray[Any]

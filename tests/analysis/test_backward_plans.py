@@ -218,7 +218,7 @@ def test_backward_kernels_are_kernels_like_any_other(make: Any) -> None:
         plan = f._specialise(call, packed=False)[0].plan
         for spec in plan.kernels:
             part = everything(spec)
-            back = differentiate(spec, part.wanted, part.results).backward
+            back = differentiate(spec, part.wanted, part.results, part.shared).backward
             if back is not None and not any(o.kind == "list" for o in back.operands):
                 check(Given(back, [3] * back.dims), make, 2)  # type: ignore[arg-type]
 

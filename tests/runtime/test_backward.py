@@ -255,6 +255,14 @@ def test_rounds_go_back_as_one_graph(schedule: Any) -> None:
     assert all(first[k].tobytes() == second[k].tobytes() for k in both.wanted)
 
 
+def test_experts_of_a_list_have_no_matrix_for_each_node() -> None:
+    both = Both(moe.route, [moe.instances(6)], {"p": moe.params(size=8)})
+    assert both.error() < 1e-5
+    derived = [d for d in both.back.back.kernels if d is not None]
+    assert sum(t.which >= 0 for d in derived for t in d.terms) == 2
+    assert all(len(g.shape) < 2 for d in derived for g in d.gives)
+
+
 @model
 def chosen_matrix(x: np.ndarray, k: int, *, w: np.ndarray, out: np.ndarray) -> Any:
     return np.sum((w[k] @ x.T) * out)

@@ -30,7 +30,9 @@ class Planned(Interpreter):
 
     def __init__(self, plan: Any, leaves: Sequence[Any], found: Sequence[Part] | None = None) -> None:
         found = list(map(everything, plan.kernels)) if found is None else found
-        self.derived = [differentiate(k, p.wanted, p.results) for k, p in zip(plan.kernels, found, strict=True)]
+        self.derived = [
+            differentiate(k, p.wanted, p.results, p.shared) for k, p in zip(plan.kernels, found, strict=True)
+        ]
         self.nodes: list[Any] = []
         self.origins: dict[int, tuple[Any, Any]] = {}  # by the id of an array: it, and the user's object
         super().__init__(plan.program, leaves, kernels=plan.kernels)
@@ -173,13 +175,13 @@ def everything(spec: KernelSpec) -> Part:
     """Return that all of a kernel takes part."""
     kinds = ("tensor", "list", "shared")
     wanted = {v for v, o in enumerate(spec.operands) if o.dtype.startswith("float") and o.kind in kinds}
-    return Part(wanted=frozenset(wanted), results=frozenset(range(len(spec.results))))
+    return Part(wanted=frozenset(wanted), results=frozenset(range(len(spec.results))), shared=frozenset())
 
 
 def kernel_errors(slope: Slope) -> float:
     """Return how far the gradients of a kernel by its backward kernel are from those of the rules, relative."""
     spec, part = slope.spec, everything(slope.spec)
-    d = differentiate(spec, part.wanted, part.results)
+    d = differentiate(spec, part.wanted, part.results, part.shared)
     outs = tuple(map(np.array, evaluate(d.forward, slope.at, slope.dims)))
     by_kind = [{o.index: x for o, x in zip(spec.operands, slope.at, strict=True) if (o.kind == "shared") == k}
                for k in (False, True)]  # fmt: skip

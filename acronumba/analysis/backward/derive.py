@@ -10,7 +10,8 @@ all nodes (`Term`), to the gradients of shared values:
     rows    C[index] += g                              a table of which rows are read
 
 C belongs to a value that depends on shared tensors alone: one of them, or what the kernel makes of them first. The sum
-over all nodes is taken first; it is pulled back through the rest once (`Term.of`).
+over all nodes is taken first; it is pulled back through the rest once (`Term.of`). A matrix that is an argument of the
+node may be one of several shared ones (experts of a list): then there is a C for each (`Term.which`).
 
 What goes on unchanged is not copied: an adjoint that is passed on, or a piece of it, is named as it lies (`Source`). A
 row that a number names adds to that row of an adjoint (`Give.row`), so a loop over an array does not make an array per
@@ -75,6 +76,7 @@ class Term:
     parts: tuple[Part, ...]  # sum: g; outer: left, right; rows: index, g
     start: tuple[int, int] = (0, 0)  # outer: row and column of C where it begins
     row: Part | None = None  # outer: which matrix of a stack it is, of those along axis 0
+    which: int = -1  # outer: the argument of the node that is the matrix, a shared tensor; -1: it is not one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,9 @@ class _RawTerm:
     row: int | None = None
 
 
-def differentiate(spec: KernelSpec, wanted: Collection[int], results: Collection[int]) -> Backward:
+def differentiate(
+    spec: KernelSpec, wanted: Collection[int], results: Collection[int], shared: Collection[int] = ()
+) -> Backward:
     """Return the backward kernel of a kernel.
 
     Parameters
@@ -117,8 +121,10 @@ def differentiate(spec: KernelSpec, wanted: Collection[int], results: Collection
         Numbers of the operands, floats, whose adjoints are wanted.
     results
         Which of its results may have an adjoint, by their places.
+    shared
+        Which of `wanted` are shared tensors at run time, though they are arguments of nodes.
     """
-    return _Derivation(spec, wanted).run(results)
+    return _Derivation(spec, wanted, shared).run(results)
 
 
 def depends(spec: KernelSpec, result: int) -> set[int]:
@@ -145,9 +151,10 @@ def _through(op: Node | KernelOp) -> list[int]:
 class _Derivation:
     """One kernel."""
 
-    def __init__(self, spec: KernelSpec, wanted: Collection[int]) -> None:
+    def __init__(self, spec: KernelSpec, wanted: Collection[int], shared: Collection[int]) -> None:
         self.spec, self.b = spec, Joint(spec)
         b = self.b
+        self.shared = {v for v in shared if self._is_argument(v)}
         self.active = {v for v in wanted if b.dtype(v) in FLOATS}
         self.own: set[int] = set()  # depends on what belongs to a node, its extents included
         for v in range(b.forward):
@@ -209,7 +216,7 @@ class _Derivation:
         for k in wanted:
             matrix, other = node.args[k], node.args[1 - k]
             table, row = self._matrix(matrix)
-            if table is None or other not in self.own:
+            if table is None or other not in self.own or other in self.shared:
                 continue
             turned = k == 0 and len(b.shape(other)) > 1  # columns
             for x, at in self._beside(b.swap(other) if turned else other):
@@ -223,7 +230,7 @@ class _Derivation:
         node = self.b.nodes[x]
         if len(node.shape) != 2:
             return None, None
-        if x not in self.own:
+        if x not in self.own or x in self.shared:
             return x, None
         if node.op == "take" and node.attrs == (0,) and node.args[0] not in self.own and not self.b.shape(node.args[1]):
             return node.args[0], self.b.cast(node.args[1], "int64")
@@ -408,7 +415,9 @@ class _Writer:
     def _term(self, term: _RawTerm) -> Term:
         row = None if term.row is None else self._part(term.row)
         parts = tuple(map(self._part, term.parts))
-        return Term(kind=term.kind, of=term.of, parts=parts, start=term.start, row=row)
+        o = self.spec.operands[term.of] if term.of < self.b.operands else None
+        which = -1 if o is None or o.kind == "shared" else o.index
+        return Term(kind=term.kind, of=term.of, parts=parts, start=term.start, row=row, which=which)
 
     def _is_table_row(self, node: Node) -> bool:
         """Whether a value is a row of a shared tensor."""

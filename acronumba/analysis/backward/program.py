@@ -33,7 +33,10 @@ class WayBack:
 def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
     """Return what comes back from each kernel of a plan; `width`: how many words of the result are the loss."""
     parts = active.parts(plan.program, plan.kernels, wanted, width)
-    return tuple(differentiate(spec, part.wanted, part.results) for spec, part in zip(plan.kernels, parts, strict=True))
+    return tuple(
+        differentiate(spec, part.wanted, part.results, part.shared)
+        for spec, part in zip(plan.kernels, parts, strict=True)
+    )
 
 
 def way_back(plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = ()) -> WayBack:

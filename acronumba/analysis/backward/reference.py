@@ -80,6 +80,11 @@ class NodeBack:
     def gives(self) -> list[tuple[int, Array]]:
         """Return operands with what goes to their adjoints; of a list, its elements stacked."""
         out = []
+        for term in self.back.terms:
+            if term.which >= 0:
+                total = np.zeros_like(self.operands[term.of])
+                self._add_outer(total, term, [self._rows(p) for p in term.parts])
+                out.append((term.of, total))
         for give in self.back.gives:
             part, whole = self.at(give.source, give.shape), np.shape(self.operands[give.operand])
             if give.row is not None:
@@ -96,6 +101,8 @@ class NodeBack:
     def add_terms(self, sums: dict[int, Array], shapes: Mapping[int, tuple[int, ...]]) -> None:
         """Add the node's part to the gradients of values that depend on shared tensors alone."""
         for term in self.back.terms:
+            if term.which >= 0:
+                continue
             parts = [self._rows(p) for p in term.parts]
             total = sums.setdefault(term.of, np.zeros(shapes[term.of], parts[-1].dtype))
             if not total.size:
