@@ -378,6 +378,9 @@ class _Run:
         for parts, count, rows in found:
             spec = self.back.plan.kernels[parts.kernel]
             first = len(spec.operands)
+            if parts.term.which >= 0:
+                whole.update(self._numbers(rows[2][:count]).tolist())
+                continue
             if parts.term.of >= first:  # it is pulled back to all that it is made of
                 whole |= shared_in(spec, parts.term.of)
                 continue
@@ -572,7 +575,7 @@ class _Run:
         self, dtype: str, term: Term, left: Words, right: Words, records: Words
     ) -> list[tuple[str, str, Words, int, int]]:
         """Return the jobs of outer products, one for each shared tensor that is the matrix of some nodes."""
-        numbers = (records[: len(left) - 1] - address(self.prepared.records)) // RECORD.size
+        numbers = self._numbers(records[: len(left) - 1])
         jobs = []
         for k, total in self.grads.items():
             of = np.flatnonzero(numbers == k)
@@ -581,6 +584,10 @@ class _Run:
                 self.hold += mine
                 jobs.append(self._outer(dtype, term, *mine, len(of), total))
         return jobs
+
+    def _numbers(self, records: Words) -> Words:
+        """Return which shared tensors value records are of."""
+        return (records - address(self.prepared.records)) // RECORD.size
 
     def _outer(
         self, dtype: str, term: Term, left: Words, right: Words, count: int, total: NDArray[Any]

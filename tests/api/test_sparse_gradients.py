@@ -128,6 +128,22 @@ def test_a_gradient_that_is_zero_is_dense_where_it_is_not_by_rows() -> None:
         assert isinstance(way.grads.embed, RowGrad)
 
 
+def test_matrices_of_a_list_are_no_tables() -> None:
+    @model
+    def f(k: int, x: np.ndarray, *, p: dict[str, Any]) -> Any:
+        return np.sum(np.tanh(p["layers"][k] @ (x * p["e"][k])))
+
+    p = {"layers": [weights(4, 4) for _ in range(3)], "e": weights(9, 4)}
+    xs = [weights(4) for _ in range(4)]
+    _, dense = f.value_and_grad.batch([0, 2, 0, 1], xs, p=p)
+    _, g = value_and_grad(f, sparse=True).batch([0, 2, 0, 1], xs, p=p)
+    assert isinstance(g["e"], RowGrad) and g["e"].index.tolist() == [0, 1, 2]
+    assert np.array_equal(np.asarray(g["e"]), dense["e"])
+    assert all(
+        type(a) is np.ndarray and np.array_equal(a, b) for a, b in zip(g["layers"], dense["layers"], strict=True)
+    )
+
+
 def test_nothing_is_read() -> None:
     @model
     def f(words: list[int], *, p: Params) -> Any:
