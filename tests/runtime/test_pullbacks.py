@@ -66,7 +66,7 @@ class Both:
 
     def gradients(self, forward: Any = None) -> Any:
         forward = forward or self.forward
-        given = cotangents(forward.results)
+        given = cotangents(self.forward.results)  # what is one array for one of them may be two for the other
         return forward.pull({k: matched(r, given[k], k) for k, r in enumerate(forward.results)}, False)
 
     def error(self) -> float:
