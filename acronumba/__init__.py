@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from acronumba import optim as optim
     from acronumba import random as random
     from acronumba.api.loss import value_and_grad
+    from acronumba.api.vjp import vjp
     from acronumba.data.row_grad import RowGrad
     from acronumba.storage import leaves, load, save
 
@@ -46,6 +47,7 @@ __version__ = "0.1.0"
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
+    "vjp": "acronumba.api.vjp", "torch": "acronumba.torch",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
 }  # fmt: skip
 
@@ -71,6 +73,7 @@ __all__ = [
     "random",
     "save",
     "value_and_grad",
+    "vjp",
 ]
 
 

@@ -133,6 +133,10 @@ def _table() -> dict[str, Code]:
                 "pass a sequence per positional parameter and the shared values by name",
             ),
             708: ("the file does not hold these parameters", "give `like` the structure that was saved"),
+            714: (
+                "a cotangent does not fit its result",
+                "one of the structure of the result, with None for what is no tensor of floats",
+            ),
             713: ("these parameters cannot be updated", "pass what `value_and_grad` returned for these parameters"),
         },
         ShapeMismatch: {

@@ -148,9 +148,9 @@ class Compiled:
             Latest
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
-        self._active: dict[tuple[Wanted, int], Active] = {}
+        self._active: dict[tuple[Wanted, int | None], Active] = {}
         self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
-        self._backward: dict[tuple[Wanted, int], tuple[Backward, ...]] = {}
+        self._backward: dict[tuple[Wanted, int | None], tuple[Backward, ...]] = {}
         self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
 
     def _lower(
@@ -621,7 +621,7 @@ class Compiled:
 
         return Recorder(self.program, leaves, max_steps=self.options.max_steps)
 
-    def active(self, wanted: Wanted, width: int) -> Active:
+    def active(self, wanted: Wanted, width: int | None) -> Active:
         """Return what gradients go through in the program (see `analysis.active`)."""
         from acronumba.analysis.active import active
 
@@ -629,7 +629,7 @@ class Compiled:
             self._active[wanted, width] = active(self.program, wanted, width)
         return self._active[wanted, width]
 
-    def backward(self, wanted: Wanted, width: int) -> tuple[Backward, ...]:
+    def backward(self, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
         """Return what comes back from each kernel of the plan (see `analysis.backward`)."""
         from acronumba.analysis.backward.program import derive_all
 
