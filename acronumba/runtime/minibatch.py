@@ -27,6 +27,8 @@ class MiniBatch:
     timed: bool  # whether stages are measured one by one
     last: int  # stage, a number in `STAGES`
     by_caller: bool  # whether the schedule is a function of the user
+    noting: bool  # whether values that are read are noted
+    told: Words | None  # what another run has noted: reads take these values
     failures: dict[int, Failure] = field(default_factory=dict)  # that Python has found, by number of the instance
     rounds: list[Round] = field(default_factory=list)  # noted for a trace, if it is timed
     seconds: dict[str, float] = field(default_factory=dict)  # of stages, if it is timed

@@ -27,6 +27,10 @@ class TooLarge(Exception):
         self.instances = instances
 
 
+class Astray(Exception):
+    """A run that is told values comes to other reads than the run that noted them."""
+
+
 class Room:
     """Makes room for mini-batches of one plan.
 
@@ -109,6 +113,10 @@ class Room:
                 buffers.grow_fibers(2 * buffers["fcap"])
             case state.NODES_FAILED:
                 self.fail_nodes(m)
+            case state.GROW_NOTES:
+                buffers.grow_notes(2 * buffers["notes_room"])
+            case state.ASTRAY:
+                raise Astray
             case _:
                 raise AssertionError(f"status {status}")
 
