@@ -193,7 +193,8 @@ class Model:
         """Return what the compiler decided, on the user's source lines, and what each option is worth.
 
         The mini-batch is recorded and scheduled, with every option as it is and with each one changed. No kernel is
-        compiled and nothing is computed, unless the model waits for values. Prints itself.
+        compiled and nothing is computed, unless the model waits for values: then it runs once, and what was read holds
+        for all options, or, where an instance has several fibers, it runs with each. Prints itself.
         """
         with one_frame:
             return self._explained(self._bind(columns, shared))

@@ -261,6 +261,7 @@ class Executable:
         buffers["shared"] = prepared.address
         buffers["arena"], buffers["arena_size"] = m.arenas[0].address, m.arenas[0].size
         buffers["plenty"] = _PLENTY if self.options.recycle else state.NEVER
+        buffers["spoil"] = int(verify_level() > 1)
         if self.host.waiting:
             buffers["inst"] = -1
             buffers.begin_fibers(batch)
@@ -319,19 +320,23 @@ class Executable:
             roots = roots[instances]
         start = time.perf_counter()
         m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told)
-        verify = verify_level() > 1
-        m.buffers["spoil"] = int(verify)
         try:
             self._with_threads(m)
         except TooLarge as error:
+            if told is not None:
+                raise Astray from None
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
             rest.errors = dict(sorted({**rest.errors, **{k: Failure(site=MEMORY) for k in found}}.items()))
             return rest
         m.seconds["total"] = time.perf_counter() - start - m.noted
+        return self._done(m, instances)
+
+    def _done(self, m: MiniBatch, instances: Words | None) -> Run:
+        """Return the run of a mini-batch that has been run; `instances` are their numbers, if some were left out."""
         self._remember(m)
         run = Run(self.recorded, self._buffers.append, m, instances)
-        if verify:
+        if m.buffers["spoil"]:
             run.report_missed()
         self.executor.finish(m, run)
         return run

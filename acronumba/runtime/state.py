@@ -65,11 +65,6 @@ waiting             int64[fcap, 2]: frame and instance of fibers that wait for a
 wtop                number of them
 granted             fuel at which `spent` was measured last
 stubs               head of the list of free stubs
-reading             what a read does beside: 0 nothing; NOTED: it notes the value; TOLD: the value is one that was noted
-notes               int64[notes_room, 3]: instance, number of the read, value: what was read, in order
-notes_room          what it has room for
-noted               number of them
-told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
 lives               int64[batch]: steps that each instance has left; DEAD if it has failed
 roots               int64[batch, words of the parameters]
 results             int64[batch, words of the result]
@@ -211,6 +206,11 @@ failures            not 0: some node has failed
 taken               about how many nanoseconds the kernels that have run would take one thread
 run_slice           about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
 sorter              address of the function that orders numbers of which some are NaN, as Python does
+reading             what a read does beside: 0 nothing; NOTED: it notes the value; TOLD: the value is one that was noted
+notes               int64[notes_room, 3]: instance, number of the read, value: what was read, in order
+notes_room          what it has room for
+noted               number of them
+told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
 free                heads of the lists of free frames follow
 """)
 AT = STATE.at
