@@ -362,6 +362,7 @@ class UnionVal:
     vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
     place: FieldPlace | None = None  # the field of an object made in the call that it was read from
+    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
     places: tuple[ArrayPlace, ...] = ()  # where the arrays among the alternatives may have been made
 
 
