@@ -123,6 +123,9 @@ def check_mutable(w: Walker, base: ListVal, node: ast.AST) -> None:
     if not base.own:
         place = node.func if isinstance(node, ast.Call) else node
         name = ast.unparse(place.value) if isinstance(place, ast.Attribute | ast.Subscript) else "xs"
+        if base.item == NEVER and not base.cell.find().data:  # it may be one of several, made here or given
+            seen = f"a change of `{name}`, an empty list: what it was made to hold is not known here"
+            raise w.refuse("ACR303", node, seen=seen, rewrite="put it into a field of a dataclass, with its type")
         rewrite = f"make a copy first: list({name})"
         raise w.refuse("ACR113", node, seen=f"a change of {w.describe(base)}", rewrite=rewrite)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import model
+from acronumba import TypeMismatch, model
 from tests.support.chosen import one_in
 from tests.support.everywhere import same_everywhere
 
@@ -125,3 +125,20 @@ MODELS = [
 @pytest.mark.parametrize("f", one_in(2, MODELS), ids=lambda f: f.__name__)
 def test_what_is_empty_inside_may_be_filled(f: Any) -> None:
     same_everywhere(model(f), XS, NS)
+
+
+def one_of_two(x: Any, n: int) -> Any:
+    d: Any = {}
+    d["l"] = []
+    d["x"] = x
+    found = d["l"]
+    if n > 1:
+        found = []
+    found.append(n)
+    return d
+
+
+def test_a_list_of_which_nothing_is_known_is_named() -> None:
+    with pytest.raises(TypeMismatch, match="a change of `found`, an empty list") as caught:
+        model(one_of_two).batch(XS, NS)
+    assert caught.value.code == "ACR303" and "Never" not in str(caught.value)
