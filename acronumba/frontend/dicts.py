@@ -243,7 +243,7 @@ def dict_item(w: Walker, base: Val, where: Val, node: ast.AST) -> Val:
     """Read what lies under a key."""
     if isinstance(base, SharedVal):
         known = constant_key(w, where, node)
-        part = base.node.item(known) if isinstance(known, str) else None
+        part = None if known is NOT_CONST else base.node.item(known)
         if part is not None:
             out: Val = w.shared_value(part)
             return out
