@@ -181,6 +181,24 @@ class _Activity(Inclusion):
                 out |= self.sets[self.slot((site, "", 0))]
         return out & mask
 
+    def _reached_from(self, v: ir.Var) -> int:
+        """Return the nodes whose results a variable leads to, also through what it refers to."""
+        inside: dict[int, list[int]] = {}
+        for key, slot in self.slots.items():
+            if isinstance(key, tuple):
+                inside.setdefault(key[0], []).append(slot)
+        mask, out = 2 * self.leaf - 1, self.sets[self.slots[v]] if v in self.slots else 0
+        todo, seen = set(_bits(out >> len(self.nodes))), set()
+        while todo:
+            site = todo.pop()
+            seen.add(site)
+            held = self.leaf if site == _GIVEN else 0
+            for slot in inside.get(site, ()):
+                held |= self.sets[slot]
+            todo |= set(_bits(held >> len(self.nodes))) - seen
+            out |= held
+        return out & mask
+
     def _sources(self, instr: ir.Op | ir.Emit | ir.Read, j: int) -> int:
         """Return the nodes that one depends on by derivatives; for a `Read`, by its value."""
         out = 0
@@ -216,7 +234,7 @@ class _Activity(Inclusion):
         for block in self.program.functions[0].blocks:
             if isinstance(block.end, ir.Return):
                 for v in block.end.args[:width]:
-                    todo |= self.held_by(v)
+                    todo |= self._reached_from(v)
         while todo:
             k = todo.bit_length() - 1
             todo &= ~(1 << k)

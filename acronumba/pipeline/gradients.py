@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.analysis.waits import waiting_functions
 from acronumba.ir.nodes import Program
 from acronumba.ir.types import Array0T, TensorT, TupleT, Type, words
 from acronumba.memory import address
 
 if TYPE_CHECKING:
-    from acronumba.analysis.plan import Plan
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.recorded import Failure
@@ -34,12 +32,8 @@ class There:
     gradients: Mapping[int, NDArray[Any]]  # by the number of the shared tensor: sums over instances
 
 
-def missing(plan: Plan, result: Type, aux: bool) -> str:
+def missing(result: Type, aux: bool) -> str:
     """Return why the way back of a plan cannot be compiled yet; nothing if it can."""
-    if waiting_functions(plan.program):
-        return "the program waits for values"
-    if any(spec.rows is not None for spec in plan.kernels):
-        return "nodes have several rows"
     if place_of_loss(result, aux) < 0:
         return "the loss is a number of Python on some paths"
     return ""
@@ -58,7 +52,7 @@ def trained(compiled: Compiled, wanted: frozenset[int], aux: bool) -> Trained | 
     key = wanted, aux
     with compiled.lock:
         if key not in compiled.derived:
-            why = missing(compiled.plan, compiled.program.result, aux)
+            why = missing(compiled.program.result, aux)
             with compiled.timed("compile"):
                 compiled.derived[key] = None if why else Trained(compiled, wanted, aux)
         return compiled.derived[key]  # type: ignore[no-any-return]

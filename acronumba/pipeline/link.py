@@ -83,6 +83,7 @@ def link_back(
 
     back = way_back(plan, wanted, width)
     forward = link(back.plan, replace(options, recycle=False, parts=False), progress=progress)
+    forward.keeps_nodes = True
     engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), progress)
     return BackExecutable(
         forward, back, engine, entries, load([Deferred(name="transpose", key="", make=transposer)])[0]

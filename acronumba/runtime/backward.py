@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.backward.derive import Backward, Give, Part, Source, Term
 from acronumba.analysis.backward.program import WayBack
 from acronumba.analysis.backward.reference import sweep
+from acronumba.data.words import RECORD
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
@@ -27,17 +28,20 @@ from acronumba.kernels.cost import cost
 from acronumba.kernels.tiles import TYPES
 from acronumba.memory import address, aligned
 from acronumba.runtime import state
-from acronumba.runtime.buffers import ArenaPool, Words
-from acronumba.runtime.driver import Executable
+from acronumba.runtime.buffers import ArenaPool, Buffers, Words
+from acronumba.runtime.driver import Executable, ways_of_rows
 from acronumba.runtime.engines import Native, threads_of_process
+from acronumba.runtime.joint import joint
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.state import AT, TABLE
 
+_CALLED = ("transpose", "make_room", "join", "collect", "count_rows_of")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first room for what is computed
 _DTYPES = ("float32", "float64")
+_WAYS = {"whole": words.OF_WHOLE, "row": words.OF_ROWS, "item": words.OF_ITEMS}
 
 
 def transposer() -> tree.Module:
@@ -45,7 +49,7 @@ def transposer() -> tree.Module:
     from acronumba.emit.parse import parse_files
 
     functions = parse_files(["acronumba.runtime.library.transpose"])
-    return tree.Module("transpose", functions, ("transpose", "collect", "count_rows_of"), "The way back.", compact=True)
+    return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
 
 
 class _State:
@@ -144,6 +148,7 @@ class BackExecutable:
             for t in b.terms
         ]
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
+        self.zeros = 1 << 12  # bytes of zeros: as many as the largest adjoint of the last mini-batches had
 
     def _dtypes(self) -> set[str]:
         params = self.back.plan.program.shared
@@ -175,7 +180,7 @@ class BackExecutable:
         if back is None:
             spec = self.back.plan.kernels[k]
             none = self._rows([[-1] * len(spec.results)])
-            return [0, -1, len(spec.results), none, 0, 0, 0, 0, 0, *self._places(spec)]
+            return [0, -1, len(spec.results), none, 0, 0, 0, 0, 0, *self._places(spec), 0, 0]
         spec = back.forward
         own = [spec.body[v - len(spec.operands)].dtype for v in spec.results[: len(spec.results) - len(back.kept)]]
         read = _adjoints_read(back)
@@ -184,8 +189,16 @@ class BackExecutable:
         args = self._rows([self._source(back, s) for s in back.arguments])
         gives = self._rows([self._give(back, g) for g in back.gives])
         results = len(self.back.specs[number].results) if number >= 0 else 0
+        width, rows = 8 * (len(back.arguments) + results + len(own)), 0
+        if spec.rows is not None:  # behind it lies what stands for a row of the forward node
+            given = sum(o.kind != "shared" for o in spec.operands)
+            width += 8 * (2 * given + spec.dims) + RECORD.size * len(spec.results)
+            ways = ways_of_rows(spec)
+            self._keep.append(ways)
+            rows = address(ways)
         return [
-            1, number, len(own), adds, len(back.arguments), args, results, len(back.gives), gives, *self._places(spec)
+            1, number, len(own), adds, len(back.arguments), args, results, len(back.gives), gives, *self._places(spec),
+            width, rows,
         ]  # fmt: skip
 
     def _places(self, spec: KernelSpec) -> list[int]:
@@ -210,13 +223,15 @@ class BackExecutable:
         o = back.forward.operands[give.operand]
         size = np.dtype(o.dtype).itemsize
         source = self._source(back, give.source, size)
+        rows = back.forward.rows
+        way = words.OF_WHOLE if rows is None else _WAYS[rows[o.index]]
         if o.kind == "list":
-            return [*source, o.index, 1, 0, 0, *[0] * 7, *self._extent(o.shape[1:], size), 0, 0, 0, 0, 0, 0]
+            return [*source, o.index, 1, way, 0, 0, *[0] * 7, *self._extent(o.shape[1:], size), 0, 0, 0, 0, 0, 0]
         how = words.PART_ALL if give.row is None else words.PART_AT if isinstance(give.row, int) else words.PART_BY
         at = give.row if isinstance(give.row, int) else 0
         row = self._source(back, give.row, 8) if isinstance(give.row, Source) else [0] * 7
         extents = (self._extent(give.shape, size), self._extent(o.shape[1:], size), self._extent(o.shape[:1]))
-        return [*source, o.index, 0, how, at, *row, *(x for e in extents for x in e)]
+        return [*source, o.index, 0, way, how, at, *row, *(x for e in extents for x in e)]
 
     # ---- a mini-batch
 
@@ -232,7 +247,12 @@ class BackExecutable:
         seeds
             Addresses of their adjoints.
         """
-        return _Run(self, run, losses, seeds).gradients()
+        if len(run.nodes_of_rounds) < 2:
+            return _Run(self, run, run.buffers, losses, seeds).gradients()
+        graph = joint(self.forward, run, self.library)
+        out = _Run(self, run, graph, losses, seeds).gradients()
+        self.forward.give_buffers(graph)
+        return out
 
 
 def _adjoints_read(back: Backward) -> set[int]:
@@ -245,9 +265,9 @@ def _adjoints_read(back: Backward) -> set[int]:
 class _Run:
     """The way back of one mini-batch."""
 
-    def __init__(self, of: BackExecutable, run: Run, losses: Words, seeds: Words) -> None:
+    def __init__(self, of: BackExecutable, run: Run, graph: Buffers, losses: Words, seeds: Words) -> None:
         self.of, self.run, self.back = of, run, of.back
-        self.buffers, self.prepared = run.buffers, run.prepared
+        self.buffers, self.prepared = graph, run.prepared
         self.n = self.buffers["n"]
         self.losses, self.seeds = np.ascontiguousarray(losses, np.int64), np.ascontiguousarray(seeds, np.int64)
         self.threads = of.forward.threads
@@ -317,31 +337,27 @@ class _Run:
     def _transpose(self) -> None:
         """Make the batches; with more room, again, where there was too little."""
         buffers, n = self.buffers, self.n
-        kinds = np.bincount(buffers.column("kind", n), minlength=len(self.back.kernels))
-        widths = [0 if b is None else len(b.arguments) + 64 for b in self.back.kernels]
+        self["table"] = self.of.table
+        self.of.library.call("make_room", buffers.address, address(self.words))
         heads = n * max(self.of.most, 1) + len(self.prepared.arrays) + len(self.prepared.table)
         shareds = len(self.prepared.table)
         sums_most = n * max(self.of.most, 1) + shareds
         own = {
             "heads": words.HEAD.count * heads, "row_of": n + 1, "alive": n + 1,
-            "rows": int(np.dot(kinds, widths)) + sums.SUM.count * sums_most + 1,
+            "rows": self["row_bytes"] // 8 + sums.SUM.count * sums_most + 1,
         }  # fmt: skip
         memory = {name: np.empty(size, np.int64) for name, size in own.items()}
         arrays = np.zeros(shareds, np.int64)
         sizes = np.zeros(shareds, np.int64)
         adds = np.zeros(shareds, np.int64)
-        largest = 64
         for k, array in self.prepared.arrays.items():
             arrays[k], sizes[k] = address(array), array.nbytes
             adds[k] = self.of._adder(array.dtype.name) if array.dtype.name in self.of.sums else 0
-        largest = max(largest, self._largest())
-        zeros = np.zeros(largest // 8 + 8, np.int64)
-        self.state.room(
-            (2 + self.of.most) * buffers["batches"] + shareds + 1, 2 * n * max(self.of.most, 1) + shareds + n
-        )
+        self.state.room((2 + self.of.most) * buffers["batches"] + shareds + 1, self["entries"] + sums_most)
         self.shareds = {"arrays": arrays, "sizes": sizes, "adds": adds}
         while True:
             links, place = self.of.links.take(self.of.links.wanted), self.of.places.take(self.of.places.wanted)
+            zeros = np.zeros(self.of.zeros // 8, np.int64)
             self.words[:] = 0
             tables: dict[str, NDArray[Any]] = {"losses": self.losses, "seeds": self.seeds, "zeros": zeros}
             for name, table in (*memory.items(), *self.shareds.items(), *tables.items()):
@@ -353,20 +369,12 @@ class _Run:
             self["place"], self["place_end"] = place.address, place.address + place.size
             self.of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
             used, placed = self["links"] - links.address, self["place"] - place.address
-            if not self["lost"] and placed <= place.size:
+            self.of.zeros = max(self.of.zeros, self["largest"] + 7)
+            if not self["lost"] and placed <= place.size and self["largest"] <= zeros.nbytes:
                 break
             self.of.links.wanted, self.of.places.wanted = max(used, links.size), max(placed, place.size)
         self.of.links.wanted, self.of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
         self.memory = (memory, links, place, zeros)
-
-    def _largest(self) -> int:
-        """Return the bytes of the largest result of a node."""
-        buffers = self.buffers
-        batches, most = buffers["batches"], buffers["most"]
-        kernels = buffers.columns["keytab"].reshape(-1, 2)[buffers.columns["bkey"][:batches], 0]
-        results = np.array([len(s.results) for s in self.back.plan.kernels])[kernels]
-        sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2)[:, :, 1]
-        return int(sizes[np.arange(most) < results[:, None]].max(initial=0))
 
     def _ordinary(self) -> None:
         """Add what shared tensors got that nodes read like any other value."""
@@ -429,7 +437,8 @@ class _Run:
     def _count(self, k: int, rows: Sequence[Size]) -> int:
         alive = self.memory[0]["row_of"][: self.n] != 0
         extent = np.array(self.of._extent(rows), np.int64)
-        if not extent[1]:
+        back = self.back.kernels[k]
+        if not extent[1] and back is not None and back.forward.rows is None:
             return int(extent[0] * np.count_nonzero(alive & (self.buffers.column("kind", self.n) == k)))
         return int(self.of.library.call("count_rows_of", self.buffers.address, address(self.words), k, address(extent)))
 

@@ -28,7 +28,7 @@ from acronumba.runtime.buffers import ArenaPool, Buffers, Words
 from acronumba.runtime.engines import threads_of_process
 from acronumba.runtime.forms import forms
 from acronumba.runtime.levels import check_levels
-from acronumba.runtime.minibatch import MiniBatch
+from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.program import KernelEntry, Linked
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.room import Astray, Room, TooLarge
@@ -95,14 +95,14 @@ class Processor:
         self.engine, self.room = executable.engine, executable.room
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
-        m.buffers["single"] = int(m.timed or m.by_caller)
+        m.buffers["single"] = int(m.timed or m.by_caller or m.keeps_nodes)
         m.buffers["run_slice"] = -1 if m.timed else state.RUN_SLICE
 
     def whole(self, m: MiniBatch) -> bool:
         return False
 
     def stops(self, m: MiniBatch) -> Sequence[int]:
-        return range(1, m.last + 1) if m.timed else (1, m.last) if m.by_caller else (m.last,)
+        return range(1, m.last + 1) if m.timed else (1, m.last) if m.by_caller or m.keeps_nodes else (m.last,)
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         if m.timed and stop == _EXECUTE:
@@ -142,7 +142,14 @@ class Executable:
         Its host program and kernels.
     executor
         Where kernels run; the processor, if it is not given.
+
+    Attributes
+    ----------
+    keeps_nodes : bool
+        Whether runs of a program that waits note the nodes of each round, for `runtime.joint`.
     """
+
+    keeps_nodes = False
 
     def __init__(self, plan: Plan, options: Options, linked: Linked, executor: Executor | None = None) -> None:
         self.plan = plan
@@ -168,7 +175,8 @@ class Executable:
 
     # ------------------------------------------------------------------------------------------------------ buffers
 
-    def _take(self) -> Buffers:
+    def take_buffers(self) -> Buffers:
+        """Return buffers that no run uses."""
         try:
             return self._buffers.pop()
         except IndexError:
@@ -203,6 +211,10 @@ class Executable:
         buffers["sorter"] = self.engine.sorter
         return buffers
 
+    def give_buffers(self, buffers: Buffers) -> None:
+        """Give back buffers, for the next run."""
+        self._buffers.append(buffers)
+
     def _describe(self, buffers: Buffers, k: int, spec: KernelSpec, kernel: KernelEntry) -> None:
         """Fill the row of a kernel in the table that compiled code reads."""
         row = buffers.fixed["table"].reshape(-1, len(TABLE))[k]
@@ -227,11 +239,7 @@ class Executable:
             row[TABLE["begin"]], row[TABLE["stages"]] = kernel.begin, len(shares)
             row[TABLE["shares"]] = address(shares)
         if spec.rows is not None:
-            ways = np.zeros((2, max(len(args), 1)), np.int64)
-            for o in args:
-                way = spec.rows[o.index]
-                ways[0, o.index] = {"whole": 0, "item": -1, "row": np.dtype(o.dtype).itemsize}[way]
-                ways[1, o.index] = 1 + len(o.shape)
+            ways = ways_of_rows(spec)
             self.engine.reach(ways)
             buffers.columns_of_table.append(ways)
             row[TABLE["rows"]] = address(ways)
@@ -335,7 +343,7 @@ class Executable:
     def _done(self, m: MiniBatch, instances: Words | None) -> Run:
         """Return the run of a mini-batch that has been run; `instances` are their numbers, if some were left out."""
         self._remember(m)
-        run = Run(self.recorded, self._buffers.append, m, instances)
+        run = Run(self.recorded, self.give_buffers, m, instances)
         if m.buffers["spoil"]:
             run.report_missed()
         self.executor.finish(m, run)
@@ -371,7 +379,7 @@ class Executable:
         """Return a mini-batch that is ready to run."""
         for array in (roots, *keep):
             self.engine.reach(array)
-        buffers = self._take()
+        buffers = self.take_buffers()
         arena = self.arenas.take(self.arenas.wanted)
         self.engine.reach(arena.block)
         m = MiniBatch(
@@ -387,6 +395,7 @@ class Executable:
             by_caller=callable(self.options.schedule),
             noting=self.host.waiting and last == _SCHEDULE and told is None,
             told=told,
+            keeps_nodes=self.keeps_nodes and self.host.waiting,
         )
         self._begin(m)
         self.room.work_in(m)
@@ -429,6 +438,10 @@ class Executable:
                         start = time.perf_counter()
                         m.rounds.append(self.recorded.round(buffers, m.rounds))
                         m.noted += time.perf_counter() - start
+            if m.keeps_nodes:
+                n = buffers["n"]
+                kind, instance, row = (buffers.column(name, n).copy() for name in ("kind", "instance", "row"))
+                m.nodes.append(Nodes(kind=kind, instance=instance, row=row))
             if not buffers["more"] and buffers["part_end"] == buffers["instances"]:
                 return
 
@@ -459,6 +472,17 @@ class Executable:
             self.works.wanted = max(
                 buffers["work_used"], buffers["work_most"], self.works.wanted - self.works.wanted // 8 - 1
             )
+
+
+def ways_of_rows(spec: KernelSpec) -> Words:
+    """Return what the word `rows` of `state.KERNEL` leads to, of a kernel whose nodes are several rows."""
+    assert spec.rows is not None
+    args = [o for o in spec.operands if o.kind != "shared"]
+    ways: Words = np.zeros((2, max(len(args), 1)), np.int64)
+    for o in args:
+        ways[0, o.index] = {"whole": 0, "item": -1, "row": np.dtype(o.dtype).itemsize}[spec.rows[o.index]]
+        ways[1, o.index] = 1 + len(o.shape)
+    return ways
 
 
 def _bytes(spec: KernelSpec) -> int:

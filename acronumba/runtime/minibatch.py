@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.runtime.buffers import Arena, Buffers, Words
 from acronumba.runtime.recorded import Failure, Round
 from acronumba.runtime.shared import Prepared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Nodes:
+    """The nodes of a round, in the order of recording."""
+
+    kind: NDArray[np.int32]  # kernels
+    instance: NDArray[np.int32]
+    row: Words  # addresses of their rows
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -29,6 +39,8 @@ class MiniBatch:
     by_caller: bool  # whether the schedule is a function of the user
     noting: bool  # whether values that are read are noted
     told: Words | None  # what another run has noted: reads take these values
+    keeps_nodes: bool = False  # whether the nodes of each round are noted
+    nodes: list[Nodes] = field(default_factory=list)  # of each round, if they are
     failures: dict[int, Failure] = field(default_factory=dict)  # that Python has found, by number of the instance
     rounds: list[Round] = field(default_factory=list)  # noted for a trace, if it is timed
     seconds: dict[str, float] = field(default_factory=dict)  # of stages, if it is timed

@@ -43,6 +43,8 @@ class Run:
         "total", and the stages where they were measured.
     taken : list of float
         Seconds of each batch, where they were measured.
+    nodes_of_rounds : list of Nodes
+        Where they are noted (`Executable.keeps_nodes`).
     noted : float
         Seconds besides, in which rounds were noted down for `trace`.
     """
@@ -63,6 +65,7 @@ class Run:
         self._arenas: tuple[NDArray[np.uint8], ...] = tuple(map(np.asarray, m.arenas))
         self._rounds = m.rounds
         self._noting = m.noting
+        self.nodes_of_rounds = m.nodes
         self.seconds: Mapping[str, float] = m.seconds
         self.taken: Sequence[float] = m.taken
         self.noted = m.noted

@@ -9,14 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, model
+from acronumba import AcronumbaError, model, nn
 from acronumba.ir.interpret import InstanceFailure
-from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
+from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, ListT, TensorT, TupleT, Type, words
 from acronumba.ir.values import List
 from acronumba.memory import address, word_at
 from acronumba.pipeline.gradients import missing
 from acronumba.pipeline.link import link_back
-from acronumba.zoo import bilstm_tagger, birnn, child_sum_lstm, listops, moe, mv_rnn, nested_rnn, tree_lstm
+from acronumba.zoo import (
+    berxit,
+    bilstm_tagger,
+    birnn,
+    child_sum_lstm,
+    graph_rnn,
+    listops,
+    moe,
+    mv_rnn,
+    nested_rnn,
+    stack_rnn,
+    tree_lstm,
+)  # fmt: skip
 from tests.support import fuzz
 from tests.support.all_models import CASES
 from tests.support.chosen import one_in
@@ -25,7 +37,8 @@ FLOATS = ("float32", "float64")
 ZOO = [
     (tree_lstm, tree_lstm.sentiment), (child_sum_lstm, child_sum_lstm.classify), (mv_rnn, mv_rnn.sentiment),
     (birnn, birnn.tag), (bilstm_tagger, bilstm_tagger.tag), (nested_rnn, nested_rnn.encode),
-    (listops, listops.classify), (moe, moe.mix), (moe, moe.route_emulated),
+    (listops, listops.classify), (moe, moe.mix), (moe, moe.route_emulated), (stack_rnn, stack_rnn.parse),
+    (berxit, berxit.classify), (graph_rnn, graph_rnn.generate_emulated), (moe, moe.route),
 ]  # fmt: skip
 
 
@@ -64,7 +77,7 @@ def whole(t: Type) -> bool:
             return all(map(whole, t.items))
         case ListT():
             return whole(t.item)
-    return isinstance(t, TensorT | Array0T)
+    return isinstance(t, TensorT | Array0T | IntT | FloatT | BoolT)
 
 
 class Both:
@@ -77,7 +90,7 @@ class Both:
         self.call, program = call, self.compiled.program
         params = program.shared[: len(self.leaves)]
         self.wanted = [k for k, p in enumerate(params) if isinstance(p.type, TensorT) and p.type.dtype in FLOATS]
-        self.possible = not missing(self.compiled.plan, TensorT("float32", ()), False) and whole(program.result)
+        self.possible = not missing(TensorT("float32", ()), False) and whole(program.result)
 
     def weights(self, k: int, arrays: list[Any]) -> list[Any]:
         rng = np.random.default_rng(k)
@@ -187,6 +200,59 @@ def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:
 def test_random_programs(tmp_path: Path) -> None:
     wrong, many = random_errors(range(60), tmp_path)
     assert not wrong and many > 5, (wrong, many)
+
+
+@model
+def attention(x: np.ndarray, *, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> Any:
+    h = np.tanh(x @ w + b)
+    return nn.softmax(h @ u) @ h
+
+
+@model
+def classifier(words: list[int], q: np.ndarray, *, w: np.ndarray, b: np.ndarray, u: np.ndarray) -> Any:
+    states = []
+    h = q
+    for i in words:
+        h = np.tanh(w[i] @ w * u + h + b)
+        states.append(h)
+    return nn.softmax(np.stack(states) @ (w.T @ w) + q, axis=-1)
+
+
+def test_each_row_of_a_node_has_gradients() -> None:
+    rng = np.random.default_rng(0)
+    w, b, u = (rng.standard_normal(shape).astype(np.float32) for shape in ((5, 7), 7, 7))
+    xs = [rng.standard_normal((n, 5)).astype(np.float32) for n in (3, 1, 300, 2)]
+    lists, qs = [[0, 4, 4], [2], [], [1, 2, 3]], [rng.standard_normal(7).astype(np.float32) for _ in range(4)]
+    square = rng.standard_normal((7, 7)).astype(np.float32)
+    for f, columns, shared, way in (
+        (attention, [xs], {"w": w, "b": b, "u": u}, "row"),
+        (classifier, [lists, qs], {"w": square, "b": b, "u": u}, "item"),
+    ):
+        both = Both(f, columns, shared)
+        assert any(way in (spec.rows or ()) for spec in both.compiled.plan.kernels)
+        assert both.possible and both.error() < 1e-5
+
+
+@model
+def chosen_step(x: np.ndarray, *, w: np.ndarray, u: np.ndarray) -> Any:
+    h = np.tanh(w @ x)
+    for _ in range(6):
+        if float(np.sum(h)) > 0:
+            h = np.tanh(w @ h + x)
+        else:
+            h = np.tanh(u @ h)
+    return h
+
+
+@pytest.mark.parametrize("schedule", ["lookahead", "depth", "agenda"])
+def test_rounds_go_back_as_one_graph(schedule: Any) -> None:
+    rng = np.random.default_rng(0)
+    w, u = (rng.standard_normal((4, 4)).astype(np.float32) for _ in range(2))
+    xs = [rng.standard_normal(4).astype(np.float32) for _ in range(30)]
+    both = Both(chosen_step, [xs], {"w": w, "u": u}, schedule=schedule)
+    assert both.compiled.executable.host.waiting and both.possible and both.error() < 1e-5
+    first, second = both.machine(), both.again()
+    assert all(first[k].tobytes() == second[k].tobytes() for k in both.wanted)
 
 
 @model

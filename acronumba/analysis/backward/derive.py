@@ -353,9 +353,16 @@ class _Writer:
             return None
         return int(starts[first] * math.prod(n for n in behind if isinstance(n, int)))
 
-    def _source(self, v: int) -> Source:
-        """Return where a value lies; it becomes a result of the backward kernel if it lies nowhere."""
+    def _source(self, v: int, side_by_side: bool = False) -> Source:
+        """Return where a value lies; it becomes a result of the backward kernel if it lies nowhere.
+
+        Of a node of several rows, what is `side_by_side` must lie in the order of the rows, with nothing between.
+        """
         root, start = self._root(v)
+        if side_by_side and not self._is_all_of_row(root, v):
+            if v not in self.outs:
+                self.outs.append(v)
+            return Source("backward", self.outs.index(v))
         if root < self.b.operands and self.spec.operands[root].kind != "shared":
             return Source("argument", self.spec.operands[root].index, start)
         if root in self.results:
@@ -370,12 +377,30 @@ class _Writer:
             self.outs.append(root)
         return Source("backward", self.outs.index(root), start)
 
+    def _is_all_of_row(self, root: int, v: int) -> bool:
+        """Whether a value is all of what lies at its root, of which each row has its own."""
+
+        def extents(x: int) -> tuple[int, list[int]]:
+            shape = self.b.shape(x)
+            return math.prod(n for n in shape if isinstance(n, int)), sorted(
+                n.index for n in shape if isinstance(n, Dim)
+            )
+
+        assert self.spec.rows is not None
+        if root < self.b.operands:
+            o = self.spec.operands[root]
+            if o.kind == "shared" or self.spec.rows[o.index] != "row":
+                return False
+        return extents(root) == extents(v) and not self._is_table_row(self.b.nodes[root])
+
     def _give(self, give: _RawGive) -> Give:
         whole = self.b.shape(give.value) == self.b.shape(give.operand)
+        by_rows = self.spec.rows is not None and self.spec.rows[self.spec.operands[give.operand].index] == "row"
         row: Source | int | None = None if whole and give.row is None else give.first
         if give.row is not None:
             row = self._source(give.row)
-        return Give(operand=give.operand, source=self._source(give.value), shape=self.b.shape(give.value), row=row)
+        source = self._source(give.value, by_rows)
+        return Give(operand=give.operand, source=source, shape=self.b.shape(give.value), row=row)
 
     def _part(self, v: int) -> Part:
         return Part(source=self._source(v), dtype=self.b.dtype(v), shape=self.b.shape(v))

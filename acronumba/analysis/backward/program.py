@@ -81,7 +81,8 @@ def _more(i: Emit, kernels: Sequence[Backward | None]) -> Instr:
     spec, outs, shapes = back.forward, list(i.outs), list(i.shapes)
     for k in back.kept:
         op = spec.body[k - len(spec.operands)]
-        shape: tuple[Extent, ...] = tuple(i.dims[n.index] if isinstance(n, Dim) else n for n in op.shape)
+        rows = () if spec.rows is None else i.shapes[0][:1]
+        shape: tuple[Extent, ...] = (*rows, *(i.dims[n.index] if isinstance(n, Dim) else n for n in op.shape))
         known = tuple(n if isinstance(n, int) else None for n in shape)
         outs.append(Var(f"{i.outs[0].name}_kept_{k}", TensorT(op.dtype, known)))
         shapes.append(shape)

@@ -22,6 +22,7 @@ losses      int64[losses_count]: value records of losses
 seeds       int64[losses_count]: where the adjoint of each is
 losses_count how many there are
 zeros       address of zeros, as many as the largest adjoint has
+largest     bytes of the largest of them
 alive       int64[n]: nodes of the batch at hand that have an adjoint
 rows        first free byte of the rows of backward nodes
 row_of      int64[n]: row of the backward node of each node; 0 without
@@ -30,6 +31,8 @@ links_end   ... and the end of their room
 place       first free byte of what is computed on the way back,
 place_end   ... and the end of its room
 made        entries of `args` of the way back
+entries     most entries of `args` that all backward nodes need,
+row_bytes   ... and most bytes of their rows
 scratch     most bytes of scratch that a batch needs
 batches     of the way back
 lost        whether links had no room
@@ -47,6 +50,8 @@ gives       number of parts of adjoints that it gives,
 given       ... and rows of GIVE
 records     bytes from the row of a forward node to the records of its results
 forward     words from the row of a forward node to its run-time extents
+width       bytes of the row of a backward node
+rows        0, or of nodes of several rows how each gets its arguments: the same word of `state.KERNEL`
 """)
 
 # Where something lies: see `analysis.backward.derive.Source`.
@@ -72,6 +77,7 @@ GIVE = Words(f"""
 source[{SOURCE.count}]    what is given
 arg         argument of the forward node that it is for
 list        whether that is a list, whose elements get a piece each
+way         of nodes of several rows: OF_WHOLE, OF_ROWS, OF_ITEMS, what each row has read of it
 part        PART_ALL, or which row: PART_AT (a constant), PART_BY (what `row` says)
 at          the constant
 row[{SOURCE.count}]       what says which row
@@ -80,6 +86,7 @@ width[{EXTENT.count}]    bytes of a row
 rows[{EXTENT.count}]     rows of the operand
 """)
 PART_ALL, PART_AT, PART_BY = range(3)
+OF_WHOLE, OF_ROWS, OF_ITEMS = range(3)
 
 # A part of a sum over nodes.
 PART = Words(f"""

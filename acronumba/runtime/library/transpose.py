@@ -12,23 +12,25 @@ give them were recorded, whatever the schedule.
 from __future__ import annotations
 
 from acronumba.emit.language import call_address, fill_bytes, i64, ld, ld32, lds, st, st32
-from acronumba.runtime.library.records import node_of
+from acronumba.runtime.library.records import halves, node_of, result_of, results_at
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BSTART, KEYTAB, KIND, K_PLAN, K_WORDS, LIST_ITEMS, LIST_LENGTH, MOST, N, OFFSET,
-    ORDER, RECORD_BYTES, RECORD_DATA, RECORD_HEAD, ROW, SIZES, TABLE,
+    ARGS, BATCHES, BKEY, BSTART, DEPTH, KEYTAB, KIND, K_ARGS, K_DIMS, K_LISTS, K_PLAN, K_RESULTS, K_TENSORS, K_WORDS,
+    LIST_ITEMS, LIST_LENGTH, MOST, N, OFFSET, ORDER, RECORD_BYTES, RECORD_DATA, RECORD_HEAD, RECORD_SHAPE, ROW, SIZES,
+    TABLE,
 )  # fmt: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
     AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN, BK_RECORDS,
-    BK_RESULTS, BK_SOURCES, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES, B_HEADS, B_LINKS, B_LINKS_END, B_LOSSES, B_LOST,
-    B_MADE, B_MOST, B_PLACE, B_ROWS, B_ROW_OF, B_SCRATCH, B_SEEDS, B_LOSSES_COUNT, B_SHARED, B_SHAREDS,
-    B_SIZES, B_TABLE, B_ZEROS, EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST,
-    GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES,
-    LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE, LINK_SOURCE, LINK_START, LINK_WIDTH, OF_ADJOINT,
-    OF_ARGUMENT, OF_BACKWARD, OF_RESULT, PART_ALL, PART_BYTES, PART_READ, PART_ROWS, PART_SOURCE, PART_STEP, PART_TO,
-    SOURCE_BYTES, SOURCE_KIND, SOURCE_NUMBER, SOURCE_ROWS, SOURCE_ROW_BYTES, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER,
-    SOURCE_START, SUM_BYTES, SUM_LINKS, SUM_SIZE, SUM_TO,
+    BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES, B_ENTRIES, B_HEADS, B_LARGEST,
+    B_LINKS, B_LINKS_END, B_LOSSES, B_LOSSES_COUNT, B_LOST, B_MADE, B_MOST, B_PLACE, B_ROWS, B_ROW_BYTES, B_ROW_OF,
+    B_SCRATCH, B_SEEDS, B_SHARED, B_SHAREDS, B_SIZES, B_TABLE, B_ZEROS, EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR,
+    GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST, GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY,
+    GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES, LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE,
+    LINK_SOURCE, LINK_START, LINK_WIDTH, OF_ADJOINT, OF_ARGUMENT, OF_BACKWARD, OF_ITEMS, OF_RESULT, OF_ROWS, PART_ALL,
+    PART_BYTES, PART_READ, PART_ROWS, PART_SOURCE, PART_STEP, PART_TO, SOURCE_BYTES, SOURCE_KIND, SOURCE_NUMBER,
+    SOURCE_ROWS, SOURCE_ROW_BYTES, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER, SOURCE_START, SUM_BYTES, SUM_LINKS, SUM_SIZE,
+    SUM_TO,
 )  # fmt: skip
 
 
@@ -49,10 +51,36 @@ def transpose(ST: i64, W: i64, BT: i64) -> None:
         if ld(head, HEAD_KEY) > 0:
             st(head, HEAD_SOURCE, new_link(W, ld(head, HEAD_SOURCE), ld(head, HEAD_KEY) - 1))
         if ld(head, HEAD_KEY) != 0:
-            open_batch(ST, W, BT, ld(ld(W, B_ADDS), k), 0)
+            open_batch(W, BT, ld(ld(W, B_ADDS), k), 0)
             st(ld(BT, ARGS), ld(W, B_MADE), sum_at(W, head, ld(ld(W, B_SIZES), k)))
             st(W, B_MADE, ld(W, B_MADE) + 1)
     st32(ld(BT, BSTART), ld(W, B_BATCHES), ld(W, B_MADE))
+
+
+def join(ST: i64) -> None:
+    """Number the nodes of all rounds, in their value records too; find depths of which no round is the bottom."""
+    kind, row, depth, table = lds(ST, KIND, ROW, DEPTH, TABLE)
+    for v in range(ld(ST, N)):
+        k, at = table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
+        tensors = ld(k, K_TENSORS)
+        deep = -1
+        for j in range(tensors):
+            deep = max(deep, depth_of_value(depth, ld(at, j)))
+        for j in range(ld(k, K_LISTS)):
+            items = ld(ld(at, tensors + j), LIST_ITEMS)
+            for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                deep = max(deep, depth_of_value(depth, ld(items, i)))
+        st32(depth, v, deep + 1)
+        for j in range(ld(k, K_RESULTS)):
+            st(result_of(at, results_at(ld(k, K_ARGS), ld(k, K_DIMS)), j), RECORD_HEAD, halves(v, 0))
+
+
+def depth_of_value(depth: i64, record: i64) -> i64:
+    """Return the depth of the node that computes a value; -1: it was given."""
+    v = node_of(ld(record, RECORD_HEAD))
+    if v < 0:
+        return -1
+    return ld32(depth, v)
 
 
 def head_of(ST: i64, W: i64, record: i64) -> i64:
@@ -148,38 +176,69 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
     alive = find_alive(ST, W, kernel, b)
     if alive == 0:
         return
-    add_up(ST, W, BT, kernel, b, alive)
-    results = ld(kernel, BK_RESULTS)
-    args = ld(kernel, BK_ARGS)
+    key = ld(ST, KEYTAB) + 16 * ld32(ld(ST, BKEY), b)
+    call_address(ld(ld(ST, TABLE), K_WORDS * ld(key) + K_PLAN), ld(key, 1), ld(ST, SIZES))
+    for j in range(ld(kernel, BK_OWN)):
+        st(W, B_LARGEST, max(ld(W, B_LARGEST), ld(ld(ST, SIZES), 1 + j)))
+    add_up(ST, W, BT, kernel, alive)
+    entries = 0
+    for a in range(alive):
+        entries = entries + rows_of(ST, kernel, ld(ld(W, B_ALIVE), a))
     number = ld(kernel, BK_KERNEL)
+    offset = ld(BT, OFFSET) + 16 * ld(W, B_BATCHES) * ld(BT, MOST)
     made = ld(W, B_MADE)
-    nb = ld(W, B_BATCHES)
-    offset = ld(BT, OFFSET) + 16 * nb * ld(BT, MOST)
+    if entries == 0:
+        return
     if number >= 0:
-        extents = ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b) + 1)
         sizes = ld(BT, SIZES)
-        call_address(ld(ld(BT, TABLE), K_WORDS * number + K_PLAN), extents, sizes)
+        call_address(ld(ld(BT, TABLE), K_WORDS * number + K_PLAN), ld(key, 1), sizes)
         st(W, B_SCRATCH, max(ld(W, B_SCRATCH), ld(sizes)))
-        for r in range(results):
-            st(offset, 2 * r, take_place(W, alive * ld(sizes, 1 + r)))
+        for r in range(ld(kernel, BK_RESULTS)):
+            st(offset, 2 * r, take_place(W, entries * ld(sizes, 1 + r)))
             st(offset, 2 * r + 1, ld(sizes, 1 + r))
-        open_batch(ST, W, BT, number, extents)
+        open_batch(W, BT, number, ld(key, 1))
+    entry = 0
     for a in range(alive):
         v = ld(ld(W, B_ALIVE), a)
-        forward = ld(ld(ST, ROW), v)
-        row = ld(W, B_ROWS)
-        st(W, B_ROWS, row + 8 * (args + results + ld(kernel, BK_OWN)))
-        st(ld(W, B_ROW_OF), v, row)
-        if number >= 0:
-            st(ld(BT, ARGS), made + a, row)
-        for r in range(results):
-            st(row, args + r, ld(offset, 2 * r) + a * ld(offset, 2 * r + 1))
-        write_arguments(W, kernel, v, forward, row)
+        st(ld(W, B_ROW_OF), v, ld(W, B_ROWS))
+        for r in range(rows_of(ST, kernel, v)):
+            if number >= 0:
+                st(ld(BT, ARGS), made + entry, ld(W, B_ROWS))
+            write_row(ST, W, kernel, v, r, offset, entry)
+            entry = entry + 1
     if number >= 0:
-        st(W, B_MADE, made + alive)
+        st(W, B_MADE, made + entries)
     for a in range(alive):
-        v = ld(ld(W, B_ALIVE), a)
-        give_all(ST, W, kernel, v, ld(ld(ST, ROW), v))
+        give_all(ST, W, kernel, ld(ld(W, B_ALIVE), a))
+
+
+def make_room(ST: i64, W: i64) -> None:
+    """Find how many entries and bytes all backward nodes need at most."""
+    entries = 0
+    total = 0
+    for v in range(ld(ST, N)):
+        kernel = ld(W, B_TABLE) + BK_BYTES * ld32(ld(ST, KIND), v)
+        if ld(kernel, BK_ACTIVE) != 0:
+            rows = rows_of(ST, kernel, v)
+            entries = entries + rows
+            total = total + rows * ld(kernel, BK_WIDTH)
+    st(W, B_ENTRIES, entries)
+    st(W, B_ROW_BYTES, total)
+
+
+def rows_of(ST: i64, kernel: i64, v: i64) -> i64:
+    """Return how many rows a node is."""
+    if ld(kernel, BK_ROWS) == 0:
+        return 1
+    return ld(ld(ld(ld(ST, ROW), v) + ld(kernel, BK_RECORDS), RECORD_SHAPE))
+
+
+def forward_of(ST: i64, W: i64, kernel: i64, v: i64, r: i64) -> i64:
+    """Return the row of a forward node; of a node of several rows what stands for one, behind its backward row."""
+    if ld(kernel, BK_ROWS) == 0:
+        return ld(ld(ST, ROW), v)
+    words = ld(kernel, BK_ARGS) + ld(kernel, BK_RESULTS) + ld(kernel, BK_OWN)
+    return ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH) + 8 * words
 
 
 def find_alive(ST: i64, W: i64, kernel: i64, b: i64) -> i64:
@@ -198,10 +257,9 @@ def find_alive(ST: i64, W: i64, kernel: i64, b: i64) -> i64:
     return count
 
 
-def add_up(ST: i64, W: i64, BT: i64, kernel: i64, b: i64, alive: i64) -> None:
+def add_up(ST: i64, W: i64, BT: i64, kernel: i64, alive: i64) -> None:
     """Make batches of sums for the adjoints that have several parts, one for each result."""
     heads, most = lds(W, B_HEADS, B_MOST)
-    offset = ld(ST, OFFSET) + 16 * b * ld(ST, MOST)
     for j in range(ld(kernel, BK_OWN)):
         adds = ld(ld(kernel, BK_DTYPES), j)
         first = ld(W, B_MADE)
@@ -210,8 +268,8 @@ def add_up(ST: i64, W: i64, BT: i64, kernel: i64, b: i64, alive: i64) -> None:
             head = heads + HEAD_BYTES * (ld(ld(W, B_ALIVE), a) * most + j)
             if ld(head, HEAD_KEY) < 0:
                 if made == first:
-                    open_batch(ST, W, BT, adds, 0)
-                size = ld(offset, 2 * j + 1)
+                    open_batch(W, BT, adds, 0)
+                size = ld(ld(ST, SIZES), 1 + j) * rows_of(ST, kernel, ld(ld(W, B_ALIVE), a))
                 st(ld(BT, ARGS), made, sum_at(W, head, size))
                 made = made + 1
         st(W, B_MADE, made)
@@ -230,7 +288,7 @@ def sum_at(W: i64, head: i64, size: i64) -> i64:
     return row
 
 
-def open_batch(ST: i64, W: i64, BT: i64, number: i64, extents: i64) -> None:
+def open_batch(W: i64, BT: i64, number: i64, extents: i64) -> None:
     """Begin a batch at the next entry of `args`; each batch has a key of its own."""
     nb = ld(W, B_BATCHES)
     st32(ld(BT, BSTART), nb, ld(W, B_MADE))
@@ -240,16 +298,24 @@ def open_batch(ST: i64, W: i64, BT: i64, number: i64, extents: i64) -> None:
     st(W, B_BATCHES, nb + 1)
 
 
-def write_arguments(W: i64, kernel: i64, v: i64, forward: i64, row: i64) -> None:
-    """Write the adjoints of a node's results, and the argument words of its backward node."""
+def write_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64, offset: i64, entry: i64) -> None:
+    """Write the next backward row: of row r of a node, which is an entry of the batch whose results are at `offset`."""
+    row = ld(W, B_ROWS)
+    st(W, B_ROWS, row + ld(kernel, BK_WIDTH))
+    args, results = lds(kernel, BK_ARGS, BK_RESULTS)
+    for k in range(results):
+        st(row, args + k, ld(offset, 2 * k) + entry * ld(offset, 2 * k + 1))
     heads = ld(W, B_HEADS) + HEAD_BYTES * v * ld(W, B_MOST)
-    args = ld(kernel, BK_ARGS)
-    adjoints = row + 8 * (args + ld(kernel, BK_RESULTS))
+    sizes = ld(ST, SIZES) + 8
+    adjoints = row + 8 * (args + results)
     for j in range(ld(kernel, BK_OWN)):
         if ld(heads + HEAD_BYTES * j, HEAD_KEY) == 0:
             st(adjoints, j, ld(W, B_ZEROS))
         else:
-            st(adjoints, j, ld(heads + HEAD_BYTES * j, HEAD_SOURCE))
+            st(adjoints, j, ld(heads + HEAD_BYTES * j, HEAD_SOURCE) + r * ld(sizes, j))
+    forward = forward_of(ST, W, kernel, v, r)
+    if ld(kernel, BK_ROWS) != 0:
+        stand_in(ST, kernel, ld32(ld(ST, KIND), v), ld(ld(ST, ROW), v), r, forward, sizes)
     for a in range(args):
         source = ld(kernel, BK_SOURCES) + SOURCE_BYTES * a
         number = ld(source, SOURCE_NUMBER)
@@ -260,6 +326,35 @@ def write_arguments(W: i64, kernel: i64, v: i64, forward: i64, row: i64) -> None
             st(row, a, adjoints + 8 * number)
         else:
             st(row, a, ld(forward, number))
+
+
+def stand_in(ST: i64, kernel: i64, k: i64, node: i64, r: i64, to: i64, sizes: i64) -> None:
+    """Write what stands for row r of a forward node: argument words, extents, and the places of results.
+
+    Behind it lies, for each argument of which the row has its own part, the first word of a value record.
+    """
+    at = ld(ST, TABLE) + 8 * K_WORDS * k
+    args, dims, results = lds(at, K_ARGS, K_DIMS, K_RESULTS)
+    how = ld(kernel, BK_ROWS)
+    behind = to + ld(kernel, BK_RECORDS) + RECORD_BYTES * results
+    for j in range(args):
+        size = ld(how, j)
+        word = ld(node, j)
+        if size == 0:
+            st(to, j, word)
+        elif size < 0:
+            st(to, j, ld(ld(word, RECORD_DATA), r))
+        else:
+            shape = ld(word, RECORD_SHAPE)
+            for axis in range(1, ld(how, args + j)):
+                size = size * ld(shape, axis)
+            st(behind, j, ld(word, RECORD_DATA) + size * r)
+            st(to, j, behind + 8 * j)
+    for j in range(args, args + dims):
+        st(to, j, ld(node, j))
+    for j in range(results):
+        place = ld(kernel, BK_RECORDS) + RECORD_BYTES * j
+        st(to + place, RECORD_DATA, ld(node + place, RECORD_DATA) + r * ld(sizes, j))
 
 
 def locate(W: i64, kernel: i64, forward: i64, row: i64, source: i64) -> i64:
@@ -289,34 +384,46 @@ def locate(W: i64, kernel: i64, forward: i64, row: i64, source: i64) -> i64:
     return ld(ld(W, B_ARRAYS), number) + index * ld(source, SOURCE_ROW_BYTES) + start
 
 
-def give_all(ST: i64, W: i64, kernel: i64, v: i64, forward: i64) -> None:
+def give_all(ST: i64, W: i64, kernel: i64, v: i64) -> None:
     """Note what a node gives to the adjoints of its arguments."""
-    row = ld(ld(W, B_ROW_OF), v)
     heads = ld(W, B_HEADS) + HEAD_BYTES * v * ld(W, B_MOST)
-    dims = forward + 8 * ld(kernel, BK_FORWARD)
+    rows = rows_of(ST, kernel, v)
     for g in range(ld(kernel, BK_GIVES)):
         what = ld(kernel, BK_GIVEN) + GIVE_BYTES * g
         source = what + 8 * GIVE_SOURCE
-        there = 1
+        there = rows
         if ld(source, SOURCE_KIND) == OF_ADJOINT:
-            there = ld(heads + HEAD_BYTES * ld(source, SOURCE_NUMBER), HEAD_KEY)
-        if there != 0:
-            data = locate(W, kernel, forward, row, source)
-            word = ld(forward, ld(what, GIVE_ARG))
-            if ld(what, GIVE_LIST) != 0:
-                items = ld(word, LIST_ITEMS)
-                step = extent(what + 8 * GIVE_SIZE, dims)
-                for k in range(ld(word, LIST_LENGTH)):
-                    head = head_of(ST, W, ld(items, k))
-                    if head != 0:
-                        give(W, head, data + k * step, (v << 16) + g, -1, 0, 0, 0, 0)
+            if ld(heads + HEAD_BYTES * ld(source, SOURCE_NUMBER), HEAD_KEY) == 0:
+                there = 0
+        if ld(what, GIVE_WAY) == OF_ROWS:
+            there = min(there, 1)  # all rows lie side by side
+        for k in range(there):  # the last one first: of links of one node, the latest comes first
+            give_row(ST, W, kernel, v, there - 1 - k, what, (v << 16) + g)
+
+
+def give_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64, what: i64, key: i64) -> None:
+    """Note what row r of a node gives to one argument."""
+    row = ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH)
+    forward = forward_of(ST, W, kernel, v, r)
+    dims = forward + 8 * ld(kernel, BK_FORWARD)
+    data = locate(W, kernel, forward, row, what + 8 * GIVE_SOURCE)
+    word = ld(ld(ld(ST, ROW), v), ld(what, GIVE_ARG))
+    if ld(what, GIVE_WAY) == OF_ITEMS:
+        word = ld(ld(word, LIST_ITEMS), r)
+    if ld(what, GIVE_LIST) != 0:
+        items = ld(word, LIST_ITEMS)
+        step = extent(what + 8 * GIVE_SIZE, dims)
+        for k in range(ld(word, LIST_LENGTH)):
+            head = head_of(ST, W, ld(items, k))
+            if head != 0:
+                give(W, head, data + k * step, key, -1, 0, 0, 0, 0)
+    else:
+        head = head_of(ST, W, word)
+        if head != 0:
+            if ld(what, GIVE_PART) == PART_ALL:
+                give(W, head, data, key, -1, 0, 0, 0, 0)
             else:
-                head = head_of(ST, W, word)
-                if head != 0:
-                    if ld(what, GIVE_PART) == PART_ALL:
-                        give(W, head, data, (v << 16) + g, -1, 0, 0, 0, 0)
-                    else:
-                        give_part(W, kernel, forward, row, what, dims, head, data, (v << 16) + g)
+                give_part(W, kernel, forward, row, what, dims, head, data, key)
 
 
 def give_part(
@@ -342,25 +449,29 @@ def give_part(
 def collect(ST: i64, W: i64, of: i64, parts: i64, count: i64) -> None:
     """Write down where the rows of parts of sums over the nodes of a kernel are, in the order of recording."""
     kernel = ld(W, B_TABLE) + BK_BYTES * of
-    kind, rows = lds(ST, KIND, ROW)
-    row_of = ld(W, B_ROW_OF)
     for v in range(ld(ST, N)):
-        if ld32(kind, v) == of and ld(row_of, v) != 0:
-            forward = ld(rows, v)
-            dims = forward + 8 * ld(kernel, BK_FORWARD)
-            for p in range(count):
-                part = parts + PART_BYTES * p
-                source = part + 8 * PART_SOURCE
-                many = extent(part + 8 * PART_ROWS, dims)
-                step = extent(part + 8 * PART_STEP, dims)
-                data = locate(W, kernel, forward, ld(row_of, v), source)
-                to = ld(part, PART_TO)
-                for k in range(many):
-                    if ld(part, PART_READ) != 0:
-                        st(to, k, ld(data + k * step))
-                    else:
-                        st(to, k, data + k * step)
-                st(part, PART_TO, to + 8 * many)
+        if ld32(ld(ST, KIND), v) == of and ld(ld(W, B_ROW_OF), v) != 0:
+            for r in range(rows_of(ST, kernel, v)):
+                collect_row(ST, W, kernel, v, r, parts, count)
+
+
+def collect_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64, parts: i64, count: i64) -> None:
+    """Write down where the parts of one row of a node are."""
+    row = ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH)
+    forward = forward_of(ST, W, kernel, v, r)
+    dims = forward + 8 * ld(kernel, BK_FORWARD)
+    for p in range(count):
+        part = parts + PART_BYTES * p
+        many = extent(part + 8 * PART_ROWS, dims)
+        step = extent(part + 8 * PART_STEP, dims)
+        data = locate(W, kernel, forward, row, part + 8 * PART_SOURCE)
+        to = ld(part, PART_TO)
+        for k in range(many):
+            if ld(part, PART_READ) != 0:
+                st(to, k, ld(data + k * step))
+            else:
+                st(to, k, data + k * step)
+        st(part, PART_TO, to + 8 * many)
 
 
 def count_rows_of(ST: i64, W: i64, of: i64, rows: i64) -> i64:
@@ -370,5 +481,6 @@ def count_rows_of(ST: i64, W: i64, of: i64, rows: i64) -> i64:
     total = 0
     for v in range(ld(ST, N)):
         if ld32(kind, v) == of and ld(ld(W, B_ROW_OF), v) != 0:
-            total = total + extent(rows, ld(row, v) + 8 * ld(kernel, BK_FORWARD))
+            each = extent(rows, ld(row, v) + 8 * ld(kernel, BK_FORWARD))
+            total = total + each * rows_of(ST, kernel, v)
     return total
