@@ -133,7 +133,7 @@ class Tensor:
 class ArrayPlace:
     """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
 
-    kind: tuple[str, int] = ("", 0)  # dtype and rank
+    kind: tuple[str, int]  # dtype and rank
     written: bool = False  # something writes into them: they are kept as an `ArrayRef`
     passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
     copied: bool = False  # one of them is not made of one number: to take it apart costs operations
