@@ -215,6 +215,7 @@ class Words(Cells):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
             code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
+            self.know.loops_kept = True  # written out, each turn has one of its own
             raise self.refuse(code, seen=self.describe(val), rewrite=storable(val))
         return t
 
@@ -554,9 +555,7 @@ class Words(Cells):
 
     def _one_of(self, val: UnionVal, only: Val) -> Val:
         """Return an alternative of a union with what is known of where it was read."""
-        if val.place is not None:
-            return self.placed(only, val.place)
-        only = with_places(only, val.places)
+        only = with_places(only, val.places) if val.place is None else self.placed(only, val.place)
         return only if val.outer is None else within(only, val.outer)
 
     def placed(self, val: Val, place: tuple[type, str] | None) -> Val:

@@ -1,8 +1,11 @@
 """Functions, methods and ranges as values: passed to recursive functions, and others by branch."""
 
+# ruff: noqa: B023 -- functions see what names have last
+
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, model
+from acronumba import AcronumbaError, Unsupported, model
 from tests.support.plain_call import agree, outcomes, plain
 
 COUNTS = [0, 1, 2, 3, 5]
@@ -284,3 +287,51 @@ def test_keys_that_are_no_constants_are_named(table, seen):
     with pytest.raises(AcronumbaError, match=seen) as caught:
         f.batch(ARRAYS, COUNTS)
     assert caught.value.code == "ACR501"
+
+
+# ---- functions that comprehensions make
+
+
+def scaled(k, x):
+    return x * k
+
+
+@model
+def names_that_comprehensions_had_last(x, n):
+    k = 10
+    fs = tuple((lambda y: y * k) for k in (1, 2, 3))
+    gs = [(lambda y: y * k + j) for j, k in ((1, 5), (2, n))]
+    hs = {j: (lambda y: y + j) for j in (4, 5)}
+    return fs[0](x), fs[2](x), gs[0](x), hs[4](x), k
+
+
+@model
+def made_over_a_range(x, n):
+    fs = [functools.partial(scaled, k + 1) for k in range(3)]
+    gs = [lambda y, k=k: y - k * n for k in range(2)]
+    hs = [scaled for _ in range(2)]
+    for f in fs:
+        x = f(x)
+    return x, gs[0](x), gs[1](x), hs[1](3, x)
+
+
+@model
+def called_where_it_is_made(x, n):
+    return [(lambda y: y * k)(x) for k in range(n)], sum((lambda y: y + k)(n) for k in (1, 2))
+
+
+@pytest.mark.parametrize("f", [names_that_comprehensions_had_last, made_over_a_range, called_where_it_is_made])
+def test_comprehensions_make_functions(f):
+    for run in (f._interpret, f.batch):
+        agree(outcomes(run, ARRAYS, COUNTS), plain(f, ARRAYS, COUNTS))
+
+
+def test_functions_that_cannot_be_kept_are_told_where_they_can():
+    @model
+    def f(x, n):
+        fs = [lambda y: y * k for k in range(n)]
+        return sum(g(x) for g in fs)
+
+    with pytest.raises(Unsupported, match=r"written out: \(f, g\)") as caught:
+        f.batch(ARRAYS, COUNTS)
+    assert caught.value.code == "ACR206"
