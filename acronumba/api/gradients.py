@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from acronumba.api.slopes import Slopes
     from acronumba.api.stages import Stages
     from acronumba.api.trace import Trace
+    from acronumba.data.pack import Batch
     from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.pipeline.gradients import Trained
+    from acronumba.pipeline.gradients import There
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,23 +202,22 @@ class ValueAndGrad:
         """Return the run that `_run` asks for."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together)
-        for members in _alike(self.model, call):
-            run.group(members)
+        for members, fit in _alike(self.model, call, together):
+            run.group(members, fit)
         return run
 
 
-def _alike(model: Lossy, call: Call) -> list[Sequence[int]]:
-    """Return the numbers of the instances that one specialisation fits: all, or those of each type."""
+def _alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], Fit | None]]:
+    """Return the numbers of the instances that one specialisation fits, all, with it; or those of each type."""
     if not call.count:
         return []
     try:
-        model._specialise(call, packed=False)
+        return [(range(call.count), model._specialise(call, packed))]
     except AcronumbaError:
         found = groups(call.columns)
         if len(found) < 2:
             raise
-        return [*found]
-    return [range(call.count)]
+        return [(members, None) for members in found]
 
 
 class _Run:
@@ -231,32 +231,31 @@ class _Run:
         self.errors: dict[int, BaseException] = {}
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
+        self.means = False  # whether those are of the mean already
 
-    def group(self, members: Sequence[int]) -> None:
-        """Run some instances, which have types that go together."""
+    def group(self, members: Sequence[int], fit: Fit | None) -> None:
+        """Run some instances, which have types that go together: with what fits them, if they are all there are."""
         from acronumba.pipeline.gradients import trained
 
         some = self.call if len(members) == self.call.count else self.call.some(members)
-        compiled, leaves, _ = self.model._specialise(some, packed=False)
+        compiled, leaves, packed = fit or self.model._specialise(some, self.compiled)
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
         tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
         there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux)
-        if there is not None and tensors is not None:
-            self._together(members, some, there, leaves, tensors)
+        if there is not None and tensors is not None and packed is not None:
+            self.means = fit is not None and self.choices.reduce == "mean"
+            done = there.run(packed, leaves, some.frozen, mean=self.means)
+            self._together(members, there.compiled, packed, done, tensors)
             return
         recorder = compiled.recorder_of_tapes(leaves)
         for k in members:
             self._instance(k, compiled, recorder, loss)
 
     def _together(
-        self, members: Sequence[int], some: Call, there: Trained, leaves: Sequence[Any], tensors: Mapping[int, int]
+        self, members: Sequence[int], compiled: Compiled, packed: Batch, done: There, tensors: Mapping[int, int]
     ) -> None:
-        """Run instances as a mini-batch of compiled code."""
-        compiled = there.compiled
-        packed = compiled.pack(some.columns, some.numbers)
-        assert packed is not None
-        done = there.run(packed, leaves, some.frozen)
+        """Note what a mini-batch of compiled code has come to."""
         for j, k in enumerate(members):
             if j in packed.errors:
                 self.errors[k] = packed.errors[j]
@@ -300,7 +299,8 @@ class _Run:
         total = np.sum(np.array(values, np.float64)) * share
         dtype = np.result_type(*values) if values else np.dtype(np.float64)
         value = np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
-        grads = self.wanted.structures(self.totals, self.parts, share, self.call, wide=self.wide, one=one)
+        rest = 1.0 if self.means else share
+        grads = self.wanted.structures(self.totals, self.parts, rest, self.call, wide=self.wide, one=one)
         aux = Results.of(self.aux) if self.choices.aux else None
         return Gradients(value=value, grads=grads, losses=Results.of(self.losses), aux=aux)
 

@@ -124,7 +124,8 @@ class Wanted:
         Parameters
         ----------
         totals, parts
-            Of instances that did not fail, and of those of them that ran together.
+            Of instances that did not fail, and of those of them that ran together: their arrays become those of the
+            gradients.
         one
             Whether it is a call with one instance: gradients of its own arrays are in no list.
         """
@@ -134,10 +135,11 @@ class Wanted:
             return g if share == 1.0 else g * np.asarray(share, g.dtype)
 
         for key in self.arrays:
-            found = [t.of[key] for t in (*parts, *totals.values()) if key in t.of]
-            if found:
-                total = found[0].copy()
-                for part in found[1:]:
+            own = [t.of[key] for t in parts if key in t.of]
+            found = [t.of[key] for t in totals.values() if key in t.of]
+            if own or found:
+                total = own.pop(0) if own else found.pop(0).copy()
+                for part in (*own, *found):
                     total += part
                 sums[key] = scaled(total)
 

@@ -25,9 +25,9 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,17 @@ class TileKey:
         return f"tile_{self.rows}x{self.vectors}_{self.dtype}"
 
 
+class Packer(Protocol):
+    """What packs weights."""
+
+    @property
+    def allocate(self) -> Callable[[int], NDArray[np.uint8]]:
+        """From a number of bytes to so many that begin at a multiple of 64."""
+
+    def turn(self, array: NDArray[Any], packed: NDArray[Any], n: int) -> None:
+        """Write an array, `transposed`, of which each row lies in one piece, to its packed form; not the padding."""
+
+
 @dataclass(frozen=True, slots=True)
 class Packing:
     """The layout of a shared weight as the tiles read it: [panel][k][gate][q][lane], columns padded with zeros.
@@ -108,8 +119,15 @@ class Packing:
     def bytes(self) -> int:
         return self.panels * self.panel_bytes
 
-    def apply(self, array: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
         """Return the packed copy of `array`, aligned to 64 bytes.
+
+        Parameters
+        ----------
+        array
+            The weight.
+        by
+            What packs it; None: NumPy.
 
         Raises
         ------
@@ -120,20 +138,19 @@ class Packing:
         expected = (wide, self.k) if self.transposed else (self.k, wide)
         if array.shape != expected:
             raise ValueError(f"packing expects shape {expected}, got {array.shape}")
-        by_gate = (array.T if self.transposed else array).reshape(self.k, self.gates, self.n)
-        packed = aligned_zeros((self.panels, self.k, self.gates, self.columns), self.dtype)
         full = self.n // self.columns
+        packed = (aligned if by is None else by.allocate)(self.bytes).view(self.dtype)
+        packed = packed.reshape(self.panels, self.k, self.gates, self.columns)
+        packed[full:] = 0
+        if by is not None and self.transposed and array.strides[-1] == array.itemsize:
+            by.turn(array, packed, self.n)
+            return packed
+        by_gate = (array.T if self.transposed else array).reshape(self.k, self.gates, self.n)
         head = by_gate[:, :, : full * self.columns].reshape(self.k, self.gates, full, self.columns)
         packed[:full] = head.transpose(2, 0, 1, 3)
         if full < self.panels:
             packed[full, :, :, : self.n - full * self.columns] = by_gate[:, :, full * self.columns :]
         return packed
-
-
-def aligned_zeros(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    """Return an array of zeros that begins on a cache line."""
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    return aligned(size, zero=True).view(dtype).reshape(shape)
 
 
 def widest(target: Target) -> int:

@@ -77,18 +77,22 @@ class Trained:
         self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
         self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1)
 
-    def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset()) -> There:
+    def run(
+        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *, mean: bool = False
+    ) -> There:
         """Run a mini-batch there and back.
 
         Parameters
         ----------
         packed, leaves, frozen
             As for `Compiled.run`.
+        mean
+            Whether gradients are those of the mean over the instances that did not fail.
         """
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
         good = [int(k) for k in run.ran if k not in run.errors]
-        adjoint = np.ones(1, self._dtype(compiled.program))
+        adjoint = np.full(1, 1.0 / max(len(good), 1) if mean else 1.0, self._dtype(compiled.program))
         return There(
             result=compiled.decoder(run, packed),
             failures=run.errors,

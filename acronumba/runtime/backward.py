@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,16 +29,17 @@ from acronumba.kernels.cost import cost
 from acronumba.kernels.tiles import TYPES
 from acronumba.memory import address, aligned
 from acronumba.runtime import state
-from acronumba.runtime.buffers import ArenaPool, Buffers, Words
+from acronumba.runtime.buffers import ArenaPool, Buffers, Pieces, Words
 from acronumba.runtime.driver import Executable, ways_of_rows
 from acronumba.runtime.engines import Native, threads_of_process
 from acronumba.runtime.joint import joint
 from acronumba.runtime.library import back_words as words
+from acronumba.runtime.packing import Packer
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.state import AT, TABLE
 
-_CALLED = ("transpose", "make_room", "join", "collect", "count_rows_of")  # from Python
+_CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "count_rows_of")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first room for what is computed
 _DTYPES = ("float32", "float64")
@@ -148,6 +150,9 @@ class BackExecutable:
             for t in b.terms
         ]
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
+        self.sums_of_all = ArenaPool(0)  # memory for gradients
+        self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
+        forward.shared.packer = partial(Packer, library, self.packings[0])
         self.zeros = 1 << 12  # bytes of zeros: as many as the largest adjoint of the last mini-batches had
 
     def _dtypes(self) -> set[str]:
@@ -156,6 +161,10 @@ class BackExecutable:
         for spec in self.back.plan.kernels:
             found |= {spec.body[v - len(spec.operands)].dtype for v in spec.results}
         return found & set(_DTYPES)
+
+    def packer(self) -> Packer:
+        """Return what packs weights for the way back of a mini-batch."""
+        return Packer(self.library, self.packings[1])
 
     # ---- tables
 
@@ -286,11 +295,12 @@ class _Run:
     def _kernels(self) -> None:
         """Describe the kernels of the way back, with shared tensors packed as they want them."""
         self.packed: list[NDArray[Any]] = []
+        packer = self.of.packer()
         for k, (spec, entry) in enumerate(zip(self.back.specs, self.of.entries, strict=True)):
             shared = []
             for use in entry.shared:
                 arrays = [self.prepared.arrays[spec.operands[v].index] for v in use.operands]
-                shared.append(arrays[0] if use.packing is None else use.packing.apply(*arrays))
+                shared.append(arrays[0] if use.packing is None else use.packing.apply(*arrays, by=packer))
             self.packed += shared
             params = np.array([0] * (FIXED + len(spec.results)) + [*map(address, shared), *entry.tiles], np.int64)
             self.state.add(k, entry.run, params, cost(spec))
@@ -307,7 +317,10 @@ class _Run:
     def gradients(self) -> dict[int, NDArray[Any]]:
         params = self.back.plan.program.shared
         arrays = self.prepared.arrays
-        self.grads = {k: np.zeros(arrays[k].shape, params[k].type.dtype) for k in sorted(self.back.wanted)}  # type: ignore[union-attr]
+        wanted = sorted(self.back.wanted)
+        room = Pieces(self.of.sums_of_all)
+        self.grads = {k: room.array(arrays[k].shape, params[k].type.dtype) for k in wanted}  # type: ignore[union-attr]
+        self.blank = {address(g) for g in self.grads.values() if g.size}  # of those that nothing has been written to
         self._transpose()
         self.state.execute(self.of.engine, self["batches"], self["scratch"], self.threads)
         self._ordinary()
@@ -382,11 +395,24 @@ class _Run:
         for k in self.grads:
             source, key = heads[k]
             if key:
-                g = self.grads[k]
+                g = self._begun(self.grads[k])
                 there = np.frombuffer((np.ctypeslib.ctypes.c_char * g.nbytes).from_address(int(source)), g.dtype)  # type: ignore[attr-defined]
                 g += there.reshape(g.shape)
 
     # ---- sums over nodes
+
+    def _begun(self, total: NDArray[Any]) -> NDArray[Any]:
+        """Return a sum that can be added to."""
+        if total.size and address(total) in self.blank:
+            self.blank.remove(address(total))
+            total.fill(0)
+        return total
+
+    def _is_first(self, total: NDArray[Any]) -> bool:
+        """Whether nothing has been written to a sum; from now on something has."""
+        found = address(total) in self.blank
+        self.blank.discard(address(total))
+        return found
 
     def _sums(self) -> None:
         """Run the sums over nodes."""
@@ -396,6 +422,8 @@ class _Run:
             rows = self._collect(parts)
             if rows is not None:
                 jobs += self._jobs(parts, *rows)
+        for g in self.grads.values():
+            self._begun(g)
         if not jobs:
             return
         st = _State(len(jobs), 1)
@@ -456,12 +484,14 @@ class _Run:
             return []
         lanes = self.of.on.lanes(TYPES[dtype])
         if term.kind == "sum":
-            job = np.array([address(rows[0]), count, total.size, address(total), 0], np.int64)
+            first = self._is_first(total)
+            job = np.array([address(rows[0]), count, total.size, address(total), first], np.int64)
             return [(dtype, "columns", job, -(-total.size // lanes), count)]
         if term.kind == "rows":
-            return self._table_rows(dtype, count, rows, total)
+            return self._table_rows(dtype, count, rows, self._begun(total))
         chosen: list[tuple[Words, Words, int, NDArray[Any]]] = [(rows[0], rows[1], count, total)]
         if term.row is not None:
+            self._begun(total)
             numbers: Words = np.clip(rows[2][:count], 0, len(total) - 1)
             groups = [(total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist()]
             chosen = [(rows[0][of], rows[1][of], len(of), matrix) for matrix, of in groups]
@@ -477,9 +507,11 @@ class _Run:
             for p, all_of in zip(term.parts, total.shape, strict=True)
         )
         panels = sums.outer_panels(self.of.on, dtype, columns)
+        first = (rows, columns) == total.shape and self._is_first(total)
+        self._begun(total)
         step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
         where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
-        job = np.array([address(right), address(left), count, columns, rows, where, step, 0, panels], np.int64)
+        job = np.array([address(right), address(left), count, columns, rows, where, step, first, panels], np.int64)
         tasks = sums.outer_tasks(panels, rows)
         return dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1))
 

@@ -7,6 +7,7 @@ by later runs; and arenas, the memory of results, which live as long as any arra
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -93,6 +94,33 @@ class ArenaPool:
     def give(self, block: NDArray[np.uint8], twin: object) -> None:
         if len(block) <= _KEPT:
             self._free.append((block, twin))
+
+
+class Pieces:
+    """Pieces of an arena that may be written to; it goes back to its pool with the last of them.
+
+    Parameters
+    ----------
+    pool
+        Whose `wanted` follows what is asked for.
+    """
+
+    def __init__(self, pool: ArenaPool) -> None:
+        self._pool, self._arena, self._used = pool, pool.take(pool.wanted), 0
+        self.__array_interface__ = {**self._arena.__array_interface__, "data": (self._arena.address, False)}
+
+    def __call__(self, size: int) -> NDArray[np.uint8]:
+        """Return so many bytes, uninitialised, that begin at a multiple of 64."""
+        at = self._used
+        self._used += (size + 63) & -64
+        self._pool.wanted = max(self._pool.wanted, self._used)
+        if self._used > self._arena.size:
+            return aligned(size)
+        return np.asarray(self)[at : at + size]
+
+    def array(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        """Return an array, uninitialised."""
+        return self(math.prod(shape) * np.dtype(dtype).itemsize).view(dtype).reshape(shape)
 
 
 class Buffers:

@@ -40,7 +40,7 @@ class PackingLike(Protocol):
 
     @property
     def apply(self) -> Callable[..., NDArray[Any]]:
-        """Called with the arrays."""
+        """Called with the arrays, and, as `by`, with what packs them."""
 
 
 class SharedUseLike(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
-from acronumba.ir.nodes import Once
+from acronumba.ir.nodes import Once, SharedParam
 from acronumba.ir.types import FloatT, TensorT
+from acronumba.kernels.tiles import Packer
 from acronumba.memory import address, aligned
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import Interpreted, Native
@@ -67,7 +68,7 @@ class Prepared:
 class Making:
     """Shared values while they are made ready."""
 
-    def __init__(self, table: Words, last: Prepared | None, given: int) -> None:
+    def __init__(self, table: Words, last: Prepared | None, given: int, by: Packer | None) -> None:
         self.table = table
         self.given = given  # how many parameters are not computed
         self.records: Words = np.zeros((len(table), RECORD.count), np.int64)
@@ -75,6 +76,7 @@ class Making:
         self.arrays: dict[int, NDArray[Any]] = {}
         self.last = {} if last is None else last.packed
         self.packed: dict[tuple[tuple[int, ...], object], Packed] = {}
+        self.by = by
 
     def add(self, k: int, array: NDArray[Any]) -> None:
         """Make an array the tensor number k."""
@@ -84,18 +86,42 @@ class Making:
         self.arrays[k] = array
         self.table[k] = address(self.records) + RECORD.size * k
 
+    def take(self, params: Sequence[SharedParam], given: Sequence[Any]) -> dict[int, NDArray[Any]]:
+        """Take in the values that are given; return the arrays that could not be used as they are."""
+        copies: dict[int, NDArray[Any]] = {}
+        for k, (param, value) in enumerate(zip(params, given, strict=True)):
+            match param.type:
+                case TensorT(dtype=dtype, shape=shape):
+                    array = np.asarray(value, dtype, order="C")
+                    if array.shape != shape:
+                        raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
+                    if array is not value:
+                        copies[k] = array
+                    self.add(k, array)
+                case FloatT():
+                    self.table[k] = struct.unpack("q", struct.pack("d", value))[0]
+                case _:
+                    self.table[k] = int(value)
+        return copies
+
+    def copies_of(self, ks: Collection[int]) -> dict[int, NDArray[Any]]:
+        """Return copies of those of the tensors that are given."""
+        return {k: self.arrays[k].copy() for k in sorted(ks) if k in self.arrays and k < self.given}
+
     def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
         """Return arrays as a kernel wants them; what was packed before is used if the arrays have not changed."""
         arrays = [self.arrays[k] for k in ks]
         if packing is None:
             return arrays[0]
+        if (ks, packing) not in self.packed and self.by is not None:
+            self.packed[ks, packing] = Packed(copies=(), array=packing.apply(*arrays, by=self.by))
         if (ks, packing) not in self.packed:
             old = self.last.get((ks, packing))
             if old is None or not all(map(equal_bits, arrays, old.copies)):
                 copies = tuple(a.copy() if k < self.given else a for k, a in zip(ks, arrays, strict=True))
                 old = Packed(copies=copies, array=packing.apply(*arrays))
             self.packed[ks, packing] = old
-            self.keep.append(old.array)
+        self.keep.append(self.packed[ks, packing].array)
         return self.packed[ks, packing].array
 
 
@@ -139,7 +165,14 @@ class SharedValues:
         In the order of the plan: what they want packed.
     engine
         What computes those of `Program.once`.
+
+    Attributes
+    ----------
+    packer : callable, optional
+        Makes what packs the weights of one call. With it arrays are packed at every call, and never compared.
     """
+
+    packer: Callable[[], Packer] | None = None
 
     def __init__(self, plan: Plan, kernels: Sequence[KernelEntry], engine: Native | Interpreted) -> None:
         self.plan = plan
@@ -160,7 +193,8 @@ class SharedValues:
         """
         given = tuple(shared)
         last = next((p for p in reversed(self.recent) if all(map(same, given, p.given))), None)
-        if last is not None and (stable or last.holds()):
+        anew = self.packer is not None and not stable
+        if last is not None and not anew and (stable or last.holds()):
             if last is not self.recent[-1]:
                 self.recent = [*(p for p in self.recent if p is not last), last]
             return last
@@ -169,21 +203,9 @@ class SharedValues:
         program = self.plan.program
         params = program.shared[: len(program.shared) - len(program.once)]
         assert len(params) == len(given)
-        making = Making(table=np.zeros(len(program.shared) + 1, np.int64), last=last, given=len(given))
-        copies: dict[int, NDArray[Any]] = {}
-        for k, (param, value) in enumerate(zip(params, given, strict=True)):
-            match param.type:
-                case TensorT(dtype=dtype, shape=shape):
-                    array = np.asarray(value, dtype, order="C")
-                    if array.shape != shape:
-                        raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
-                    if array is not value:
-                        copies[k] = array
-                    making.add(k, array)
-                case FloatT():
-                    making.table[k] = struct.unpack("q", struct.pack("d", value))[0]
-                case _:
-                    making.table[k] = int(value)
+        table, by = np.zeros(len(program.shared) + 1, np.int64), self.packer() if anew and self.packer else None
+        making = Making(table=table, last=None if anew else last, given=len(given), by=by)
+        copies = making.take(params, given)
         for once in program.once:
             self._compute(once, making)
         entries = tuple(self._entries(k, making) for k in range(len(self.kernels)))
@@ -201,9 +223,10 @@ class SharedValues:
             arrays=making.arrays,
             packed=making.packed,
             records=making.records,
-            read={k: making.arrays[k].copy() for k in sorted(sources) if k in making.arrays and k < len(given)},
+            read={} if anew else making.copies_of(sources),
         )
-        self.recent = [*rest, made][-_SETS:]
+        if not anew:
+            self.recent = [*rest, made][-_SETS:]
         return made
 
     def _entries(self, kernel: int, making: Making) -> tuple[int, ...]:

@@ -138,11 +138,18 @@ class _Threads:
 
     def _forget(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
+        self._most = 0
+
+    @property
+    def most(self) -> int:
+        """How many may work at once."""
+        self._most = self._most or available_threads()
+        return self._most
 
     def each(self, do: Callable[[int], None], count: int) -> None:
         """Call `do` with 0 to count - 1, at once, the first one in this thread."""
         if count > 1 and self._pool is None:
-            self._pool = ThreadPoolExecutor(available_threads(), "acronumba update")
+            self._pool = ThreadPoolExecutor(self.most, "acronumba update")
         others = [self._pool.submit(do, k) for k in range(1, count)] if self._pool is not None else []
         do(0)
         for other in others:
@@ -167,7 +174,7 @@ def step(rule: str, groups: Sequence[Arrays], numbers: Sequence[float]) -> None:
     words = np.array(numbers, np.float64)
     starts = np.concatenate([[0], np.cumsum([group[0].size for group in groups])]).tolist()
     total = starts[-1]
-    workers = max(1, min(available_threads(), total // _SHARE))
+    workers = max(1, min(_threads.most, total // _SHARE))
     cuts = [total * k // workers // _LINE * _LINE for k in range(workers)] + [total]
 
     codes = {dtype: _functions(dtype, target.host()) for dtype in {group[0].dtype.name for group in groups}}
@@ -186,7 +193,7 @@ def sum_of_squares(arrays: Arrays) -> float:
     """Return the sum of the squares of all elements of arrays that each lie in one piece, in float64."""
     pieces = [(a, k) for a in arrays for k in range(0, a.size, _PIECE)]
     sums = np.zeros(len(pieces))
-    workers = max(1, min(available_threads(), len(pieces) * _PIECE // _SHARE))
+    workers = max(1, min(_threads.most, len(pieces) * _PIECE // _SHARE))
     codes = {dtype: _functions(dtype, target.host()) for dtype in {a.dtype.name for a in arrays}}
 
     def share(k: int) -> None:

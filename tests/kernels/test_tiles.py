@@ -11,6 +11,7 @@ import pytest
 
 from acronumba.emit import compile, interpret, target, tree
 from acronumba.kernels import tiles
+from tests.support.aligned import aligned_zeros
 
 DTYPES = ("float32", "float64")
 
@@ -36,7 +37,7 @@ class Product:
     def __call__(self, pieces: Sequence[np.ndarray], packed: np.ndarray, height: int) -> np.ndarray:
         """Multiply the rows, given in pieces, in tiles of at most `height` rows."""
         p, count = self.packing, len(pieces[0])
-        out = tiles.aligned_zeros((count, p.panels, p.gates, p.columns), p.dtype)
+        out = aligned_zeros((count, p.panels, p.gates, p.columns), p.dtype)
         lengths = np.array([piece.shape[1] for piece in pieces], np.int64)
         for panel in range(p.panels):
             for first in range(0, count, height):
@@ -44,7 +45,7 @@ class Product:
                 where = np.array(
                     [[row.ctypes.data for row in piece[first : first + rows]] for piece in pieces], np.int64
                 )
-                c = tiles.aligned_zeros((rows, p.gates * p.columns), p.dtype)
+                c = aligned_zeros((rows, p.gates * p.columns), p.dtype)
                 c[:] = np.nan
                 arguments = (
                     where.ctypes.data, rows, len(pieces), lengths.ctypes.data,

@@ -15,7 +15,8 @@ from acronumba.errors import NOWHERE
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels import cpu
 from acronumba.kernels.strategy import EVERYTHING, Fusion
-from acronumba.kernels.tiles import aligned_zeros, tile_module
+from acronumba.kernels.tiles import tile_module
+from tests.support.aligned import aligned_zeros
 
 Array = Any
 

@@ -13,7 +13,7 @@ from acronumba.ir.spec import FIXED, Dim, KernelSpec
 from acronumba.kernels.cuda import generate, simulator
 from acronumba.kernels.cuda.writer import THREADS, WARPS
 from acronumba.kernels.strategy import EVERYTHING, Fusion
-from acronumba.kernels.tiles import aligned_zeros
+from tests.support.aligned import aligned_zeros
 
 Array = Any
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelOp, KernelSpec
-from acronumba.kernels.tiles import Packing, aligned_zeros
+from acronumba.kernels.tiles import Packer, Packing
+from acronumba.memory import aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,11 @@ class ViewPacking:
     steps: tuple[Step, ...]
     packing: Packing
 
-    def apply(self, array: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
         """Return the packed copy of the view, aligned to 64 bytes."""
         for step in self.steps:
             array = step.apply(array)
-        return self.packing.apply(array)
+        return self.packing.apply(array, by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,12 @@ class SideBySide:
 
     parts: tuple[Packing | ViewPacking, ...]
 
-    def apply(self, *arrays: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, *arrays: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
         """Return the packed copy of the arrays, one per part, aligned to 64 bytes."""
-        packed = [part.apply(array) for part, array in zip(self.parts, arrays, strict=True)]
+        packed = [part.apply(array, by) for part, array in zip(self.parts, arrays, strict=True)]
         panels, k, _, columns = packed[0].shape
-        out = aligned_zeros((panels, k, sum(p.shape[2] for p in packed), columns), packed[0].dtype.name)
-        return np.concatenate(packed, axis=2, out=out)
+        out = (aligned if by is None else by.allocate)(sum(p.nbytes for p in packed)).view(packed[0].dtype)
+        return np.concatenate(packed, axis=2, out=out.reshape(panels, k, -1, columns))
 
 
 @dataclass(frozen=True, slots=True)

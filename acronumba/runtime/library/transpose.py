@@ -484,3 +484,27 @@ def count_rows_of(ST: i64, W: i64, of: i64, rows: i64) -> i64:
             each = extent(rows, ld(row, v) + 8 * ld(kernel, BK_FORWARD))
             total = total + each * rows_of(ST, kernel, v)
     return total
+
+
+def pack_turned(array: i64, stride: i64, to: i64, k: i64, gates: i64, n: i64, columns: i64, size: i64) -> None:
+    """Write an array of gates * n rows of k elements in the layout of `kernels.tiles.Packing`, piece by piece."""
+    for panel in range((n + columns - 1) // columns):
+        many = min(columns, n - panel * columns)
+        for gate in range(gates):
+            for low in range(0, k, 16):
+                for first in range(0, many, 16):
+                    source = array + stride * (gate * n + panel * columns + first) + size * low
+                    place = to + size * (((panel * k + low) * gates + gate) * columns + first)
+                    turn(source, stride, place, size * gates * columns, min(16, k - low), min(16, many - first), size)
+
+
+def turn(source: i64, stride: i64, to: i64, step: i64, rows: i64, columns: i64, size: i64) -> None:
+    """Write a piece transposed."""
+    if size == 4:
+        for i in range(rows):
+            for c in range(columns):
+                st32(to + step * i, c, ld32(source + stride * c, i))
+    else:
+        for i in range(rows):
+            for c in range(columns):
+                st(to + step * i, c, ld(source + stride * c, i))
