@@ -137,7 +137,10 @@ def _table() -> dict[str, Code]:
                 "a cotangent does not fit its result",
                 "one of the structure of the result, with None for what is no tensor of floats",
             ),
-            713: ("these parameters cannot be updated", "pass what `value_and_grad` returned for these parameters"),
+            713: (
+                "these parameters cannot be updated",
+                "pass the gradients that `value_and_grad` gave for these parameters",
+            ),
         },
         ShapeMismatch: {
             401: ("the shapes do not go together", "make the shapes agree"),
