@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from acronumba import random as random
     from acronumba import training as training
     from acronumba.api.loss import value_and_grad
+    from acronumba.api.vjp import vjp
     from acronumba.data.row_grad import RowGrad
     from acronumba.storage import leaves, load, save
 
@@ -47,6 +48,7 @@ __version__ = "0.1.0"
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
+    "vjp": "acronumba.api.vjp", "torch": "acronumba.torch",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
     "training": "acronumba.training",
 }  # fmt: skip
@@ -74,6 +76,7 @@ __all__ = [
     "save",
     "training",
     "value_and_grad",
+    "vjp",
 ]
 
 

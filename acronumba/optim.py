@@ -15,12 +15,13 @@ compiled pass over each array, by all threads. The steps are those of `torch.opt
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import refuse
 from acronumba.storage import leaves
 
@@ -99,7 +100,11 @@ class Optimiser:
         memory = [[self.state[kind][name] for kind in self._kinds()] for name in names]
         for rule, numbers, dtype in ((*self._rule(), d) for d in _DTYPES):
             groups = [[w, g, *of] for (_, w, g), of in zip(pairs, memory, strict=True) if w.dtype.name == dtype]
-            _step(rule, groups, numbers)
+            _step(rule, groups if self._by_rows() else map(_dense, groups), numbers)
+
+    def _by_rows(self) -> bool:
+        """Whether a gradient by rows changes these rows alone; if not, the others have gradients that are zero."""
+        return False
 
     def _kinds(self) -> tuple[str, ...]:
         return self._memory
@@ -137,6 +142,9 @@ class SGD(Optimiser):
     def _kinds(self) -> tuple[str, ...]:
         return ("momentum",) if self.momentum else ()
 
+    def _by_rows(self) -> bool:
+        return not self.momentum and not self.decay
+
     def _rule(self) -> tuple[str, Sequence[float]]:
         if not self.momentum:
             return "descend", (self.rate, self.decay)
@@ -145,6 +153,9 @@ class SGD(Optimiser):
 
 class Adam(Optimiser):
     """Adam (Kingma and Ba, ICLR 2015).
+
+    Where a gradient is a `RowGrad`, it is the lazy form, as of `torch.optim.SparseAdam`: rows that are not in it stay
+    as they are, their means and squares, too.
 
     Parameters
     ----------
@@ -157,6 +168,9 @@ class Adam(Optimiser):
     """
 
     _memory = ("mean", "square")
+
+    def _by_rows(self) -> bool:
+        return True
 
     def __init__(self, rate: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
         super().__init__(rate)
@@ -215,7 +229,7 @@ def clip(grads: object, norm: float) -> float:
 
     most = _number("norm", norm)
     named = _named(grads)
-    found = [g for _, g in named]
+    found = [g.rows if isinstance(g, RowGrad) else g for _, g in named]
     wrong = [f"`{name}` {why}" for name, g in named if (why := _unfit(g))]
     if wrong:
         raise _refused(wrong)
@@ -244,6 +258,8 @@ def _pairs(params: object, grads: object) -> list[tuple[str, Array, Array]]:
         w = there.get(name)
         if w is None:
             wrong.append(f"there is no parameter `{name}`")
+        elif isinstance(g, RowGrad) and (np.diff(g.index) <= 0).any():
+            wrong.append(f"the rows of the gradient of `{name}` do not rise")
         elif (w.dtype, w.shape) != (g.dtype, g.shape):
             wrong.append(f"`{name}` is {_form(w)}, its gradient {_form(g)}")
         elif why := _unfit(w):
@@ -265,6 +281,7 @@ def _named(grads: object) -> list[tuple[str, Any]]:
 
 def _unfit(w: Any) -> str:
     """Return why an array cannot be changed in place, or nothing."""
+    w = w.rows if isinstance(w, RowGrad) else w
     if not isinstance(w, np.ndarray):
         return "is a number, not an array: nothing can be written to it"
     if w.dtype.name not in _DTYPES or not w.dtype.isnative:
@@ -284,13 +301,25 @@ def _refused(wrong: Sequence[str]) -> Exception:
     return refuse("ACR713", seen="; ".join(wrong))
 
 
-def _step(rule: str, groups: Sequence[Sequence[Array]], numbers: Sequence[float]) -> None:
-    """Change arrays by a rule, but for the gradients; those that do not lie in one piece by way of one that does."""
+def _dense(group: Sequence[Any]) -> list[Any]:
+    return [np.asarray(a) for a in group]
+
+
+def _step(rule: str, groups: Iterable[Sequence[Any]], numbers: Sequence[float]) -> None:
+    """Change arrays by a rule, but for the gradients; those that do not lie in one piece by way of one that does.
+
+    A gradient by rows changes these rows.
+    """
     from acronumba.runtime.updates import step
 
-    whole = [[_in_one_piece(a) for a in group] for group in groups]
+    groups = list(groups)
+    where = [next((a.index for a in group if isinstance(a, RowGrad)), ...) for group in groups]
+    whole = [
+        [_in_one_piece(a.rows if isinstance(a, RowGrad) else a if rows is ... else a[rows]) for a in group]
+        for group, rows in zip(groups, where, strict=True)
+    ]
     step(rule, whole, numbers)
-    for group, done in zip(groups, whole, strict=True):
+    for group, rows, done in zip(groups, where, whole, strict=True):
         for k, (a, b) in enumerate(zip(group, done, strict=True)):
             if a is not b and k != _GRADIENT:
-                a[...] = b
+                a[rows] = b

@@ -53,7 +53,7 @@ class Active:
         return refuse("ACR602", first.loc, seen=seen)
 
 
-def active(program: ir.Program, wanted: Wanted, width: int) -> Active:
+def active(program: ir.Program, wanted: Wanted, width: int | None) -> Active:
     """Return what gradients go through.
 
     Parameters
@@ -63,7 +63,8 @@ def active(program: ir.Program, wanted: Wanted, width: int) -> Active:
     wanted
         What gradients are wanted of.
     width
-        How many words of the result are the loss.
+        How many words of the result are the loss; None: adjoints come to all tensors in the result. Its numbers of
+        Python have none, so nothing is lost in them.
     """
     return _Activity(program, wanted).solved(width)
 
@@ -77,7 +78,7 @@ class Part:
     shared: frozenset[int]  # of `wanted`, those that no node computes: at run time they are shared tensors
 
 
-def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, width: int) -> tuple[Part, ...]:
+def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, width: int | None) -> tuple[Part, ...]:
     """Return what of each kernel of a plan takes part; what is computed once is wanted if what it is made of is."""
     shared = set(wanted.shared)
     for once in program.once:
@@ -220,7 +221,7 @@ class _Activity(Inclusion):
         o = self.kernels[instr.kernel].operands[v]
         return self.held_by(ir.SharedArg(o.index) if o.kind == "shared" else instr.args[o.index])
 
-    def _closed(self, width: int) -> tuple[int, int]:
+    def _closed(self, width: int | None) -> tuple[int, int]:
         """Return the nodes that depend on what is wanted, and those that the loss depends on; reads end both."""
         self.fill()
         sources = [self._sources(*one) for one in self.what]
@@ -236,6 +237,8 @@ class _Activity(Inclusion):
             if isinstance(block.end, ir.Return):
                 for v in block.end.args[:width]:
                     todo |= self._reached_from(v)
+        if width is None:
+            todo &= ~reads
         while todo:
             k = todo.bit_length() - 1
             todo &= ~(1 << k)
@@ -244,7 +247,7 @@ class _Activity(Inclusion):
                 todo |= sources[k] & ~needed
         return on, needed
 
-    def solved(self, width: int) -> Active:
+    def solved(self, width: int | None) -> Active:
         on, needed = self._closed(width)
         ops = [k for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Op)]
         reads = {k: i for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Read)}
@@ -258,7 +261,7 @@ class _Activity(Inclusion):
             lost=tuple(r for k, r in reads.items() if on & needed & 1 << k),
         )
 
-    def parts(self, width: int) -> tuple[Part, ...]:
+    def parts(self, width: int | None) -> tuple[Part, ...]:
         on, needed = self._closed(width)
         wanted: list[set[int]] = [set() for _ in self.kernels]
         results: list[set[int]] = [set() for _ in self.kernels]

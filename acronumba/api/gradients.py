@@ -20,6 +20,7 @@ from acronumba.api.columns import groups
 from acronumba.api.plain import PlainCall
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
+from acronumba.data.row_grad import total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.pipeline.gradients import There
+    from acronumba.pipeline.gradients import Asked, There
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -202,12 +203,12 @@ class ValueAndGrad:
         """Return the run that `_run` asks for."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together)
-        for members, fit in _alike(self.model, call, together):
+        for members, fit in alike(self.model, call, together):
             run.group(members, fit)
         return run
 
 
-def _alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], Fit | None]]:
+def alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], Fit | None]]:
     """Return the numbers of the instances that one specialisation fits, all, with it; or those of each type."""
     if not call.count:
         return []
@@ -241,21 +242,30 @@ class _Run:
         compiled, leaves, packed = fit or self.model._specialise(some, self.compiled)
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
+        self.wanted.check_apart(compiled, leaves, self.call, members)
         tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
-        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux)
+        params = frozenset(self.wanted.columns)
+        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux, params)
         if there is not None and tensors is not None and packed is not None:
             self.means = fit is not None and self.choices.reduce == "mean"
-            done = there.run(packed, leaves, some.frozen, mean=self.means)
-            self._together(members, there.compiled, packed, done, tensors)
+            asked = self.wanted.asked(compiled, packed, members)
+            tables = [n for n, key in tensors.items() if self.wanted.by_rows(key)]
+            done = there.run(packed, leaves, some.frozen, asked=asked, tables=tables, mean=self.means)
+            self._together(members, there.compiled, packed, done, tensors, asked)
             return
         recorder = compiled.recorder_of_tapes(leaves)
         for k in members:
             self._instance(k, compiled, recorder, loss)
 
     def _together(
-        self, members: Sequence[int], compiled: Compiled, packed: Batch, done: There, tensors: Mapping[int, int]
-    ) -> None:
+        self, members: Sequence[int], compiled: Compiled, packed: Batch, done: There, tensors: Mapping[int, int],
+        asked: Sequence[Asked],
+    ) -> None:  # fmt: skip
         """Note what a mini-batch of compiled code has come to."""
+        own: list[dict[int, Any]] = [{} for _ in members]
+        for a, g in zip(asked, done.own, strict=True):
+            if g is not None:
+                own[a.instance][id(a.array)] = g
         for j, k in enumerate(members):
             if j in packed.errors:
                 self.errors[k] = packed.errors[j]
@@ -266,19 +276,19 @@ class _Run:
             else:
                 result = done.result(j)
                 self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
-                self.totals[k] = Totals(of={}, rows={})
+                self.totals[k] = Totals(of={}, own=own[j])
         of: dict[int, Any] = {}
         for n, g in done.gradients.items():
             key = tensors[n]
-            of[key] = of[key] + g if key in of else g
-        self.parts.append(Totals(of=of, rows={}))
+            of[key] = total([of[key], g]) if key in of else g
+        self.parts.append(Totals(of=of, own={}))
 
     def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
         from acronumba.ir.interpret import InstanceFailure
         from acronumba.ir.tape import loss_of
         from acronumba.ir.values import unflatten
 
-        instance = [column[k] for column in self.call.columns]
+        instance = self.wanted.instance(self.call, k)
         try:
             values, tape = recorder.record(instance)
         except InstanceFailure as failure:
@@ -287,7 +297,8 @@ class _Run:
         result = unflatten(values, compiled.program.result)
         self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
         array = loss_of(values, loss)
-        self.totals[k] = self.wanted.totals(tape, array, instance, wide=self.wide)
+        seeds = {} if array is None else {tape.number(array): 1.0}
+        self.totals[k] = self.wanted.totals(tape, seeds, k, wide=self.wide)
 
     def done(self, one: bool = False) -> Gradients:
         """Return what all of them came to; `one`: of a call with one instance."""
@@ -300,7 +311,7 @@ class _Run:
         dtype = np.result_type(*values) if values else np.dtype(np.float64)
         value = np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
         rest = 1.0 if self.means else share
-        grads = self.wanted.structures(self.totals, self.parts, rest, self.call, wide=self.wide, one=one)
+        grads = self.wanted.structures(self.totals, self.parts, rest, wide=self.wide, one=one)
         aux = Results.of(self.aux) if self.choices.aux else None
         return Gradients(value=value, grads=grads, losses=Results.of(self.losses), aux=aux)
 

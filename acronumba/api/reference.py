@@ -25,6 +25,8 @@ from acronumba import nn, random
 from acronumba.api.plain import PlainCall, Range
 from acronumba.api.twin import STAND_INS, Anchors, Number, Run, Twin, apply, current, with_second
 
+SHARED = -1  # in place of the number of an instance
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -48,12 +50,13 @@ class Reference:
 
     def __init__(self, call: PlainCall) -> None:
         self._copies = _Copies()
+        self._own: dict[int, _Copies] = {}  # by the number of the instance
         shared = {name: self._copies.of(value) for name, value in call.shared.items()}
         self._call = replace(call, fn=self._copies.of(call.fn), shared=shared)
 
-    def move(self, value: Any, second: Any) -> None:
-        """Let an array or NumPy scalar of the arguments have another second value from now on."""
-        made = self._copies.of(value)
+    def move(self, value: Any, second: Any, number: int = SHARED) -> None:
+        """Let a shared array or NumPy scalar, or one of an instance, have another second value from now on."""
+        made = self._of(number).of(value)
         if isinstance(made, Twin):
             made._wide = second
         else:
@@ -66,13 +69,16 @@ class Reference:
         *,
         steps: int | None = None,
         anchors: Anchors | None = None,
+        number: int = SHARED,
     ) -> Outcome:
         """Run an instance, for fewer `steps` if given; `anchors`: of this instance.
+
+        `number` of the instance: what is in it is apart from what is shared and from others, though it be one object.
 
         Exceptions of the function are in the `Outcome`; see also `PlainCall.run`.
         """
         call = self._call if steps is None else replace(self._call, steps=steps)
-        args = [self._copies.of(value) for value in instance]
+        args = [self._of(number).of(value) for value in instance]
         before = getattr(current, "run", None)
         current.run = run = Run(flips, anchors)
         if anchors is not None:
@@ -87,11 +93,21 @@ class Reference:
             current.run = before
         return Outcome(result=result, error=error, choices=run.choices, nearest=run.nearest, single=run.single)
 
+    def _of(self, number: int) -> _Copies:
+        return self._copies if number == SHARED else self._own.setdefault(number, _Copies(self._copies))
+
 
 class _Copies:
-    """Values of the plain call, and what is made of them: one copy of each object."""
+    """Values of the plain call, and what is made of them: one copy of each object.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    code : optional
+        Whose copies of functions, classes and modules these are, too.
+    """
+
+    def __init__(self, code: _Copies | None = None) -> None:
+        self._code = code
         self._made: dict[int, Any] = {}  # by `id`
         self._kept: list[Any] = []  # what the numbers are of
         self._globals: dict[int, dict[str, Any]] = {}
@@ -160,6 +176,8 @@ class _Copies:
         if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not hasattr(v, "__array_function__")):
             array = np.asarray(v)
             return array.view(Twin) if array.dtype.kind in "fiub" else v
+        if self._code is not None:
+            return self._code.of(v)
         if getattr(type(v), "__acronumba_model__", False):
             return self.of(v.__wrapped__)
         if isinstance(v, types.FunctionType):
@@ -197,6 +215,8 @@ class _Copies:
 
     def _class(self, cls: Any) -> Any:
         """Return the class whose methods are the copies; classes of libraries, and odd ones, are left as they are."""
+        if self._code is not None:
+            return self._code._class(cls)
         if id(cls) in self._made:
             return self._made[id(cls)]
         odd = type(cls) not in (type, abc.ABCMeta) or issubclass(cls, BaseException | enum.Enum)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from acronumba.api.arguments import Call
 from acronumba.api.plain import PlainCall
-from acronumba.api.reference import Reference
-from acronumba.api.structures import float_arrays, part_at, paths_of
+from acronumba.api.reference import SHARED, Reference
+from acronumba.api.structures import float_arrays, paths_of
 from acronumba.api.twin import BOUNDS, FACTOR, Anchors, wide
 from acronumba.api.wanted import Choices, Totals, Wanted
 
@@ -89,24 +89,22 @@ def compare(
     totals
         What instances have a part in, in float64.
     """
-    losses = _Losses(call, plain, choices)
+    losses = _Losses(call, plain, choices, wanted)
     rng = np.random.default_rng(0)
     out: list[Slope] = []
     ways = [(g,) if wanted.single else g for g in grads]
     for k, (path, place) in enumerate(zip(wanted.paths, wanted.places, strict=True)):
         if place is None:
             names = paths_of(wanted.shared[k], path)
-            named = [(names[id(a)], [a]) for a in float_arrays(wanted.shared[k])]
+            named = [(names[id(a)], [(SHARED, a)]) for a in float_arrays(wanted.shared[k])]
         else:
-            inside = [part_at(x, path, place[1]) for x in call.columns[place[0]]]
-            named = [(path, [a for x in inside for a in float_arrays(x)])]
+            named = [(path, [(n, a) for n, x in enumerate(wanted.parts[k]) for a in float_arrays(x)])]
         left = [float_arrays(g[k]) for g in ways]
         for name, arrays in named:
             mine, exact, narrow = ([np.asarray(g) for g in gs[: len(arrays)]] for gs in left)
             left = [gs[len(arrays) :] for gs in left]
-            parts = [
-                float(np.abs(t.of[id(a)]).max(initial=0.0)) for t in totals.values() for a in arrays if id(a) in t.of
-            ]
+            of = [(t.of if n < 0 else t.own, a) for n, a in arrays for j, t in totals.items() if n in (SHARED, j)]
+            parts = [float(np.abs(shares[id(a)]).max(initial=0.0)) for shares, a in of if id(a) in shares]
             bound = BOUNDS["float32" if losses.single else "float64"] * sum(parts) * losses.share
             off = _apart(mine, exact)
             close = off <= max(bound, FACTOR * _apart(narrow, exact))
@@ -114,25 +112,28 @@ def compare(
     return Slopes(model=getattr(plain.fn, "__qualname__", str(plain.fn)), slopes=tuple(out))
 
 
+_Array: TypeAlias = "tuple[int, Any]"  # the number of the instance that it is of, or `SHARED`, and the array
+
+
 class _Losses:
     """The loss of a mini-batch by the plain call in float64, with arrays moved."""
 
-    def __init__(self, call: Call, plain: PlainCall, choices: Choices) -> None:
+    def __init__(self, call: Call, plain: PlainCall, choices: Choices, wanted: Wanted) -> None:
         self.call, self.aux = call, choices.aux
         self.share = 1.0 / call.count if choices.reduce == "mean" else 1.0
         self.reference = Reference(plain)
-        self.instances = [[column[k] for column in call.columns] for k in range(call.count)]
+        self.instances = [wanted.instance(call, k) for k in range(call.count)]
         self.anchors = [Anchors() for _ in self.instances]
         self.single = False  # whether there were values of float32
         self.total([], [], 0.0)
 
-    def total(self, arrays: Sequence[Any], along: Sequence[Any], step: float) -> float:
+    def total(self, arrays: Sequence[_Array], along: Sequence[Any], step: float) -> float:
         """Return the mean or sum of the losses where arrays are moved so far along directions."""
-        for a, d in zip(arrays, along, strict=True):
-            self.reference.move(a, np.asarray(a, np.float64) + step * d)
+        for (n, a), d in zip(arrays, along, strict=True):
+            self.reference.move(a, np.asarray(a, np.float64) + step * d, n)
         total = 0.0
-        for instance, anchors in zip(self.instances, self.anchors, strict=True):
-            found = self.reference.run(instance, anchors=anchors)
+        for n, (instance, anchors) in enumerate(zip(self.instances, self.anchors, strict=True)):
+            found = self.reference.run(instance, anchors=anchors, number=n)
             if found.error is not None:
                 raise found.error
             self.single = self.single or found.single
@@ -140,9 +141,10 @@ class _Losses:
         return total * self.share
 
     def slope(
-        self, path: str, arrays: Sequence[Any], exact: Sequence[Any], off: float, close: bool, rng: np.random.Generator
-    ) -> Slope:
-        along = [rng.standard_normal(np.shape(a)) for a in arrays]
+        self, path: str, arrays: Sequence[_Array], exact: Sequence[Any], off: float, close: bool,
+        rng: np.random.Generator,
+    ) -> Slope:  # fmt: skip
+        along = [rng.standard_normal(np.shape(a)) for _, a in arrays]
         mine = float(sum((g * d).sum() for g, d in zip(exact, along, strict=True)))
         size = max((float(np.abs(g).max(initial=0.0)) for g in exact), default=0.0)
         best, error = 0.0, np.inf

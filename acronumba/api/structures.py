@@ -34,17 +34,30 @@ def structured(value: Any, gradient: Callable[[Any], Any]) -> Any:
     gradient : callable
         From a float array to its gradient; called once for each.
     """
+    return rebuilt(value, lambda v: gradient(v) if is_float_array(v) else None)
+
+
+def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Return the structure of a value with other leaves.
+
+    Parameters
+    ----------
+    value
+        Of the user; it may contain itself.
+    leaf : callable
+        From what has no parts to what stands in its place; called once for each object.
+    """
     made: dict[int, Any] = {}
     filled: list[tuple[Any, Any]] = []
     stack = [value]
     while stack:
         v = stack[-1]
         if id(v) in made or not _has_parts(v):
-            if id(v) not in made and is_float_array(v):
-                made[id(v)] = gradient(v)
+            if id(v) not in made:
+                made[id(v)] = leaf(v)
             stack.pop()
         elif isinstance(v, tuple):
-            rest = [x for x in v if id(x) not in made and (_has_parts(x) or is_float_array(x))]
+            rest = [x for x in v if id(x) not in made]
             if rest:
                 stack += reversed(rest)
                 continue
@@ -88,6 +101,21 @@ def paths_of(value: Any, root: str) -> dict[int, str]:
         elif id(v) not in seen:
             seen.add(id(v))
             stack += [(path + step, part) for step, part in reversed(parts_of(v) or [])]
+    return found
+
+
+def objects_of(value: Any) -> dict[int, Any]:
+    """Return the objects that a value is, or leads to, by their ids."""
+    found: dict[int, Any] = {}
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        if id(v) not in seen and _has_parts(v):
+            seen.add(id(v))
+            if is_object(v):
+                found[id(v)] = v
+            stack += [part for _, part in parts_of(v) or []]
     return found
 
 

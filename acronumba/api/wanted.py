@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.api.arguments import Call
-from acronumba.api.structures import float_arrays, part_at, steps_of, structured
-from acronumba.data.row_grad import RowGrad
+from acronumba.api.structures import float_arrays, objects_of, part_at, steps_of, structured
+from acronumba.data.row_grad import RowGrad, scaled, total
 from acronumba.errors.codes import refuse
-from acronumba.ir.types import TensorT
+from acronumba.ir.types import TensorT, words
 
 if TYPE_CHECKING:
     from acronumba.analysis import active
+    from acronumba.data.pack import Batch
     from acronumba.ir.tape import Tape
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.pipeline.gradients import Asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +58,8 @@ DEFAULT = Choices.of(None, "mean", False, ())
 class Totals:
     """What the tape of an instance gives."""
 
-    of: Mapping[int, Any]  # gradients by the id of the array
-    rows: Mapping[int, Any]  # ids of arrays that are read by rows alone: which rows
+    of: Mapping[int, Any]  # gradients of shared arrays by their ids
+    own: Mapping[int, Any]  # the same of arrays of the instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +69,13 @@ class Wanted:
     paths: tuple[str, ...]
     single: bool
     shared: tuple[Any, ...]  # per path: the value that it leads to; None of a positional parameter
-    places: tuple[tuple[int, tuple[str, ...]] | None, ...]  # per path: a positional parameter, and the steps into it
+    places: tuple[int | None, ...]  # per path: which positional parameter it leads into
+    parts: tuple[Sequence[Any], ...]  # per path: of a positional parameter, what it leads to in each instance
+    columns: Mapping[int, Sequence[Any]]  # positional parameters that are named: one object for each instance
     arrays: Mapping[int, Any]  # the float arrays of shared values, by id
     sparse: frozenset[int] | bool  # ids of tables whose gradients are wanted by rows; True: of all such
 
-    def check(self, compiled: Compiled, leaves: Sequence[Any], width: int) -> None:
+    def check(self, compiled: Compiled, leaves: Sequence[Any], width: int | None) -> None:
         """Refuse a program in which a gradient gets lost."""
         if (refusal := compiled.active(self.in_program(compiled, leaves), width).refusal()) is not None:
             raise refusal
@@ -84,31 +88,53 @@ class Wanted:
         tensors = {k for k, p in enumerate(shared) if isinstance(p.type, TensorT) and id(leaves[k]) in self.arrays}
         others = (k for k, p in enumerate(shared) if not isinstance(p.type, TensorT))
         packed = {k for k in others if any(id(a) in self.arrays for a in float_arrays(leaves[k]))}
-        params = frozenset(place[0] for place in self.places if place is not None)
+        params = frozenset(place for place in self.places if place is not None)
         return active.Wanted(shared=frozenset(tensors), packed=frozenset(packed), params=params)
 
-    def totals(self, tape: Tape, loss: Any, instance: Sequence[Any], *, wide: bool) -> Totals:
-        """Return the gradients that an instance has a part in; a loss that is no array is a constant."""
-        if loss is None:
-            return Totals(of={}, rows={})
-        places = [(path, *place) for path, place in zip(self.paths, self.places, strict=True) if place]
-        own = {id(a) for path, k, steps in places for a in float_arrays(part_at(instance[k], path, steps))}
-        numbers = {n for n, x in tape.given.items() if id(x) in self.arrays or id(x) in own}
-        found = tape.pull({tape.number(loss): 1.0}, numbers, wide=wide)
-        out: dict[int, Any] = {}
-        for n in sorted(found):
-            key = id(tape.given[n])
-            out[key] = out[key] + found[n] if key in out else found[n]
-        rows = {id(tape.given[n]): at for n in numbers if self.sparse and (at := tape.rows_read(n)) is not None}
-        return Totals(of=out, rows=rows)
+    def check_apart(self, compiled: Compiled, leaves: Sequence[Any], call: Call, members: Sequence[int]) -> None:
+        """Refuse instances that hold an object of a packed shared value, where a gradient of one of them is wanted.
+
+        Where such an object is read, nothing tells how it was reached.
+        """
+        packed = self.in_program(compiled, leaves).packed
+        for j, param in enumerate(compiled.program.shared[: len(leaves)]):
+            if isinstance(param.type, TensorT) or not (self.columns or j in packed):
+                continue
+            objects = objects_of(leaves[j])
+            for k in members if objects else ():
+                if not objects.keys().isdisjoint(objects_of(self.instance(call, k))):
+                    raise refuse("ACR706", message=f"instance {k} holds an object of the shared `{param.path}`",
+                                 rewrite="copy.deepcopy of it: instances and shared values are apart")  # fmt: skip
+
+    def instance(self, call: Call, k: int) -> list[Any]:
+        """Return the arguments of an instance; of parameters that are named always the same objects."""
+        return [self.columns.get(j, column)[k] for j, column in enumerate(call.columns)]
+
+    def own(self, k: int) -> set[int]:
+        """Return the ids of the float arrays of an instance that are named."""
+        return {id(a) for parts in self.parts if parts for a in float_arrays(parts[k])}
+
+    def totals(self, tape: Tape, seeds: Mapping[int, Any], k: int, *, wide: bool) -> Totals:
+        """Return the gradients that an instance has a part in, from adjoints of values by number."""
+        own = self.own(k)
+        given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
+        mine = {n: id(x) for n, x in tape.own.items() if id(x) in own}
+        found = tape.pull(seeds, given.keys() | mine.keys(), wide=wide)
+        for n in found.keys() & given.keys() if self.sparse else ():
+            if self.by_rows(given[n]) and found[n].ndim and (read := tape.rows_read(n)) is not None:
+                index = np.unique(np.asarray(read, np.int64) % max(len(found[n]), 1))
+                found[n] = RowGrad(index, found[n][index], found[n].shape)
+        return Totals(of=_by_id(given, found), own=_by_id(mine, found))
+
+    def by_rows(self, key: int) -> bool:
+        """Whether the gradient of an array, by its id, is wanted by rows."""
+        return self.sparse is True or (self.sparse is not False and key in self.sparse)
 
     def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int] | None:
         """Return the shared tensors of a program that are wanted, with the ids of their arrays.
 
-        None if gradients are wanted of more than shared tensors, or by rows.
+        None if gradients are wanted of other shared values, too.
         """
-        if self.sparse or any(place is not None for place in self.places):
-            return None
         shared = compiled.program.shared
         others = [k for k, p in enumerate(shared) if not isinstance(p.type, TensorT)]
         if any(id(a) in self.arrays for k in others if k < len(leaves) for a in float_arrays(leaves[k])):
@@ -116,8 +142,33 @@ class Wanted:
         tensors = (k for k, p in enumerate(shared[: len(leaves)]) if isinstance(p.type, TensorT))
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
 
+    def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:
+        """Return the arrays of packed instances that are named; `members`: the numbers of the instances."""
+        from acronumba.data.tensors import InMemory, arrays_in
+        from acronumba.data.unpack import Memory
+        from acronumba.pipeline.gradients import Asked
+
+        if not self.columns:
+            return []
+        references = InMemory(Memory(packed.keep), compiled.packer.layouts)
+        params = compiled.schema.params
+        starts = np.cumsum([0, *(len(words(t)) for t in params)]).tolist()
+        found: list[Asked] = []
+        whole = all(place is None or path.isidentifier() for path, place in zip(self.paths, self.places, strict=True))
+        for j, k in enumerate(members):
+            if j in packed.errors:
+                continue
+            own, row = None if whole else self.own(k), packed.roots[j].tolist()
+            at: dict[int, Asked] = {}
+            for place, column in self.columns.items():
+                for a in arrays_in(column[k], params[place], row[starts[place] : starts[place + 1]], references):
+                    if (own is None or id(a.array) in own) and id(a.array) not in at:
+                        at[id(a.array)] = Asked(j, a.array, references.data(a.words[0]))
+            found += at.values()
+        return found
+
     def structures(
-        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, call: Call, *, wide: bool, one: bool
+        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, *, wide: bool, one: bool
     ) -> Any:
         """Return the gradients of a mini-batch in their structures.
 
@@ -131,24 +182,25 @@ class Wanted:
         """
         sums: dict[int, Any] = {}
 
-        def scaled(g: Any) -> Any:
-            return g if share == 1.0 else g * np.asarray(share, g.dtype)
-
-        for key in self.arrays:
+        for key, x in self.arrays.items():
             own = [t.of[key] for t in parts if key in t.of]
-            found = [t.of[key] for t in totals.values() if key in t.of]
-            if own or found:
-                total = own.pop(0) if own else found.pop(0).copy()
-                for part in (*own, *found):
-                    total += part
-                sums[key] = scaled(total)
+            found = [*own, *(t.of[key] for t in totals.values() if key in t.of)]
+            if found:
+                sums[key] = scaled(total(found, fresh=bool(own)), share)
+            elif self.by_rows(key) and np.ndim(x):
+                shape, dtype = np.shape(x), np.float64 if wide else np.asarray(x).dtype
+                sums[key] = RowGrad(np.zeros(0, np.int64), np.zeros((0, *shape[1:]), dtype), shape)
+            if self.sparse is not True and self.by_rows(key) and not isinstance(sums.get(key), RowGrad):
+                raise refuse("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
+                             rewrite="leave it out of `sparse`")  # fmt: skip
 
         def gradient(x: Any, found: Mapping[int, Any] = sums) -> Any:
             array = np.asarray(x)
             g = found.get(id(x))
+            if isinstance(g, RowGrad):
+                return g
             g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.asarray(g, order="C")
-            out = self._by_rows(x, g, totals) if found is sums else None
-            return out if out is not None else g.reshape(array.shape)[()] if isinstance(x, np.generic) else g
+            return g.reshape(array.shape)[()] if isinstance(x, np.generic) else g
 
         results = []
         for k, place in enumerate(self.places):
@@ -156,26 +208,19 @@ class Wanted:
                 results.append(structured(self.shared[k], gradient))
                 continue
             column = []
-            for n in range(call.count):
-                of = {key: scaled(g).copy() for key, g in totals[n].of.items()} if n in totals else {}
-                part = part_at(call.columns[place[0]][n], self.paths[k], place[1])
+            for n, part in enumerate(self.parts[k]):
+                of = {key: scaled(g, share).copy() for key, g in totals[n].own.items()} if n in totals else {}
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
             results.append(column[0] if one else column)
         return results[0] if self.single else tuple(results)
 
-    def _by_rows(self, x: Any, g: Any, totals: Mapping[int, Totals]) -> RowGrad | None:
-        """Return the gradient of a table by rows where it is wanted so, and read so."""
-        key = id(x)
-        if not self.sparse or (self.sparse is not True and key not in self.sparse):
-            return None
-        read = [t.rows.get(key) if key in t.of else () for t in totals.values()]
-        if not g.ndim or any(r is None for r in read):
-            if self.sparse is True:
-                return None
-            raise refuse("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
-                         rewrite="leave it out of `sparse`")  # fmt: skip
-        index = np.unique(np.concatenate([np.zeros(0, np.int64), *(np.asarray(r, np.int64) for r in read)]))
-        return RowGrad(index, g[index], g.shape)
+
+def _by_id(ids: Mapping[int, int], found: Mapping[int, Any]) -> dict[int, Any]:
+    """Return adjoints by the ids of the arrays whose values have these numbers."""
+    out: dict[int, Any] = {}
+    for n in sorted(ids.keys() & found.keys()):
+        out[ids[n]] = total([out[ids[n]], found[n]]) if ids[n] in out else found[n]
+    return out
 
 
 def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
@@ -189,19 +234,23 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
                 "ACR706", message="no keyword-only parameter holds a float array", rewrite="name others: `wrt=`"
             )
     shared: list[Any] = []
-    places: list[tuple[int, tuple[str, ...]] | None] = []
+    places: list[int | None] = []
+    parts: list[Sequence[Any]] = []
+    columns: dict[int, Sequence[Any]] = {}
     for path in paths:
         name, steps = steps_of(path)
-        place = None
-        value = None
+        place, value, inside = None, None, []
         if name in call.shared:
             value = part_at(call.shared[name], path, steps)
         elif name in names:
-            place = names.index(name), steps
+            place = names.index(name)
+            column = columns.setdefault(place, list(call.columns[place]))
+            inside = [part_at(x, path, steps) for x in column]
         else:
             value = part_at(_outer(fn, name), path, steps)
         shared.append(value)
         places.append(place)
+        parts.append(inside)
     arrays = {
         id(a): a for value, place in zip(shared, places, strict=True) if place is None for a in float_arrays(value)
     }
@@ -210,8 +259,8 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
             raise refuse("ACR706", message=f"`{path}` holds no float array", seen=type(value).__name__)
     single = choices.single or (choices.wrt is None and len(paths) == 1)
     return Wanted(
-        paths=paths, single=single, shared=tuple(shared), places=tuple(places), arrays=arrays,
-        sparse=_tables(choices, call, fn),
+        paths=paths, single=single, shared=tuple(shared), places=tuple(places), parts=tuple(parts),
+        columns=columns, arrays=arrays, sparse=_tables(choices, call, fn),
     )  # fmt: skip
 
 

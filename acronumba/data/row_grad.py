@@ -5,6 +5,7 @@ In: numbers of rows and their gradients. Out: a `RowGrad`, which is an array to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,3 +32,26 @@ class RowGrad:
 
     def __repr__(self) -> str:
         return f"RowGrad({len(self.index)} of {self.shape[0]} rows of {self.dtype}{list(self.shape[1:])})"
+
+
+def total(parts: Sequence[Any], fresh: bool = False) -> Any:
+    """Return the sum of gradients: by rows if all of them are. A new one; or the first, if it is `fresh`."""
+    if not all(isinstance(g, RowGrad) for g in parts):
+        out = np.asarray(parts[0]) if fresh else np.array(parts[0])
+        for g in parts[1:]:
+            out += np.asarray(g)
+        return out
+    index = np.unique(np.concatenate([g.index for g in parts]))
+    rows = np.zeros((len(index), *parts[0].shape[1:]), parts[0].dtype)
+    for g in parts:
+        rows[np.searchsorted(index, g.index)] += g.rows
+    return RowGrad(index, rows, parts[0].shape)
+
+
+def scaled(g: Any, share: float) -> Any:
+    """Return a gradient times a number; itself, if that is 1."""
+    if share == 1.0:
+        return g
+    if isinstance(g, RowGrad):
+        return RowGrad(g.index, scaled(g.rows, share), g.shape)
+    return g * np.asarray(share, g.dtype)

@@ -167,6 +167,10 @@ class Interpreter:
     def _new_memo(self) -> Memo:
         return Memo()
 
+    def _memo_of(self, ref: Any) -> Memo:
+        """Return what knows the arrays and lists of an object."""
+        return self._memo
+
     def run(self, args: Sequence[object]) -> Any:
         """Return the result for one instance, or raise `InstanceFailure`."""
         return unflatten(self.words(args), self.program.result)
@@ -320,7 +324,7 @@ class Interpreter:
         else:
             try:
                 value = getattr(ref, i.field, NO_VALUE) if UNSET in members(f.type) else getattr(ref, i.field)
-                inner = flatten(value, f.type, self._memo, f".{i.field}")
+                inner = flatten(value, f.type, self._memo_of(ref), f".{i.field}")
             except (Misfit, AttributeError) as e:
                 raise _Stop(-1, (), "DataError", str(e)) from e
         env.update(zip(i.outs, inner, strict=True))

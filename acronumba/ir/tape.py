@@ -11,7 +11,7 @@ the values in float64. Compiled gradients are compared with both.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import apply
 from acronumba.ir.interpret import Interpreter
 from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, case_slices
-from acronumba.ir.values import Memo
+from acronumba.ir.values import List, Memo, Row, flatten
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Tape:
     def __init__(self) -> None:
         self.ops: list[Noted] = []
         self.values: list[Any] = []  # arrays by number, as the run had them
-        self.given: dict[int, Any] = {}  # objects of the user by the numbers of the values that they are
+        self.given: dict[int, Any] = {}  # shared objects of the user by the numbers of the values that they are
+        self.own: dict[int, Any] = {}  # the same of the instance
         self._number: dict[int, int] = {}  # by the id of the array
 
     def number(self, array: Any) -> int:
@@ -147,6 +148,9 @@ class Tape:
         return {number: g for number, g in found.items() if number in wanted}
 
 
+_NO_OBJECT = (int, float, str, type(None), np.ndarray, np.generic, Row)  # words that stand for no object of the user
+
+
 def _each(arg: int | tuple[int, ...]) -> tuple[int, ...]:
     return arg if isinstance(arg, tuple) else (arg,)
 
@@ -159,15 +163,16 @@ def _stacked(values: Sequence[Any], arg: int | tuple[int, ...], shape: tuple[int
 
 
 class _Origins(Memo):
-    """Knows which object of the user an array stands for."""
+    """Knows which object of the user an array stands for; `apart`: an array is another value than the object itself."""
 
-    __slots__ = ("of",)
+    __slots__ = ("apart", "of")
 
-    def __init__(self, of: dict[int, tuple[Any, Any]]) -> None:
+    def __init__(self, of: dict[int, tuple[Any, Any]], apart: bool) -> None:
         super().__init__()
-        self.of = of
+        self.of, self.apart = of, apart
 
-    def put(self, value: object, t: Type, word: Any) -> Any:
+    def put(self, value: Any, t: Type, word: Any) -> Any:
+        word = value.copy() if self.apart and word is value else word
         self.of[id(word)] = (word, value)
         return super().put(value, t, word)
 
@@ -175,28 +180,88 @@ class _Origins(Memo):
 class Recorder(Interpreter):
     """Runs instances of a program that is not planned, with a tape for each.
 
+    An array of an instance is a value of its own, also where it is the same object as a shared one: instances are data.
+
     Parameters are those of `Interpreter`.
     """
 
     def __init__(self, program: ir.Program, shared: Sequence[object], **more: Any) -> None:
         self._origins: dict[int, tuple[Any, Any]] = {}  # by the id of an array: it, and the user's object
+        self._own: dict[int, tuple[Any, Any]] | None = None  # the same of the instance that runs
+        self._objects: dict[int, Any] = {}  # shared objects that were reached, by id
         self.tape = Tape()
         super().__init__(program, shared, **more)
+        self._of_shared, self._own = self._memo, {}
         for inner, value in zip(self._shared, shared, strict=False):
             if isinstance(inner, np.ndarray):
                 self._origins[id(inner)] = (inner, value)
+            self._reach(inner)
 
     def _new_memo(self) -> Memo:
-        return _Origins(self._origins)
+        return _Origins(self._origins, False) if self._own is None else _Origins(self._own, True)
+
+    def _memo_of(self, ref: Any) -> Memo:
+        return self._of_shared if id(ref) in self._objects else super()._memo_of(ref)
+
+    def _load(self, i: ir.Load, env: dict[ir.Var, Any]) -> None:
+        super()._load(i, env)
+        if id(env[i.ref]) in self._objects:
+            for v in i.outs:
+                self._reach(env[v])
+
+    def _reach(self, word: Any) -> None:
+        """Note the shared objects that a word is, or holds as a list."""
+        todo = [word]
+        while todo:
+            word = todo.pop()
+            if isinstance(word, List):
+                todo += word.words
+            elif not isinstance(word, _NO_OBJECT):
+                self._objects[id(word)] = word
 
     def record(self, args: Sequence[object]) -> tuple[tuple[Any, ...], Tape]:
         """Return the words of the result for an instance, and the tape; or raise `InstanceFailure`."""
-        self.tape = Tape()
+        self.tape, self._own = Tape(), {}
         out = self.words(args)
-        for word, value in self._origins.values():
-            if isinstance(word, np.ndarray):
-                self.tape.given[self.tape.number(word)] = value
+        self.note_given()
         return out, self.tape
+
+    def note_given(self) -> None:
+        """Let the tape know which of its values are arrays of the user."""
+        for given, origins in ((self.tape.given, self._origins), (self.tape.own, self._own or {})):
+            for word, value in origins.values():
+                if isinstance(word, np.ndarray):
+                    given[self.tape.number(word)] = value
+
+    def fix(self, words: Iterable[Any]) -> None:
+        """Let nobody write to arrays that are values of the tape; those of the user stay as they are."""
+        given = {id(value) for _, value in self._origins.values()}
+        for word in words:
+            if isinstance(word, np.ndarray) and id(word) not in given:
+                word.flags.writeable = False
+
+    # ---- what words of results lead to, see `data.tensors.References`
+
+    def fields(self, word: Any, value: Any) -> tuple[ir.StructLayout, Sequence[Any]]:
+        """Return the layout of the row of an object, and its words."""
+        if isinstance(word, Row):
+            return word.layout, word.words
+        layout = next(self._layouts[c][1] for c in type(value).__mro__ if c in self._layouts)
+        out: list[Any] = [None] * (layout.size - 1)
+        for f in layout.fields:
+            if hasattr(value, f.name):
+                out[f.offset - 1 : f.offset - 1 + f.width] = flatten(
+                    getattr(value, f.name), f.type, self._memo_of(value)
+                )
+        return layout, out
+
+    def items(self, word: List, width: int) -> Sequence[Any]:
+        """Return the words of all elements of a list."""
+        return word.words
+
+    def shape(self, word: Any, rank: int) -> tuple[int, ...]:
+        """Return the shape of a tensor."""
+        return np.shape(word)
 
     def _done(self, i: ir.Op, args: Sequence[Any], env: dict[ir.Var, Any], attrs: Attrs, out: Any) -> Any:
         given = [

@@ -6,7 +6,7 @@ there and back; or why there is none (`missing`): then gradients are those of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,9 @@ from acronumba.memory import address
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
+    from acronumba.runtime.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,7 +31,17 @@ class There:
 
     result: Callable[[int], Any]  # of an instance that did not fail
     failures: Mapping[int, Failure]
-    gradients: Mapping[int, NDArray[Any]]  # by the number of the shared tensor: sums over instances
+    gradients: Mapping[int, Any]  # arrays, or `RowGrad`, by the number of the shared tensor: sums over instances
+    own: Sequence[NDArray[Any] | None]  # of each array of `Asked`
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An array of an instance whose gradient is wanted."""
+
+    instance: int
+    array: Any
+    data: int  # address of its data in the packed instances
 
 
 def missing(result: Type, aux: bool) -> str:
@@ -47,14 +59,24 @@ def place_of_loss(result: Type, aux: bool) -> int:
     return len(words(loss)) - 1 if isinstance(loss, Array0T) else -1
 
 
-def trained(compiled: Compiled, wanted: frozenset[int], aux: bool) -> Trained | None:
-    """Return the specialisation with compiled gradients of shared tensors; None where there are none yet."""
-    key = wanted, aux
+def own_of(run: Run, asked: Sequence[Asked]) -> Own:
+    """Return what is asked of a run, with its numbers of instances."""
+    from acronumba.runtime.instances import Own
+
+    instances = np.searchsorted(run.ran, [a.instance for a in asked])
+    return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked])
+
+
+def trained(
+    compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int] = frozenset()
+) -> Trained | None:
+    """Return the specialisation with compiled gradients; None where there are none yet."""
+    key = wanted, aux, params
     with compiled.lock:
         if key not in compiled.derived:
             why = missing(compiled.program.result, aux)
             with compiled.timed("compile"):
-                compiled.derived[key] = None if why else Trained(compiled, wanted, aux)
+                compiled.derived[key] = None if why else Trained(compiled, wanted, aux, params)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -69,35 +91,46 @@ class Trained:
         Numbers of shared tensors.
     aux
         Whether its result is a pair, of which the first is the loss.
+    params
+        Positional parameters whose arrays are wanted.
     """
 
-    def __init__(self, compiled: Compiled, wanted: frozenset[int], aux: bool) -> None:
+    def __init__(self, compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int]) -> None:
         from acronumba.pipeline.link import link_back
 
         self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
-        self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1)
+        self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1, params)
 
     def run(
-        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *, mean: bool = False
-    ) -> There:
+        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
+        asked: Sequence[Asked] = (), tables: Collection[int] = (), mean: bool = False,
+    ) -> There:  # fmt: skip
         """Run a mini-batch there and back.
 
         Parameters
         ----------
         packed, leaves, frozen
             As for `Compiled.run`.
+        asked
+            Arrays of instances whose gradients are wanted.
+        tables
+            Shared tensors whose gradients are wanted by rows.
         mean
             Whether gradients are those of the mean over the instances that did not fail.
         """
+        from acronumba.runtime.backward import Seeds
+
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
         good = [int(k) for k in run.ran if k not in run.errors]
         adjoint = np.full(1, 1.0 / max(len(good), 1) if mean else 1.0, self._dtype(compiled.program))
-        return There(
-            result=compiled.decoder(run, packed),
-            failures=run.errors,
-            gradients=self.back.gradients(run, run.words[good, self.place], np.full(len(good), address(adjoint))),
+        seeds = Seeds(
+            records=run.words[good, self.place],
+            adjoints=np.full(len(good), address(adjoint)),
+            instances=np.searchsorted(run.ran, good),
         )
+        gradients, own = self.back.both(run, seeds, own_of(run, asked), tables)
+        return There(result=compiled.decoder(run, packed), failures=run.errors, gradients=gradients, own=own)
 
     def _dtype(self, program: Program) -> str:
         loss = program.result.items[0] if isinstance(program.result, TupleT) else program.result

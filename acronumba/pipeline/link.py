@@ -65,8 +65,9 @@ def link_interpreted(
 
 
 def link_back(
-    plan: Plan, options: Options, wanted: Collection[int], width: int, progress: Progress | None = None
-) -> BackExecutable:
+    plan: Plan, options: Options, wanted: Collection[int], width: int | None, params: Collection[int] = (),
+    progress: Progress | None = None,
+) -> BackExecutable:  # fmt: skip
     """Return what runs a plan and its way back on the processor.
 
     Parameters
@@ -76,12 +77,14 @@ def link_back(
     wanted
         Shared tensors whose gradients are wanted.
     width
-        How many words of the result are the loss.
+        How many words of the result are the loss; None: all tensors in it have adjoints.
+    params
+        Positional parameters whose arrays are wanted, too.
     """
     from acronumba.analysis.backward.program import way_back
     from acronumba.runtime.backward import BackExecutable, transposer
 
-    back = way_back(plan, wanted, width)
+    back = way_back(plan, wanted, width, params)
     forward = link(back.plan, replace(options, recycle=False, parts=False), progress=progress)
     forward.keeps_nodes = True
     engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), progress)

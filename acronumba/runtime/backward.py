@@ -9,7 +9,7 @@ kernel makes of shared tensors alone has one such sum; it is pulled back to the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,12 +32,14 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Pieces, Words
 from acronumba.runtime.driver import Executable, ways_of_rows
 from acronumba.runtime.engines import Native, threads_of_process
+from acronumba.runtime.instances import NOTHING, Own
 from acronumba.runtime.joint import joint
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.state import AT, TABLE
+from acronumba.runtime.tables import Tables, made_of, shared_in
 
 _CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "count_rows_of")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
@@ -47,10 +49,10 @@ _WAYS = {"whole": words.OF_WHOLE, "row": words.OF_ROWS, "item": words.OF_ITEMS}
 
 
 def transposer() -> tree.Module:
-    """Return the library code of `runtime.library.transpose`."""
+    """Return the library code of `runtime.library.transpose` and `own`."""
     from acronumba.emit.parse import parse_files
 
-    functions = parse_files(["acronumba.runtime.library.transpose"])
+    functions = parse_files([f"acronumba.runtime.library.{name}" for name in ("own", "transpose")])
     return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
 
 
@@ -119,6 +121,15 @@ class _Parts:
     term: Term
     dtype: str
     parts: tuple[Part, ...]  # those of the term, then the number of the matrix of a stack, if there is one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Seeds:
+    """Where the way back begins."""
+
+    records: Words  # addresses of the value records of losses, or of other results
+    adjoints: Words  # addresses of their adjoints
+    instances: Words  # of each: the number of its instance
 
 
 class BackExecutable:
@@ -256,11 +267,21 @@ class BackExecutable:
         seeds
             Addresses of their adjoints.
         """
-        if len(run.nodes_of_rounds) < 2:
-            return _Run(self, run, run.buffers, losses, seeds).gradients()
-        graph = joint(self.forward, run, self.library)
-        out = _Run(self, run, graph, losses, seeds).gradients()
-        self.forward.give_buffers(graph)
+        return self.both(run, Seeds(records=losses, adjoints=seeds, instances=np.zeros_like(losses)), NOTHING)[0]
+
+    def both(
+        self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()
+    ) -> tuple[dict[int, Any], list[NDArray[Any] | None]]:
+        """Return the gradients of the shared tensors that are wanted, and those of arrays of instances.
+
+        Those of `tables` are wanted by rows: they are a `RowGrad`, unless more than rows of them is read.
+        """
+        several = len(run.nodes_of_rounds) > 1
+        graph = joint(self.forward, run, self.library) if several else run.buffers
+        way = _Run(self, run, graph, seeds, own, tables)
+        out = way.gradients(), way.own_adjoints()
+        if several:
+            self.forward.give_buffers(graph)
         return out
 
 
@@ -274,11 +295,16 @@ def _adjoints_read(back: Backward) -> set[int]:
 class _Run:
     """The way back of one mini-batch."""
 
-    def __init__(self, of: BackExecutable, run: Run, graph: Buffers, losses: Words, seeds: Words) -> None:
+    def __init__(
+        self, of: BackExecutable, run: Run, graph: Buffers, seeds: Seeds, own: Own, tables: Collection[int]
+    ) -> None:
         self.of, self.run, self.back = of, run, of.back
         self.buffers, self.prepared = graph, run.prepared
         self.n = self.buffers["n"]
-        self.losses, self.seeds = np.ascontiguousarray(losses, np.int64), np.ascontiguousarray(seeds, np.int64)
+        self.losses, self.seeds, self.loss_of = (
+            np.ascontiguousarray(x, np.int64) for x in (seeds.records, seeds.adjoints, seeds.instances)
+        )
+        self.own, self.by_rows = own, set(tables)
         self.threads = of.forward.threads
         self.words: Words = np.zeros(words.BACK.count, np.int64)
         self.state = _State(
@@ -314,28 +340,58 @@ class _Run:
         for dtype, code in self.of.sums.items():
             self.state.add(self.of._adder(dtype), code.address["adjoints"], np.zeros(FIXED, np.int64), 500)
 
-    def gradients(self) -> dict[int, NDArray[Any]]:
+    def gradients(self) -> dict[int, Any]:
         params = self.back.plan.program.shared
         arrays = self.prepared.arrays
-        wanted = sorted(self.back.wanted)
-        room = Pieces(self.of.sums_of_all)
-        self.grads = {k: room.array(arrays[k].shape, params[k].type.dtype) for k in wanted}  # type: ignore[union-attr]
-        self.blank = {address(g) for g in self.grads.values() if g.size}  # of those that nothing has been written to
         self._transpose()
         self.state.execute(self.of.engine, self["batches"], self["scratch"], self.threads)
+        self.hold: list[Any] = []
+        found = [(parts, *rows) for parts in self.of.parts if (rows := self._collect(parts)) is not None]
+        self.tables = self._tables(found)
+        room = Pieces(self.of.sums_of_all)
+        self.grads = {
+            k: room.array(self.tables.shape(k, arrays[k].shape), params[k].type.dtype)  # type: ignore[union-attr]
+            for k in sorted(self.back.wanted)
+        }
+        self.blank = {address(g) for g in self.grads.values() if g.size}  # of those that nothing has been written to
         self._ordinary()
         self.inner: dict[tuple[int, int], NDArray[Any]] = {}
-        self._sums()
+        self._sums(found)
         for (k, v), g in self.inner.items():
             spec = self.back.plan.kernels[k]
             self._pull(spec, [arrays[o.index] if o.kind == "shared" else None for o in spec.operands], {v: g})
         for once in reversed(self.back.plan.program.once):
-            if once.index in self.grads:
+            if once.index in self.grads and (g := self.grads.pop(once.index)).any():
                 spec = self.back.plan.kernels[once.kernel]
                 numbers = [self.prepared.given[k] for k in once.numbers]
                 operands = [arrays[o.index] if o.kind == "shared" else numbers[o.index] for o in spec.operands]
-                self._pull(spec, operands, {spec.results[0]: self.grads.pop(once.index)})
-        return self.grads
+                self._pull(spec, operands, {spec.results[0]: g})
+        return {k: self.tables.gradient(k, g, arrays[k].shape) for k, g in self.grads.items()}
+
+    def _tables(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> Tables:
+        """Return the tables whose gradients are wanted by rows; `found`: what sums there are."""
+        if not self.by_rows:
+            return Tables((), {}, {}, (), {})
+        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)[self.n * self["most"] :]
+        whole = {k for k in self.back.wanted if heads[k][1]}
+        read: dict[int, list[Words]] = {}
+        for parts, count, rows in found:
+            spec = self.back.plan.kernels[parts.kernel]
+            first = len(spec.operands)
+            if parts.term.which >= 0:
+                whole.update(self._numbers(rows[2][:count]).tolist())
+                continue
+            if parts.term.of >= first:  # it is pulled back to all that it is made of
+                whole |= shared_in(spec, parts.term.of)
+                continue
+            k = spec.operands[parts.term.of].index
+            if parts.term.kind == "rows":
+                read.setdefault(k, []).append(np.clip(rows[0][:count], 0, len(self.prepared.arrays[k]) - 1))
+            else:
+                whole.add(k)
+        lengths = {k: a.shape[0] if a.ndim else -1 for k, a in self.prepared.arrays.items()}
+        tables = [k for k in self.by_rows if lengths[k] >= 0]
+        return Tables(tables, made_of(self.back.plan), read, whole, lengths)
 
     def _pull(self, spec: KernelSpec, operands: Sequence[Any], seeds: Mapping[int, NDArray[Any]]) -> None:
         """Take the gradient of what is made of shared tensors alone back to them."""
@@ -352,9 +408,11 @@ class _Run:
         buffers, n = self.buffers, self.n
         self["table"] = self.of.table
         self.of.library.call("make_room", buffers.address, address(self.words))
-        heads = n * max(self.of.most, 1) + len(self.prepared.arrays) + len(self.prepared.table)
+        own_table = self.own.table(self.of._adder)
+        owns = len(own_table) - 1
+        heads = n * max(self.of.most, 1) + len(self.prepared.arrays) + len(self.prepared.table) + owns
         shareds = len(self.prepared.table)
-        sums_most = n * max(self.of.most, 1) + shareds
+        sums_most = n * max(self.of.most, 1) + shareds + owns
         own = {
             "heads": words.HEAD.count * heads, "row_of": n + 1, "alive": n + 1,
             "rows": self["row_bytes"] // 8 + sums.SUM.count * sums_most + 1,
@@ -366,18 +424,20 @@ class _Run:
         for k, array in self.prepared.arrays.items():
             arrays[k], sizes[k] = address(array), array.nbytes
             adds[k] = self.of._adder(array.dtype.name) if array.dtype.name in self.of.sums else 0
-        self.state.room((2 + self.of.most) * buffers["batches"] + shareds + 1, self["entries"] + sums_most)
+        self.state.room((2 + self.of.most) * buffers["batches"] + shareds + owns + 1, self["entries"] + sums_most)
         self.shareds = {"arrays": arrays, "sizes": sizes, "adds": adds}
         while True:
             links, place = self.of.links.take(self.of.links.wanted), self.of.places.take(self.of.places.wanted)
             zeros = np.zeros(self.of.zeros // 8, np.int64)
             self.words[:] = 0
-            tables: dict[str, NDArray[Any]] = {"losses": self.losses, "seeds": self.seeds, "zeros": zeros}
+            tables: dict[str, NDArray[Any]] = {
+                "losses": self.losses, "seeds": self.seeds, "loss_of": self.loss_of, "own": own_table, "zeros": zeros,
+            }  # fmt: skip
             for name, table in (*memory.items(), *self.shareds.items(), *tables.items()):
                 self[name] = address(table)
             self["table"], self["most"] = self.of.table, max(self.of.most, 1)
             self["shared"], self["shareds"] = address(self.prepared.records), shareds
-            self["losses_count"] = len(self.losses)
+            self["losses_count"], self["owns"] = len(self.losses), owns
             self["links"], self["links_end"] = links.address, links.address + links.size
             self["place"], self["place_end"] = place.address, place.address + place.size
             self.of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
@@ -387,7 +447,7 @@ class _Run:
                 break
             self.of.links.wanted, self.of.places.wanted = max(used, links.size), max(placed, place.size)
         self.of.links.wanted, self.of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
-        self.memory = (memory, links, place, zeros)
+        self.memory = (memory, links, place, zeros, own_table)
 
     def _ordinary(self) -> None:
         """Add what shared tensors got that nodes read like any other value."""
@@ -398,6 +458,12 @@ class _Run:
                 g = self._begun(self.grads[k])
                 there = np.frombuffer((np.ctypeslib.ctypes.c_char * g.nbytes).from_address(int(source)), g.dtype)  # type: ignore[attr-defined]
                 g += there.reshape(g.shape)
+
+    def own_adjoints(self) -> list[NDArray[Any] | None]:
+        """Return the adjoints of arrays of instances, None where there is none."""
+        first = self.n * self["most"] + self["shareds"]
+        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)
+        return self.own.adjoints(heads[first : first + self["owns"]])
 
     # ---- sums over nodes
 
@@ -414,14 +480,11 @@ class _Run:
         self.blank.discard(address(total))
         return found
 
-    def _sums(self) -> None:
-        """Run the sums over nodes."""
+    def _sums(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> None:
+        """Run the sums over nodes: terms with how many rows their parts have, and where these lie."""
         jobs: list[tuple[str, str, Words, int, int]] = []  # dtype, function, words, tasks, cost of one
-        self.hold: list[Any] = []
-        for parts in self.of.parts:
-            rows = self._collect(parts)
-            if rows is not None:
-                jobs += self._jobs(parts, *rows)
+        for parts, count, rows in found:
+            jobs += self._jobs(parts, count, rows)
         for g in self.grads.values():
             self._begun(g)
         if not jobs:
@@ -481,9 +544,9 @@ class _Run:
             return self._jobs_of_each(dtype, term, *rows)
         spec = self.back.plan.kernels[parts.kernel]
         first = len(spec.operands)
-        if term.of < first:
-            index = spec.operands[term.of].index
-            total = self.grads.get(index)
+        of = spec.operands[term.of].index if term.of < first else -1
+        if of >= 0:
+            total = self.grads.get(of)
         else:
             op = spec.body[term.of - first]
             total = self.inner.setdefault((parts.kernel, term.of), np.zeros(op.shape, op.dtype))  # type: ignore[arg-type]
@@ -495,11 +558,14 @@ class _Run:
             job = np.array([address(rows[0]), count, total.size, address(total), first], np.int64)
             return [(dtype, "columns", job, -(-total.size // lanes), count)]
         if term.kind == "rows":
-            return self._table_rows(dtype, count, rows, self._begun(total))
+            numbers = rows[0][:count]
+            if of in self.tables.apart:
+                numbers = self.tables.places(of, numbers, len(self.prepared.arrays[of]))
+            return self._table_rows(dtype, count, numbers, rows[1], self._begun(total))
         chosen: list[tuple[Words, Words, int, NDArray[Any]]] = [(rows[0], rows[1], count, total)]
         if term.row is not None:
             self._begun(total)
-            numbers: Words = np.clip(rows[2][:count], 0, len(total) - 1)
+            numbers = np.clip(rows[2][:count], 0, len(total) - 1)
             groups = [(total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist()]
             chosen = [(rows[0][of], rows[1][of], len(of), matrix) for matrix, of in groups]
             self.hold += [x for left, right, _, _ in chosen for x in (left, right)]
@@ -509,7 +575,7 @@ class _Run:
         self, dtype: str, term: Term, left: Words, right: Words, records: Words
     ) -> list[tuple[str, str, Words, int, int]]:
         """Return the jobs of outer products, one for each shared tensor that is the matrix of some nodes."""
-        numbers = (records[: len(left) - 1] - address(self.prepared.records)) // RECORD.size
+        numbers = self._numbers(records[: len(left) - 1])
         jobs = []
         for k, total in self.grads.items():
             of = np.flatnonzero(numbers == k)
@@ -518,6 +584,10 @@ class _Run:
                 self.hold += mine
                 jobs.append(self._outer(dtype, term, *mine, len(of), total))
         return jobs
+
+    def _numbers(self, records: Words) -> Words:
+        """Return which shared tensors value records are of."""
+        return (records - address(self.prepared.records)) // RECORD.size
 
     def _outer(
         self, dtype: str, term: Term, left: Words, right: Words, count: int, total: NDArray[Any]
@@ -537,14 +607,14 @@ class _Run:
         return dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1))
 
     def _table_rows(
-        self, dtype: str, count: int, rows: Sequence[Words], total: NDArray[Any]
+        self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]
     ) -> list[tuple[str, str, Words, int, int]]:
         most, width = len(total), total.size // len(total)
-        index = np.clip(rows[0][:count], 0, most - 1)
+        index: Words = np.clip(numbers, 0, most - 1)
         order, starts, counts = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(most + 1, np.int64)
         groups = self.of.sums[dtype].call(
             "sort_rows", address(index), count, address(order), address(starts), address(counts), most
         )
         self.hold += [index, order, starts]
-        job = np.array([*map(address, (order, starts, index, rows[1])), width, address(total)], np.int64)
+        job = np.array([*map(address, (order, starts, index, rows)), width, address(total)], np.int64)
         return [(dtype, "rows", job, groups, width // 8 + 10)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import acronumba
-from acronumba import AcronumbaError, InstanceErrors, RowGrad, leaves, model, nn, pack, random, value_and_grad
+from acronumba import AcronumbaError, InstanceErrors, RowGrad, leaves, model, nn, pack, random, value_and_grad, vjp
 
 RNG = np.random.default_rng(5)
 
@@ -395,8 +395,11 @@ def test_what_else_the_model_returns_may_be_numbers() -> None:
 def test_no_gradients_inside_of_a_model() -> None:
     inner = model(lambda x, *, w: np.sum(w * x))
     made = inner.value_and_grad
+    pulled = vjp(inner)
     direct, later = model(lambda x, *, w: inner.value_and_grad(x, w=w)[0]), model(lambda x, *, w: made(x, w=w)[0])
-    for f, code in ((direct, "ACR205"), (later, "ACR201")):
+    called = model(lambda x, *, w: value_and_grad(inner)(x, w=w)[0])
+    others = model(lambda x, *, w: pulled(x, w=w)[0]), model(lambda x, *, w: vjp(inner)(x, w=w)[0])
+    for f, code in ((direct, "ACR205"), *((f, "ACR201") for f in (later, called, *others))):
         with pytest.raises(AcronumbaError) as caught:
             f.batch([X], w=W)
         assert caught.value.code == code, caught.value
@@ -435,8 +438,10 @@ def test_check_says_which_arrays_differ(monkeypatch: pytest.MonkeyPatch) -> None
 def test_check_compares_compiled_gradients_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from acronumba.runtime.backward import BackExecutable
 
-    gradients = BackExecutable.gradients
-    monkeypatch.setattr(BackExecutable, "gradients", lambda *args: {k: 1.001 * g for k, g in gradients(*args).items()})
+    both = BackExecutable.both
+    monkeypatch.setattr(
+        BackExecutable, "both", lambda *args: ({k: 1.001 * g for k, g in both(*args)[0].items()}, both(*args)[1])
+    )
     found = classify.value_and_grad.check(TREES, LABELS, p=params())
     assert found.different == tuple(s.path for s in found.slopes if s.slope) and "compiled" in str(found)
 

@@ -14,7 +14,7 @@ from acronumba.analysis import active
 from acronumba.analysis.active import Wanted
 from acronumba.analysis.backward.derive import Backward, depends, differentiate
 from acronumba.analysis.plan import Plan
-from acronumba.ir.nodes import Block, Emit, Extent, Instr, Var
+from acronumba.ir.nodes import Block, Copy, Emit, Extent, Instr, Pad, Var
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.types import TensorT
 
@@ -30,7 +30,7 @@ class WayBack:
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
 
 
-def derive_all(plan: Plan, wanted: Wanted, width: int) -> tuple[Backward, ...]:
+def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
     """Return what comes back from each kernel of a plan; `width`: how many words of the result are the loss."""
     parts = active.parts(plan.program, plan.kernels, wanted, width)
     return tuple(
@@ -39,7 +39,7 @@ def derive_all(plan: Plan, wanted: Wanted, width: int) -> tuple[Backward, ...]:
     )
 
 
-def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
+def way_back(plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = ()) -> WayBack:
     """Return the derivative of a plan.
 
     Parameters
@@ -49,10 +49,12 @@ def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
     wanted
         Entries of `Program.shared`, tensors that are given.
     width
-        How many words of the result are the loss.
+        How many words of the result are the loss; None: all tensors in it have adjoints.
+    params
+        Positional parameters whose arrays are wanted, too.
     """
     program = plan.program
-    given = Wanted(shared=frozenset(wanted), packed=frozenset(), params=frozenset())
+    given = Wanted(shared=frozenset(wanted), packed=frozenset(), params=frozenset(params))
     reached = set(wanted)
     for once in program.once:
         operands = plan.kernels[once.kernel].operands
@@ -73,8 +75,20 @@ def way_back(plan: Plan, wanted: Collection[int], width: int) -> WayBack:
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
-    """Return a block whose nodes have what is kept as results."""
-    return replace(block, instrs=tuple(_more(i, kernels) if isinstance(i, Emit) else i for i in block.instrs))
+    """Return a block whose nodes have what is kept as results.
+
+    No value counts as deeper than it is: what is given would become another value, whose adjoint nobody asks for.
+    """
+    return replace(block, instrs=tuple(_changed(i, kernels) for i in block.instrs))
+
+
+def _changed(i: Instr, kernels: Sequence[Backward | None]) -> Instr:
+    match i:
+        case Emit():
+            return _more(i, kernels)
+        case Pad():
+            return Copy(out=i.out, src=i.src, loc=i.loc)
+    return i
 
 
 def _more(i: Emit, kernels: Sequence[Backward | None]) -> Instr:

@@ -37,6 +37,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
 
+_FOR_MODELS = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench", "acronumba.frontend.calls.")
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 
 
@@ -53,9 +54,9 @@ def as_function(value: Any) -> types.FunctionType | None:
 
 
 def is_foreign(fn: types.FunctionType) -> bool:
-    """Whether a function belongs to Python, NumPy or SciPy: it is never compiled with a model."""
-    file = fn.__code__.co_filename
-    if (fn.__module__ or "").startswith("scipy."):
+    """Whether a function belongs to Python, NumPy or SciPy, or is ours and none for models: it is never compiled."""
+    file, module = fn.__code__.co_filename, fn.__module__ or ""
+    if module.startswith("scipy.") or (module.startswith("acronumba.") and not module.startswith(_FOR_MODELS)):
         return True
     return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
 

@@ -11,7 +11,7 @@ from acronumba.kernels.sums import LINK, SUM
 
 BACK = Words("""
 table       address of the rows of KERNEL, one for each kernel of the plan
-heads       address of rows of HEAD: for each node as many as `most`, then one for each shared tensor
+heads       address of rows of HEAD: for each node as many as `most`, then one for each shared tensor, and each of OWN
 most        most results of a kernel that may have an adjoint
 shared      address of the value records of shared tensors, in one piece,
 shareds     ... and how many there are
@@ -19,8 +19,11 @@ arrays      int64[shareds]: where each shared tensor lies
 sizes       int64[shareds]: bytes of each,
 adds        int64[shareds]: kernel that adds up parts of its adjoint
 losses      int64[losses_count]: value records of losses
-seeds       int64[losses_count]: where the adjoint of each is
+seeds       int64[losses_count]: where the adjoint of each is,
+loss_of     int64[losses_count]: which instance each is of
 losses_count how many there are
+own         rows of OWN: arrays of instances whose adjoints are wanted, by `data` and `instance`,
+owns        ... and how many there are
 zeros       address of zeros, as many as the largest adjoint has
 largest     bytes of the largest of them
 alive       int64[n]: nodes of the batch at hand that have an adjoint
@@ -102,10 +105,17 @@ source      address of the only part; or of the first link
 key         0: there is none; -1: there are links; else 1 + key of the only part
 """)
 
+OWN = Words("""
+data        address of the data,
+instance    ... and which instance it is of
+size        bytes of it
+adds        kernel that adds up parts of its adjoint
+""")
+
 _PLACES = BACK.constants("B_") | {"B_BYTES": BACK.size}
 for _prefix, _table in {
     "BK_": KERNEL, "SOURCE_": SOURCE, "GIVE_": GIVE, "EXTENT_": EXTENT, "PART_": PART, "HEAD_": HEAD, "LINK_": LINK,
-    "SUM_": SUM,
+    "SUM_": SUM, "OWN_": OWN,
 }.items():  # fmt: skip
     _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
 

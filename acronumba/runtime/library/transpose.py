@@ -12,36 +12,37 @@ give them were recorded, whatever the schedule.
 from __future__ import annotations
 
 from acronumba.emit.language import call_address, fill_bytes, i64, ld, ld32, lds, st, st32
+from acronumba.runtime.library.own import number_of_own
 from acronumba.runtime.library.records import halves, node_of, result_of, results_at
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BSTART, DEPTH, KEYTAB, KIND, K_ARGS, K_DIMS, K_LISTS, K_PLAN, K_RESULTS, K_TENSORS, K_WORDS,
-    LIST_ITEMS, LIST_LENGTH, MOST, N, OFFSET, ORDER, RECORD_BYTES, RECORD_DATA, RECORD_HEAD, RECORD_SHAPE, ROW, SIZES,
-    TABLE,
+    ARGS, BATCHES, BKEY, BSTART, DEPTH, INSTANCE, KEYTAB, KIND, K_ARGS, K_DIMS, K_LISTS, K_PLAN, K_RESULTS,
+    K_TENSORS, K_WORDS, LIST_ITEMS, LIST_LENGTH, MOST, N, OFFSET, ORDER, RECORD_BYTES, RECORD_DATA, RECORD_HEAD,
+    RECORD_SHAPE, ROW, SIZES, TABLE,
 )  # fmt: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
-    AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN, BK_RECORDS,
-    BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES, B_ENTRIES, B_HEADS, B_LARGEST,
-    B_LINKS, B_LINKS_END, B_LOSSES, B_LOSSES_COUNT, B_LOST, B_MADE, B_MOST, B_PLACE, B_ROWS, B_ROW_BYTES, B_ROW_OF,
-    B_SCRATCH, B_SEEDS, B_SHARED, B_SHAREDS, B_SIZES, B_TABLE, B_ZEROS, EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR,
-    GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST, GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY,
-    GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES, LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE,
-    LINK_SOURCE, LINK_START, LINK_WIDTH, OF_ADJOINT, OF_ARGUMENT, OF_BACKWARD, OF_ITEMS, OF_RESULT, OF_ROWS, PART_ALL,
-    PART_BYTES, PART_READ, PART_ROWS, PART_SOURCE, PART_STEP, PART_TO, SOURCE_BYTES, SOURCE_KIND, SOURCE_NUMBER,
-    SOURCE_ROWS, SOURCE_ROW_BYTES, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER, SOURCE_START, SUM_BYTES, SUM_LINKS, SUM_SIZE,
-    SUM_TO,
+    AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN,
+    BK_RECORDS, BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES, B_ENTRIES, B_HEADS,
+    B_LARGEST, B_LINKS, B_LINKS_END, B_LOSSES, B_LOSSES_COUNT, B_LOSS_OF, B_LOST, B_MADE, B_MOST, B_OWN, B_OWNS,
+    B_PLACE, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH, B_SEEDS, B_SHARED, B_SHAREDS, B_SIZES, B_TABLE, B_ZEROS,
+    EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST, GIVE_PART, GIVE_ROW,
+    GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES,
+    LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE, LINK_SOURCE, LINK_START, LINK_WIDTH, OF_ADJOINT,
+    OF_ARGUMENT, OF_BACKWARD, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE, PART_ALL, PART_BYTES,
+    PART_READ, PART_ROWS, PART_SOURCE, PART_STEP, PART_TO, SOURCE_BYTES, SOURCE_KIND, SOURCE_NUMBER, SOURCE_ROWS,
+    SOURCE_ROW_BYTES, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER, SOURCE_START, SUM_BYTES, SUM_LINKS, SUM_SIZE, SUM_TO,
 )  # fmt: skip
 
 
 def transpose(ST: i64, W: i64, BT: i64) -> None:
     """Make the batches of the way back."""
     n, batches = lds(ST, N, BATCHES)
-    fill_bytes(ld(W, B_HEADS), 0, HEAD_BYTES * (n * ld(W, B_MOST) + ld(W, B_SHAREDS)))
+    fill_bytes(ld(W, B_HEADS), 0, HEAD_BYTES * (n * ld(W, B_MOST) + ld(W, B_SHAREDS) + ld(W, B_OWNS)))
     fill_bytes(ld(W, B_ROW_OF), 0, 8 * n)
     losses, seeds = lds(W, B_LOSSES, B_SEEDS)
     for k in range(ld(W, B_LOSSES_COUNT)):
-        head = head_of(ST, W, ld(losses, k))
+        head = head_of(ST, W, ld(losses, k), n + k)
         if head != 0:
             give(W, head, ld(seeds, k), (n + k) << 16, -1, 0, 0, 0, 0)
     for b in range(batches):
@@ -54,6 +55,7 @@ def transpose(ST: i64, W: i64, BT: i64) -> None:
             open_batch(W, BT, ld(ld(W, B_ADDS), k), 0)
             st(ld(BT, ARGS), ld(W, B_MADE), sum_at(W, head, ld(ld(W, B_SIZES), k)))
             st(W, B_MADE, ld(W, B_MADE) + 1)
+    add_up_own(W, BT, ld(W, B_HEADS) + HEAD_BYTES * (n * ld(W, B_MOST) + ld(W, B_SHAREDS)))
     st32(ld(BT, BSTART), ld(W, B_BATCHES), ld(W, B_MADE))
 
 
@@ -83,8 +85,22 @@ def depth_of_value(depth: i64, record: i64) -> i64:
     return ld32(depth, v)
 
 
-def head_of(ST: i64, W: i64, record: i64) -> i64:
-    """Return the head of a value's adjoint; 0 if nobody asks for it."""
+def add_up_own(W: i64, BT: i64, heads: i64) -> None:
+    """Make batches of sums for the adjoints of arrays of instances that have several parts; `heads`: the first's."""
+    last = -1
+    for k in range(ld(W, B_OWNS)):
+        head = heads + HEAD_BYTES * k
+        row = ld(W, B_OWN) + OWN_BYTES * k
+        if ld(head, HEAD_KEY) < 0:
+            if ld(row, OWN_ADDS) != last:
+                last = ld(row, OWN_ADDS)
+                open_batch(W, BT, last, 0)
+            st(ld(BT, ARGS), ld(W, B_MADE), sum_at(W, head, ld(row, OWN_SIZE)))
+            st(W, B_MADE, ld(W, B_MADE) + 1)
+
+
+def head_of(ST: i64, W: i64, record: i64, reader: i64) -> i64:
+    """Return the head of the adjoint of a value that a node (or n + a loss) reads; 0 if nobody asks for it."""
     v = node_of(ld(record, RECORD_HEAD))
     heads = ld(W, B_HEADS)
     most = ld(W, B_MOST)
@@ -94,12 +110,24 @@ def head_of(ST: i64, W: i64, record: i64) -> i64:
         if ld(ld(kernel, BK_DTYPES), j) < 0:
             return 0
         return heads + HEAD_BYTES * (v * most + j)
+    n = ld(ST, N)
     k = (record - ld(W, B_SHARED)) // RECORD_BYTES
     if record < ld(W, B_SHARED):
-        return 0
+        k = -1
     if k >= ld(W, B_SHAREDS):
-        return 0
-    return heads + HEAD_BYTES * (ld(ST, N) * most + k)
+        k = -1
+    if k < 0:
+        if ld(W, B_OWNS) == 0:
+            return 0
+        if reader >= n:
+            instance = ld(ld(W, B_LOSS_OF), reader - n)
+        else:
+            instance = ld32(ld(ST, INSTANCE), reader)
+        k = number_of_own(ld(W, B_OWN), ld(W, B_OWNS), ld(record, RECORD_DATA), instance)
+        if k < 0:
+            return 0
+        k = k + ld(W, B_SHAREDS)
+    return heads + HEAD_BYTES * (n * most + k)
 
 
 def give(W: i64, head: i64, source: i64, key: i64, size: i64, start: i64, index: i64, width: i64, last: i64) -> None:
@@ -414,11 +442,11 @@ def give_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64, what: i64, key: i64) 
         items = ld(word, LIST_ITEMS)
         step = extent(what + 8 * GIVE_SIZE, dims)
         for k in range(ld(word, LIST_LENGTH)):
-            head = head_of(ST, W, ld(items, k))
+            head = head_of(ST, W, ld(items, k), v)
             if head != 0:
                 give(W, head, data + k * step, key, -1, 0, 0, 0, 0)
     else:
-        head = head_of(ST, W, word)
+        head = head_of(ST, W, word, v)
         if head != 0:
             if ld(what, GIVE_PART) == PART_ALL:
                 give(W, head, data, key, -1, 0, 0, 0, 0)

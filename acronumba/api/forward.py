@@ -1,0 +1,201 @@
+"""A mini-batch that has run and can be followed back: what `vjp` keeps.
+
+In: a call, and what gradients are wanted of. Out: results, failures, and `Forward.pull`. The instances of one type run
+together, by compiled code where it has a way back, else one by one by the reference.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from acronumba.api.cotangents import adjoints
+from acronumba.api.gradients import Lossy, alike
+from acronumba.api.structures import float_arrays
+from acronumba.api.wanted import Totals, Wanted
+from acronumba.data.row_grad import total
+from acronumba.data.tensors import Found, InMemory, arrays_in
+from acronumba.errors.codes import refuse
+from acronumba.ir.interpret import InstanceFailure
+from acronumba.ir.values import unflatten
+from acronumba.pipeline.pullback import Pullback, pullback
+
+if TYPE_CHECKING:
+    from acronumba.api.arguments import Call
+    from acronumba.data.pack import Batch
+    from acronumba.ir.tape import Recorder, Tape
+    from acronumba.pipeline.compiled import Compiled
+    from acronumba.pipeline.gradients import Asked
+    from acronumba.runtime.run import Run
+
+
+class Part(Protocol):
+    """Instances that have run in one way."""
+
+    def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+        """Return what each instance gives, and what they give together.
+
+        `cotangents`: per instance that has not failed, by the ids of the arrays of its result.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compiled:
+    """Instances that ran as a mini-batch of compiled code."""
+
+    there: Pullback
+    run: Run
+    found: Mapping[int, Sequence[Found]]  # by instance: the arrays of its result
+    place: Mapping[int, int]  # by instance: its number in the run
+    references: InMemory
+    asked: Sequence[Asked]
+    tensors: Mapping[int, int]  # numbers of shared tensors, and ids of their arrays
+
+    def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+        """Return what each instance gives, and what they give together."""
+        seeds: list[tuple[int, int, Any]] = []
+        mine: dict[int, dict[int, Any]] = {}
+        for k, found in self.found.items():
+            pairs, unread = adjoints(found, cotangents[k], self.references)
+            seeds += [(self.place[k], word, g) for word, g in pairs]
+            named = wanted.own(k) if unread else ()
+            mine[k] = {key: g for key, g in unread.items() if key in named}
+        gradients, own = self.there.pull(self.run, seeds, self.asked)
+        of: dict[int, Any] = {}
+        for n, g in gradients.items():
+            key = self.tensors[n]
+            of[key] = total([of[key], g]) if key in of else g
+        number = {place: k for k, place in self.place.items()}
+        for a, x in zip(self.asked, own, strict=True):
+            if x is not None:
+                mine[number[a.instance]][id(a.array)] = x
+        totals = {k: Totals(of={}, own=of_instance) for k, of_instance in mine.items()}
+        return totals, Totals(of=of, own={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taped:
+    """Instances that ran by the reference."""
+
+    recorder: Recorder
+    tapes: Mapping[int, tuple[Tape, Sequence[Found]]]  # by instance, with the arrays of its result
+
+    def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+        """Return what each instance gives."""
+        totals = {}
+        for k, (tape, found) in self.tapes.items():
+            seeds: dict[int, Any] = {}
+            for word, g in adjoints(found, cotangents[k], self.recorder)[0]:
+                n = tape.number(word)
+                seeds[n] = seeds[n] + g if n in seeds else g
+            totals[k] = wanted.totals(tape, seeds, k, wide=False)
+        return totals, Totals(of={}, own={})
+
+
+class Forward:
+    """A mini-batch that has run.
+
+    Parameters
+    ----------
+    model
+        What to run.
+    call
+        The arguments.
+    wanted
+        What gradients are wanted of.
+    together
+        Whether compiled code runs it where it has a way back.
+    mark
+        Returns of a shared array what tells whether it has changed.
+    """
+
+    def __init__(
+        self, model: Lossy, call: Call, wanted: Wanted, together: bool, mark: Callable[[Any], int] | None = None
+    ) -> None:
+        self.call, self.wanted, self._mark = call, wanted, mark or checksum
+        self.results: list[Any] = [None] * call.count
+        self.errors: dict[int, BaseException] = {}
+        self.parts: list[Part] = []
+        self._model = model
+        self._marks: dict[int, tuple[str, Any, int]] = {}  # shared arrays by id, with what tells whether they change
+        for members, fit in alike(model, call, together):
+            some = call if len(members) == call.count else call.some(members)
+            compiled, leaves, packed = fit or model._specialise(some, together)
+            wanted.check(compiled, leaves, None)
+            wanted.check_apart(compiled, leaves, call, members)
+            tensors = wanted.tensors(compiled, leaves) if together else None
+            there = None if tensors is None else pullback(compiled, frozenset(tensors), frozenset(wanted.columns))
+            if there is not None and tensors is not None and packed is not None:
+                run = there.run(packed, leaves, some.frozen)
+                self._together(members, there, packed, run, tensors)
+            else:
+                self._apart(members, compiled, leaves)
+            for param, leaf in zip(compiled.program.shared, leaves, strict=False):
+                for a in float_arrays(leaf):
+                    self._marks[id(a)] = param.path, a, self._mark(a)
+
+    def _together(
+        self, members: Sequence[int], there: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int]
+    ) -> None:
+        compiled = there.compiled
+        decode = compiled.decoder(run, packed)
+        references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts)
+        found, place = {}, {}
+        for j, k in enumerate(members):
+            place[k] = j
+            if j in packed.errors:
+                self.errors[k] = packed.errors[j]
+            elif j in run.errors:
+                failure = compiled.site_error(run.errors[j])
+                self.errors[k] = self._model._told(
+                    self.wanted.instance(self.call, k), self.call, failure, soon=compiled.forks
+                )
+            else:
+                self.results[k] = decode(j)
+                found[k] = arrays_in(self.results[k], compiled.program.result, run.words[j].tolist(), references)
+        asked = [a for a in self.wanted.asked(compiled, packed, members) if a.instance not in run.errors]
+        self.parts.append(
+            _Compiled(
+                there=there, run=run, found=found, place=place, references=references, asked=asked, tensors=tensors
+            )
+        )
+
+    def _apart(self, members: Sequence[int], compiled: Compiled, leaves: Sequence[Any]) -> None:
+        recorder = compiled.recorder_of_tapes(leaves)
+        tapes = {}
+        for k in members:
+            instance = self.wanted.instance(self.call, k)
+            try:
+                values, tape = recorder.record(instance)
+            except InstanceFailure as failure:
+                self.errors[k] = self._model._told(instance, self.call, compiled.site_error(failure))
+                continue
+            self.results[k] = unflatten(values, compiled.program.result)
+            found = arrays_in(self.results[k], compiled.program.result, values, recorder)
+            recorder.note_given()
+            recorder.fix(word for one in found for word in one.words)
+            tapes[k] = tape, found
+        self.parts.append(_Taped(recorder=recorder, tapes=tapes))
+
+    def pull(self, cotangents: Mapping[int, Mapping[int, Any]], one: bool) -> Any:
+        """Return gradients in their structures; `cotangents`: per instance, by the ids of the arrays of its result."""
+        for path, array, mark in self._marks.values():
+            if self._mark(array) != mark:
+                raise refuse("ACR706", message=f"`{path}` has changed since the results were computed",
+                             rewrite="pull before parameters are updated")  # fmt: skip
+        totals: dict[int, Totals] = {}
+        sums: list[Totals] = []
+        for part in self.parts:
+            own, together = part.pull(cotangents, self.wanted)
+            totals |= own
+            sums.append(together)
+        return self.wanted.structures(totals, sums, 1.0, wide=False, one=one)
+
+
+def checksum(array: Any) -> int:
+    """Return what tells whether an array has changed."""
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

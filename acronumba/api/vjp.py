@@ -1,0 +1,160 @@
+"""`acronumba.vjp`: results of a model, and the function that takes cotangents of them back to gradients.
+
+In: a model with any result. Out: its results, and a `Pull`. Compiled code keeps what its way back needs until the pull
+is called or dropped; where there is no compiled way back, the reference keeps the tapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from acronumba.api.cotangents import matched
+from acronumba.api.forward import Forward
+from acronumba.api.gradients import Lossy
+from acronumba.api.model import Model
+from acronumba.api.results import Results
+from acronumba.api.wanted import Choices, wanted_of
+from acronumba.errors import InstanceErrors, one_frame
+from acronumba.errors.codes import refuse
+
+if TYPE_CHECKING:
+    from acronumba.api.arguments import Call
+
+
+def vjp(f: Callable[..., Any], *, wrt: str | Sequence[str] | None = None) -> Vjp:
+    """Return what computes a model's results, and takes cotangents of them back to gradients.
+
+    Parameters
+    ----------
+    f : model
+        Its result is of any structure; tensors of floats in it have cotangents.
+    wrt : str or sequence of str, optional
+        What gradients are of, as for `value_and_grad`.
+
+    Returns
+    -------
+    Vjp
+        Called like the model, with one instance or by `batch`; returns results and `pull`.
+
+    Examples
+    --------
+    >>> results, pull = acronumba.vjp(encode).batch(trees, p=p)  # doctest: +SKIP
+    >>> grads = pull([2 * r for r in results])  # doctest: +SKIP
+    """
+    return Vjp(f if isinstance(f, Model) else Model(f), Choices.of(wrt, "sum", False, ()))
+
+
+class Vjp:
+    """A model whose results can be followed back. Made by `vjp`."""
+
+    __acronumba_gradients__ = True  # how the front end knows it inside a model
+
+    def __init__(self, model: Lossy, choices: Choices) -> None:
+        self.model, self.choices = model, choices
+
+    def __repr__(self) -> str:
+        return f"<results and pullback of {self.model!r}>"
+
+    def __call__(self, *args: Any, **shared: Any) -> tuple[Any, Pull]:
+        """Return the result of one instance, and what takes its cotangent back: by the reference."""
+        with one_frame:
+            call = self.model._bind([[a] for a in args], shared)
+            forward = self._ran(call, together=False)
+            for error in forward.errors.values():
+                raise error
+            return forward.results[0], Pull(forward, one=True)
+
+    def batch(self, *columns: Any, **shared: Any) -> tuple[Results, Pull]:
+        """Return the results of a mini-batch, and what takes their cotangents back.
+
+        Parameters
+        ----------
+        *columns, **shared
+            As for `Model.batch`.
+
+        Returns
+        -------
+        (Results, Pull)
+            The pull holds all that its way back needs, until it is called or dropped.
+
+        Raises
+        ------
+        InstanceErrors
+            If instances failed; its `results` is the pair for the others.
+        """
+        with one_frame:
+            call = self.model._bind(columns, shared)
+            forward = self._ran(call, together=True)
+            done = Results.of(forward.results), Pull(forward, one=False)
+            if forward.errors:
+                error = InstanceErrors(dict(sorted(forward.errors.items())), done[0])
+                error.results = done
+                raise error
+            return done
+
+    def on(self, device: str) -> Vjp:
+        """Return the same on another device: see `Model.on`."""
+        return Vjp(self.model.on(device), self.choices)
+
+    def with_options(self, **changes: Any) -> Vjp:
+        """Return the same with other options: see `Model.with_options`."""
+        return Vjp(self.model.with_options(**changes), self.choices)
+
+    def _ran(self, call: Call, together: bool) -> Forward:
+        return Forward(self.model, call, wanted_of(self.model._plain(), self.choices, call), together)
+
+
+class Pull:
+    """Takes cotangents of results back to gradients, once: then what that needs is given back.
+
+    Parameters
+    ----------
+    forward
+        What has run.
+    one
+        Whether it was a call with one instance.
+    """
+
+    def __init__(self, forward: Forward, one: bool) -> None:
+        self._forward: Forward | None = forward
+        self._one = one
+
+    def __repr__(self) -> str:
+        return "<pull>" if self._forward is not None else "<pull that was called>"
+
+    def __call__(self, cotangents: Any, *, keep: bool = False) -> Any:
+        """Return the gradients.
+
+        Parameters
+        ----------
+        cotangents : sequence
+            One for each instance, of the structure of its result: an array of the same shape and dtype for each tensor
+            of floats, None for all else. None in the place of a tensor, or of a whole result, is zeros. Of a call with
+            one instance: its cotangent.
+        keep : bool
+            Whether it is to be called again.
+
+        Returns
+        -------
+        object
+            Sums over the instances, in the structure of what they are of; of a positional parameter a list, of one
+            structure for each instance.
+        """
+        with one_frame:
+            forward = self._forward
+            if forward is None:
+                raise refuse("ACR706", message="this pull was called, and what it needs is given back",
+                             rewrite="pull(cotangents, keep=True) the first time")  # fmt: skip
+            given = [cotangents] if self._one else cotangents
+            count = len(forward.results)
+            if not self._one and (not isinstance(given, Sequence) and not hasattr(given, "__array__")):
+                raise refuse("ACR714", message="cotangents are a sequence, of one for each instance",
+                             seen=type(given).__name__)  # fmt: skip
+            if len(given) != count:
+                raise refuse("ACR714", message=f"{count} results and {len(given)} cotangents")
+            found = {k: matched(forward.results[k], given[k], k) for k in range(count)}
+            grads = forward.pull(found, self._one)
+            if not keep:
+                self._forward = None
+            return grads

@@ -1,0 +1,153 @@
+"""Which words stand for the arrays in a value.
+
+In: a value of Python, its type, its words, and how to follow references. Out: each array of floats with its words: the
+address of a value record, or what the interpreter has in its place. So gradients, which are known by records, find
+their places in the structures of users, and cotangents find the records that they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from acronumba.data.unpack import Memory
+from acronumba.data.words import LIST, MADE, RECORD
+from acronumba.ir.nodes import StructLayout
+from acronumba.ir.types import (
+    NO_VALUE,
+    NONE,
+    Array0T,
+    ArrayT,
+    DictT,
+    ListT,
+    MapT,
+    NoneT,
+    StructT,
+    TensorT,
+    TupleT,
+    Type,
+    UnionT,
+    case_slices,
+    union_word,
+    words,
+)
+
+
+class References(Protocol):
+    """Follows references."""
+
+    def fields(self, word: Any, value: Any) -> tuple[StructLayout, Sequence[Any]]:
+        """Return the layout of the row of an object, which is `value`, and its words behind the tag."""
+
+    def items(self, word: Any, width: int) -> Sequence[Any]:
+        """Return the words of all elements of a list, `width` for each."""
+
+    def shape(self, word: Any, rank: int) -> tuple[int, ...]:
+        """Return the shape of a tensor."""
+
+
+class InMemory:
+    """Follows the references of packed instances, and of results of compiled code.
+
+    Parameters
+    ----------
+    memory
+        All that references lead to.
+    given
+        Layouts of all classes, with the fields that are there in rows that were given: those that are read.
+    made
+        The same of rows that the model makes: all fields.
+    """
+
+    def __init__(self, memory: Memory, given: Sequence[StructLayout], made: Sequence[StructLayout] = ()) -> None:
+        self.memory, self.given, self.made = memory, given, made
+
+    def fields(self, word: int, value: Any) -> tuple[StructLayout, Sequence[int]]:
+        """Return the layout of the row of an object, and its words behind the tag."""
+        tag = self.memory.words(word, 1)[0]
+        layout = self.given[tag] if tag < MADE else self.made[tag - MADE]
+        return layout, self.memory.words(word, layout.size)[1:]
+
+    def items(self, word: int, width: int) -> Sequence[int]:
+        """Return the words of all elements of a list."""
+        head = self.memory.words(word, LIST.count)
+        return self.memory.words(head[LIST.at["items"]], head[LIST.at["length"]] * width)
+
+    def shape(self, word: int, rank: int) -> tuple[int, ...]:
+        """Return the shape of a tensor."""
+        return tuple(self.memory.words(self.memory.words(word, RECORD.count)[RECORD.at["shape"]], rank))
+
+    def data(self, record: int) -> int:
+        """Return the address of the data of a value record."""
+        return self.memory.words(record, 1)[RECORD.at["data"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An array in a value."""
+
+    array: Any
+    type: TensorT | Array0T | ArrayT
+    words: Sequence[Any]  # of a tensor: one
+
+
+def arrays_in(value: Any, t: Type, given: Sequence[Any], references: References) -> list[Found]:
+    """Return the arrays of floats in a value, as often as they are reached, each object and list once.
+
+    Parameters
+    ----------
+    value
+        As Python has it.
+    t, given
+        Its type and words.
+    references
+        What follows them.
+    """
+    out: list[Found] = []
+    seen: set[int] = set()
+    stack: list[tuple[Any, Type, Sequence[Any]]] = [(value, t, given)]
+    while stack:
+        v, t, given = stack.pop()
+        while isinstance(t, UnionT):
+            t, given = _member(v, t, given)
+        match t:
+            case TensorT() | Array0T() if t.dtype.startswith("float"):
+                out.append(Found(v, t, given[-1:]))
+            case ArrayT() if t.item.dtype.startswith("float"):
+                out.append(Found(v, t, given))
+            case TupleT() | DictT():
+                at = 0
+                for key, item in zip(t.keys if isinstance(t, DictT) else range(len(t.items)), t.items, strict=True):
+                    width = len(words(item))
+                    stack.append((v[key], item, given[at : at + width]))
+                    at += width
+            case StructT() | ListT() | MapT() if id(v) not in seen:
+                seen.add(id(v))
+                stack += _inside(v, t, given[0], references)
+    return out
+
+
+def _member(v: Any, t: UnionT, given: Sequence[Any]) -> tuple[Type, Sequence[Any]]:
+    """Return the type that a value has of a union, and its words."""
+    if union_word(t) is None:
+        case, place = case_slices(t)[given[0]]
+        return case, given[place]
+    return NONE if v is None or v is NO_VALUE else next(m for m in t.members if not isinstance(m, NoneT)), given
+
+
+def _inside(v: Any, t: StructT | ListT | MapT, word: Any, references: References) -> list[tuple[Any, Type, Any]]:
+    """Return the fields of an object, or the elements of a list, with their types and words."""
+    if isinstance(t, StructT):
+        layout, row = references.fields(word, v)
+        return [
+            (getattr(v, f.name), f.type, row[f.offset - 1 : f.offset - 1 + f.width])
+            for f in layout.fields
+            if hasattr(v, f.name)
+        ]
+    if isinstance(t, MapT) and t.item is None:  # a set: its elements are no tensors
+        return []
+    item, values = (t.entry, list(v.items())) if isinstance(t, MapT) else (t.item, v)
+    width = len(words(item))
+    inner = references.items(word, width) if width else ()
+    return [(x, item, inner[k * width : (k + 1) * width]) for k, x in enumerate(values)]

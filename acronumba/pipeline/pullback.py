@@ -1,0 +1,84 @@
+"""Compiled pullbacks of a specialisation: from adjoints of results to those of what was given.
+
+In: a `Compiled`, and what gradients are wanted of. Out: a `Pullback`, which runs a mini-batch and, as often as it is
+asked, its way back; or None where there is no compiled way back: then the reference does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.ir.types import TensorT
+from acronumba.memory import address
+from acronumba.pipeline.gradients import Asked, missing, own_of
+
+if TYPE_CHECKING:
+    from acronumba.data.pack import Batch
+    from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.run import Run
+
+
+def pullback(compiled: Compiled, wanted: frozenset[int], params: frozenset[int]) -> Pullback | None:
+    """Return the specialisation with compiled pullbacks; None where there are none yet."""
+    key = "pullback", wanted, params
+    with compiled.lock:
+        if key not in compiled.derived:
+            why = missing(TensorT("float32", ()), False)
+            with compiled.timed("compile"):
+                compiled.derived[key] = None if why else Pullback(compiled, wanted, params)
+        return compiled.derived[key]  # type: ignore[no-any-return]
+
+
+class Pullback:
+    """A specialisation with its way back from all results.
+
+    Parameters
+    ----------
+    compiled
+        The specialisation.
+    wanted, params
+        Numbers of shared tensors, and of positional parameters whose arrays are wanted.
+    """
+
+    def __init__(self, compiled: Compiled, wanted: frozenset[int], params: frozenset[int]) -> None:
+        from acronumba.pipeline.link import link_back
+
+        self.compiled = compiled
+        self.back = link_back(compiled.plan, compiled.options, wanted, None, params)
+
+    def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str]) -> Run:
+        """Run a mini-batch and keep what its way back needs. See `Compiled.run`."""
+        return self.compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
+
+    def pull(
+        self, run: Run, seeds: Sequence[tuple[int, int, NDArray[Any]]], asked: Sequence[Asked]
+    ) -> tuple[Mapping[int, NDArray[Any]], Sequence[NDArray[Any] | None]]:
+        """Run the way back.
+
+        Parameters
+        ----------
+        run
+            What `run` has returned.
+        seeds
+            Instances, value records of their results, and adjoints.
+        asked
+            Arrays of instances whose gradients are wanted.
+
+        Returns
+        -------
+        tuple
+            The gradients of shared tensors by their numbers, and that of each array that was asked for, or None.
+        """
+        from acronumba.runtime.backward import Seeds
+
+        arrays = [np.ascontiguousarray(g) for _, _, g in seeds]
+        where = Seeds(
+            records=np.array([record for _, record, _ in seeds], np.int64),
+            adjoints=np.array(list(map(address, arrays)), np.int64),
+            instances=np.searchsorted(run.ran, np.array([k for k, _, _ in seeds], np.int64)),
+        )
+        return self.back.both(run, where, own_of(run, asked))

@@ -1,0 +1,58 @@
+"""Adjoints of arrays that instances hold.
+
+In: which arrays of which instances, by where their data lie. Out: the table by which the transposition finds them
+(`runtime.library.own`), and their adjoints when the way back has run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.library.back_words import HEAD, OWN
+
+
+class Own:
+    """Arrays of instances whose adjoints are wanted.
+
+    Parameters
+    ----------
+    instances
+        The instance of each, as the machine numbers them.
+    data
+        Where its data lie.
+    arrays
+        The arrays themselves, of floats: their dtypes and shapes.
+    """
+
+    def __init__(self, instances: Sequence[int], data: Sequence[int], arrays: Sequence[Any]) -> None:
+        self.arrays = [np.asarray(a) for a in arrays]
+        places = np.array([data, instances], np.int64).T.reshape(-1, 2)
+        self.places, first, self.number = np.unique(places, axis=0, return_index=True, return_inverse=True)
+        self.number = self.number.reshape(-1)
+        self.first = [self.arrays[k] for k in first.tolist()]
+
+    def table(self, adder: Callable[[str], int]) -> Words:
+        """Return the rows of OWN; `adder`: from a dtype to the kernel that adds up adjoints."""
+        out = np.zeros((len(self.places) + 1, OWN.count), np.int64)
+        adders = {dtype: adder(dtype.name) for dtype in {a.dtype for a in self.first}}
+        out[:-1, [OWN.at["data"], OWN.at["instance"]]] = self.places
+        out[:-1, OWN.at["size"]] = [a.nbytes for a in self.first]
+        out[:-1, OWN.at["adds"]] = [adders[a.dtype] for a in self.first]
+        return out
+
+    def adjoints(self, heads: Words) -> list[NDArray[Any] | None]:
+        """Return the adjoint of each array, None where there is none; `heads`: rows of HEAD of the table's rows."""
+        found: list[NDArray[Any] | None] = []
+        for a, (source, key) in zip(self.first, heads.reshape(-1, HEAD.count).tolist(), strict=True):
+            there = key and a.nbytes
+            found.append(np.frombuffer(ctypes.string_at(source, a.nbytes), a.dtype).reshape(a.shape) if there else None)
+        return [found[n] for n in self.number.tolist()]
+
+
+NOTHING = Own((), (), ())

@@ -1,0 +1,327 @@
+"""Models inside of PyTorch: `layer` makes one of a model, `Parameters` lets `torch.optim` train arrays.
+
+In: tensors on the processor, as shared values and in instances. They are read where they lie; results are new tensors.
+What has `requires_grad` gets gradients. PyTorch is imported with this module, and by no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from acronumba.api.forward import Forward, checksum
+from acronumba.api.model import Model
+from acronumba.api.results import Results, parts_of
+from acronumba.api.structures import float_arrays, is_float_array, rebuilt
+from acronumba.api.wanted import Choices, wanted_of
+from acronumba.errors import InstanceErrors, one_frame
+from acronumba.errors.codes import refuse
+from acronumba.storage import leaves
+
+try:
+    import torch
+    from torch.autograd.function import once_differentiable
+except ImportError as error:  # pragma: no cover
+    raise ImportError("acronumba.torch needs PyTorch: pip install torch") from error
+
+__all__ = ["Parameters", "layer"]
+
+_DTYPES = ("float32", "float64")
+
+
+class Parameters(torch.nn.Module):  # type: ignore[misc]
+    """The arrays of parameters as a module: each `torch.nn.Parameter` shares the memory of an array.
+
+    Parameters
+    ----------
+    params : object
+        As `acronumba.save` takes them. Their float arrays are parameters with the names that `acronumba.leaves` gives.
+
+    Examples
+    --------
+    >>> module = Parameters(p)  # doctest: +SKIP
+    >>> opt = torch.optim.Adam(module.parameters())  # doctest: +SKIP
+    >>> value, grads = loss.value_and_grad.batch(trees, labels, p=p)  # doctest: +SKIP
+    >>> module.take(grads)  # doctest: +SKIP
+    >>> opt.step()  # doctest: +SKIP
+    """
+
+    def __init__(self, params: object) -> None:
+        super().__init__()
+        self._params = params
+        self._arrays: dict[str, Any] = {}  # the arrays by their names, so that each keeps its id
+        for name, array in leaves(params):
+            if not isinstance(array, np.ndarray) or array.dtype.name not in _DTYPES or not array.flags.writeable:
+                seen = f"`{name}` is {type(array).__name__} of {array.dtype}"
+                raise refuse("ACR713", message="PyTorch can share arrays of float32 and float64 that can be written to",
+                             seen=seen, rewrite="np.array(w, np.float32) in its place")  # fmt: skip
+            *path, last = name.split(".")
+            self._within(path).register_parameter(last, torch.nn.Parameter(torch.from_numpy(array)))
+            self._arrays[name] = array
+
+    def take(self, grads: object) -> None:
+        """Let gradients be the `.grad` of the parameters, without a copy.
+
+        Parameters
+        ----------
+        grads : object
+            What `value_and_grad` or a pull returned for the parameters. What has none there keeps what it has.
+        """
+        found = dict(leaves(grads))
+        if unknown := sorted(found.keys() - self._arrays.keys()):
+            raise refuse("ACR713", seen=f"there is no parameter `{unknown[0]}`")
+        for name, parameter in self.named_parameters():
+            if name in found:
+                parameter.grad = torch.from_numpy(np.asarray(found[name]))
+
+    def value(self) -> Any:
+        """Return the parameters as they were given."""
+        return self._params
+
+    def tensors(self) -> dict[int, Any]:
+        """Return the parameters of the module by the ids of the arrays whose memory they share."""
+        return {id(self._arrays[name]): parameter for name, parameter in self.named_parameters()}
+
+    def _within(self, path: Sequence[str]) -> Any:
+        module = self
+        for name in path:
+            if name not in module._modules:
+                module.add_module(name, torch.nn.Module())
+            module = module._modules[name]
+        return module
+
+
+def layer(f: Callable[..., Any], *, stack: bool = True) -> Layer:
+    """Return a model as a function of tensors, for use inside of PyTorch models.
+
+    Parameters
+    ----------
+    f : model
+        Its result is of any structure.
+    stack : bool
+        Whether results are stacked, as `Results.stack` does: tensors with a leading axis. If not, they are in a list.
+
+    Returns
+    -------
+    Layer
+        Called like `Model.batch`. The rows of a tensor in the place of a column are instances; tensors may also be
+        anywhere in instances and in shared values, and `Parameters` may be a shared value.
+
+    Examples
+    --------
+    >>> encode = layer(tree_lstm)  # doctest: +SKIP
+    >>> h = encode(trees, words, p=Parameters(p))  # doctest: +SKIP
+    >>> torch.nn.functional.cross_entropy(out(h), labels).backward()  # doctest: +SKIP
+    """
+    return Layer(f if isinstance(f, Model) else Model(f), stack)
+
+
+class Layer:
+    """A model as a function of tensors. Made by `layer`."""
+
+    def __init__(self, model: Model, stack: bool) -> None:
+        self.model, self.stack = model, stack
+
+    def __repr__(self) -> str:
+        return f"<layer of {self.model!r}>"
+
+    def __call__(self, *columns: Any, **shared: Any) -> Any:
+        """Return the results of a mini-batch as tensors. See `Model.batch`, `layer`."""
+        with one_frame:
+            given = _Given()
+            arrays = [given.column(c) for c in columns]
+            values = {name: given.arrays(v) for name, v in shared.items()}
+            if not given.trained():
+                results = self.model.batch(*arrays, **values)
+                return _tensors(results.stack() if self.stack else list(results))
+            call = self.model._bind(arrays, values)
+            code = self.model._plain().__code__
+            own = [n for n, c in zip(code.co_varnames, arrays, strict=False) if given.of_column(c)]
+            names = (*own, *(name for name, v in values.items() if any(map(given.wants, float_arrays(v)))))
+            wanted = wanted_of(self.model._plain(), Choices.of(names, "sum", False, ()), call)
+            wanted = replace(wanted, arrays={key: a for key, a in wanted.arrays.items() if given.wants(a)})
+            forward = Forward(self.model, call, wanted, True, given.mark)
+            if forward.errors:
+                raise InstanceErrors(dict(sorted(forward.errors.items())), Results.of(forward.results))
+            return self._graph(forward, given)
+
+    def _graph(self, forward: Forward, given: _Given) -> Any:
+        """Return the results as tensors that PyTorch follows back."""
+        results = forward.results
+        sources: dict[int, tuple[Any, list[tuple[int, Any]]]] = {}  # what becomes a tensor, and arrays of instances
+        if self.stack:
+            whole: Any = Results.of(results).stack()
+            for w, *xs in zip(_leaves(whole), *map(_leaves, results), strict=True):
+                if is_float_array(xs[0]):
+                    sources[id(w)] = w, list(enumerate(xs))
+        else:
+            whole = results
+            sources = {id(x): (x, [(k, x)]) for k, r in enumerate(results) for x in float_arrays(r)}
+        back = _Back(forward, given, [of for _, of in sources.values()], self.stack)
+        outputs = _Follow.apply(back, [np.array(x) for x, _ in sources.values()], *given.trained())
+        made = dict(zip(sources, outputs, strict=True))
+        return rebuilt(whole, lambda v: made[id(v)] if id(v) in made else _tensor(v))
+
+
+class _Given:
+    """The tensors of a call, and the arrays that share their memory."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, Any] = {}  # tensors by the ids of their arrays
+        self._arrays: dict[int, Any] = {}  # arrays by the ids of tensors
+        self._needs = torch.is_grad_enabled()
+
+    def trained(self) -> list[Any]:
+        """Return the tensors that want gradients."""
+        of = {id(t): t for t in self._of.values()}
+        return [t for t in of.values() if self._needs and t.requires_grad]
+
+    def wants(self, array: Any) -> bool:
+        """Whether the tensor of an array wants a gradient."""
+        tensor = self._of.get(id(array))
+        return tensor is not None and self._needs and bool(tensor.requires_grad)
+
+    def of_column(self, column: Any) -> bool:
+        """Whether something of a column wants a gradient."""
+        return any(map(self.wants, float_arrays(column)) if isinstance(column, list) else (self.wants(column),))
+
+    def tensor_of(self, array: Any) -> Any:
+        """Return the tensor of an array, or None."""
+        return self._of.get(id(array))
+
+    def column(self, column: Any) -> Any:
+        """Return a column of instances without tensors."""
+        if isinstance(column, torch.Tensor):
+            return self._array(column)
+        if isinstance(column, list | tuple) and _holds_tensors(column):
+            return self.arrays(list(column))
+        return column
+
+    def arrays(self, value: Any) -> Any:
+        """Return a value with arrays in the place of tensors; itself, if there are none."""
+        if isinstance(value, Parameters):
+            self._of |= value.tensors()
+            return value.value()
+        return rebuilt(value, self._leaf) if _holds_tensors(value) else value
+
+    def mark(self, array: Any) -> int:
+        """Return what tells whether a shared array has changed; of `Parameters` NumPy may change it, too."""
+        tensor = self._of.get(id(array))
+        return checksum(array) if tensor is None or id(tensor) not in self._arrays else int(tensor._version)
+
+    def _leaf(self, value: Any) -> Any:
+        return self._array(value) if isinstance(value, torch.Tensor) else value
+
+    def _array(self, tensor: Any) -> Any:
+        """Return the array that shares the memory of a tensor."""
+        if id(tensor) not in self._arrays:
+            if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+                raise refuse("ACR706", message="a layer takes dense tensors in the processor's memory",
+                             seen=f"a tensor on {tensor.device}, {tensor.layout}", rewrite="tensor.cpu()")  # fmt: skip
+            if tensor.dtype in (torch.bfloat16, torch.float16):
+                raise refuse("ACR706", message="a layer takes tensors of float32 and float64",
+                             seen=str(tensor.dtype), rewrite="tensor.float()")  # fmt: skip
+            array = tensor.detach().resolve_neg().resolve_conj().numpy()
+            self._arrays[id(tensor)] = array
+            self._of[id(array)] = tensor
+        return self._arrays[id(tensor)]
+
+
+class _Back:
+    """What the way back of a call needs."""
+
+    def __init__(
+        self, forward: Forward, given: _Given, sources: Sequence[Sequence[tuple[int, Any]]], stacked: bool
+    ) -> None:
+        self.forward, self.given, self.stacked = forward, given, stacked
+        self.sources = sources  # per output: instances and arrays of their results
+
+    def gradients(self, adjoints: Sequence[Any]) -> dict[int, Any]:
+        """Return gradients by the ids of tensors, from those of the outputs."""
+        cotangents: dict[int, dict[int, Any]] = {k: {} for k in range(len(self.forward.results))}
+        for source, g in zip(self.sources, adjoints, strict=True):
+            if g is None:
+                continue
+            whole = g.detach().numpy()
+            for j, (k, x) in enumerate(source):
+                part = np.asarray(whole[j] if self.stacked else whole)
+                of = cotangents[k]
+                of[id(x)] = of[id(x)] + part if id(x) in of else part
+        grads = self.forward.pull(cotangents, False)
+        wanted = self.forward.wanted
+        out: dict[int, Any] = {}
+        done: set[tuple[int, int]] = set()  # an array that is reached twice has its whole gradient at both places
+        for place, shared, parts, found in zip(wanted.places, wanted.shared, wanted.parts, grads, strict=True):
+            if place is not None and (tensor := self.given.tensor_of(self.forward.call.columns[place])) is not None:
+                _add(out, tensor, np.stack(found))
+                continue
+            for k, (x, of) in enumerate([(shared, found)] if place is None else zip(parts, found, strict=True)):
+                number = -1 if place is None else k
+                for array, g in zip(float_arrays(x), float_arrays(of), strict=True):
+                    tensor = self.given.tensor_of(array)
+                    if tensor is not None and (number, id(array)) not in done:
+                        done.add((number, id(array)))
+                        _add(out, tensor, np.asarray(g))
+        return {key: torch.from_numpy(np.ascontiguousarray(g)) for key, g in out.items()}
+
+
+def _add(out: dict[int, Any], tensor: Any, g: Any) -> None:
+    out[id(tensor)] = out[id(tensor)] + g if id(tensor) in out else g
+
+
+class _Follow(torch.autograd.Function):  # type: ignore[misc]
+    """The function that PyTorch follows back."""
+
+    @staticmethod
+    def forward(ctx: Any, back: _Back, outputs: Sequence[Any], *tensors: Any) -> Any:
+        """Return the outputs; they have been computed."""
+        ctx.set_materialize_grads(False)
+        ctx.back, ctx.tensors = back, [id(t) for t in tensors]
+        return tuple(map(torch.from_numpy, outputs))
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, *adjoints: Any) -> Any:
+        """Return the gradients of the tensors."""
+        found = ctx.back.gradients(adjoints)
+        return None, None, *(found.get(key) for key in ctx.tensors)
+
+
+def _holds_tensors(value: Any) -> bool:
+    """Whether a value is, or leads to, a tensor."""
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        if isinstance(v, torch.Tensor):
+            return True
+        if id(v) not in seen:
+            parts = parts_of(v)
+            if parts:
+                seen.add(id(v))
+                stack += [part for _, part in parts]
+    return False
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield what has no parts, from the first to the last, as often as it is there."""
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        parts = parts_of(v)
+        if parts is None:
+            yield v
+        else:
+            stack += [part for _, part in reversed(parts)]
+
+
+def _tensors(value: Any) -> Any:
+    return rebuilt(value, _tensor)
+
+
+def _tensor(value: Any) -> Any:
+    """Return an array as a tensor of its own; anything else as it is."""
+    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray | np.generic) else value
