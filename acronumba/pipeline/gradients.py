@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.ir.nodes import Program
 from acronumba.ir.types import Array0T, TensorT, TupleT, Type, words
@@ -20,6 +19,7 @@ from acronumba.memory import address
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.backward import Done
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -31,8 +31,7 @@ class There:
 
     result: Callable[[int], Any]  # of an instance that did not fail
     failures: Mapping[int, Failure]
-    gradients: Mapping[int, Any]  # arrays, or `RowGrad`, by the number of the shared tensor: sums over instances
-    own: Sequence[NDArray[Any] | None]  # of each array of `Asked`
+    back: Done  # gradients of shared tensors: arrays, or `RowGrad`, sums over instances; of each array of `Asked`
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +128,8 @@ class Trained:
             adjoints=np.full(len(good), address(adjoint)),
             instances=np.searchsorted(run.ran, good),
         )
-        gradients, own = self.back.both(run, seeds, own_of(run, asked), tables)
-        return There(result=compiled.decoder(run, packed), failures=run.errors, gradients=gradients, own=own)
+        done = self.back.both(run, seeds, own_of(run, asked), tables)
+        return There(result=compiled.decoder(run, packed), failures=run.errors, back=done)
 
     def _dtype(self, program: Program) -> str:
         loss = program.result.items[0] if isinstance(program.result, TupleT) else program.result
