@@ -77,7 +77,10 @@ def way_back(
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
-    """Return a block whose nodes have what is kept as results; without ghosts, which copy records of what was given."""
+    """Return a block whose nodes have what is kept as results.
+
+    No value counts as deeper than it is: what is given would become another value, whose adjoint nobody asks for.
+    """
     return replace(block, instrs=tuple(_changed(i, kernels) for i in block.instrs))
 
 
