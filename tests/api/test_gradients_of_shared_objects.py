@@ -1,4 +1,4 @@
-"""Gradients of shared values whose structure is not known when a model is compiled: objects of recursive classes, dicts."""
+"""Gradients of shared values whose structure is data: objects of recursive classes, dicts."""
 
 from __future__ import annotations
 
