@@ -228,8 +228,9 @@ def clip(grads: object, norm: float) -> float:
     from acronumba.runtime.updates import sum_of_squares
 
     most = _number("norm", norm)
-    found = [g.rows if isinstance(g, RowGrad) else g for _, g in leaves(grads)]
-    wrong = [f"`{name}` {why}" for name, g in leaves(grads) if (why := _unfit(g))]
+    named = _named(grads)
+    found = [g.rows if isinstance(g, RowGrad) else g for _, g in named]
+    wrong = [f"`{name}` {why}" for name, g in named if (why := _unfit(g))]
     if wrong:
         raise _refused(wrong)
     there = math.sqrt(sum_of_squares([_in_one_piece(g) for g in found]))
@@ -253,7 +254,7 @@ def _pairs(params: object, grads: object) -> list[tuple[str, Array, Array]]:
         raise _refused(["a snapshot does not change: update the parameters that it was made of"])
     there = dict(leaves(params))
     out, wrong = [], []
-    for name, g in leaves(grads):
+    for name, g in _named(grads):
         w = there.get(name)
         if w is None:
             wrong.append(f"there is no parameter `{name}`")
@@ -268,6 +269,14 @@ def _pairs(params: object, grads: object) -> list[tuple[str, Array, Array]]:
     if wrong:
         raise _refused(wrong)
     return out
+
+
+def _named(grads: object) -> list[tuple[str, Any]]:
+    """Return gradients with their names."""
+    if type(grads).__name__ == "Gradients":
+        seen, rewrite = "the loss and its gradients together", "value, grads = f.value_and_grad.batch(...)"
+        raise refuse("ACR713", seen=seen, rewrite=rewrite)
+    return leaves(grads)
 
 
 def _unfit(w: Any) -> str:

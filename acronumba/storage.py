@@ -13,6 +13,7 @@ import enum
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +50,8 @@ def save(path: str | os.PathLike[str], params: object) -> None:
     ------
     TypeMismatch
         If a value cannot be stored, or two values would have one name.
+    FileNotFoundError
+        If there is no such folder.
     """
     from safetensors.numpy import save_file
 
@@ -58,6 +61,8 @@ def save(path: str | os.PathLike[str], params: object) -> None:
             raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
         tensors[name] = _tensor(name, value)
     target = Path(path)
+    if not target.absolute().parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {os.fspath(target.parent)!r}")
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     os.close(handle)
     try:
@@ -93,27 +98,40 @@ def load(path: str | os.PathLike[str], like: Params) -> Params:
     FileNotFoundError
         If there is no such file. A damaged one is a `TypeMismatch`.
     """
-    from safetensors import SafetensorError, safe_open
-
     wanted: dict[str, Any] = {}
     like = _plain(like)
     for name, value in _leaves(like):
         if name in wanted:
             raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
         wanted[name] = value
+    with _opened(path) as file:
+        wrong, only_shapes = _differences(file, wanted)
+        if wrong:
+            code = "ACR709" if only_shapes else "ACR708"
+            raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
+        found = {name: file.get_tensor(name) for name in wanted}
+    return _rebuild(like, found, "")  # type: ignore[no-any-return]
+
+
+def shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
+    """Return the names of a file's tensors with their shapes, where its structure is not known; errors as of `load`."""
+    with _opened(path) as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  # no mapping
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Open a safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
     if not os.path.exists(path):
         raise FileNotFoundError(f"no such file: {os.fspath(path)!r}")
     try:
         with safe_open(path, framework="numpy") as file:
-            wrong, shapes = _differences(file, wanted)
-            if wrong:
-                code = "ACR709" if shapes else "ACR708"
-                raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
-            found = {name: file.get_tensor(name) for name in wanted}
+            yield file
     except SafetensorError as error:
         message = f"{os.fspath(path)} is not a safetensors file, or is damaged"
         raise refuse("ACR708", message=message, seen=str(error), rewrite="write it again with `save`") from error
-    return _rebuild(like, found, "")  # type: ignore[no-any-return]
 
 
 def leaves(params: object) -> list[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import TypeMismatch, leaves, load, optim, pack, save
+from acronumba import TypeMismatch, leaves, load, model, optim, pack, save
 from acronumba.runtime import updates
 
 RNG = np.random.default_rng(3)
@@ -256,6 +256,18 @@ def test_what_does_not_fit_is_refused_and_nothing_has_changed(p: Any, g: Any, wh
         opt.update({"first": first, **p}, {"first": np.ones(2), **g})
     assert why in str(error.value)
     assert first.tolist() == [1, 1] and opt.state == {}
+
+
+def test_the_loss_is_no_gradient() -> None:
+    @model
+    def loss(x: float, *, p: dict[str, Any]) -> Any:
+        return np.sum(p["w"] * x)
+
+    p = {"w": np.ones(2)}
+    both = loss.value_and_grad(2.0, p=p)
+    for use in (lambda: optim.SGD(0.1).update(p, both), lambda: optim.clip(both, 1.0)):
+        with pytest.raises(TypeMismatch, match=r"value, grads = f.value_and_grad.batch"):
+            use()
 
 
 def test_a_snapshot_does_not_change() -> None:

@@ -1,8 +1,9 @@
 """Waits: where the host program needs the value of a tensor, and which functions may come to such a place.
 
 In: a `Program`, before or after planning. Out: the functions that may wait, themselves or in what they call
-(`waiting_functions`), and each wait with its line, as text (`waits_text`) and as notes (`waits_notes`). A call of a
-function that cannot wait is an ordinary call; one of a function that may needs a frame that outlives the round.
+(`waiting_functions`), whether an instance may have several fibers (`forks`), and each wait with its line, as text
+(`waits_text`) and as notes (`waits_notes`). A call of a function that cannot wait is an ordinary call; one of a
+function that may needs a frame that outlives the round.
 
 A function may wait if it reads a tensor or calls a function that may: the least solution, a fixed point over the graph
 of calls.
@@ -30,6 +31,11 @@ def waiting_functions(program: Program) -> frozenset[int]:
     while before < (before := len(out)):
         out |= {number for number, callees in enumerate(calls) if callees & out}
     return frozenset(out)
+
+
+def forks(program: Program) -> bool:
+    """Whether an instance may have several fibers."""
+    return any(isinstance(i, Spawn) for f in program.functions for b in f.blocks for i in b.instrs)
 
 
 def waits_text(program: Program) -> str:

@@ -2,8 +2,9 @@
 
 In: options, and what records a mini-batch with others. Out: an `Effect` for every option that can be switched and for
 every other schedule. The mini-batch is recorded and scheduled anew for each of them, unless the option changes only
-what is in a kernel. Nothing is computed, unless the model waits for values: then kernels are compiled. Times are for
-`acronumba bench --ablate`.
+what is in a kernel. Nothing is computed, unless the model waits for values and an instance has several fibers: what a
+read of a tensor gives is otherwise known from the run with the options as they are. Times are for `acronumba bench
+--ablate`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In: what was compiled and what was recorded of a batch. Out: an `Explanation`: every function that is compiled, line by
 line, with the blocks (kernels) that compute the line, their phases, and what each analysis found there and why
 (`Plan.notes`); then the blocks, and what each option is worth in this mini-batch (`effects`). Nothing is computed for
-it, unless the model waits for values. `views.explain` prints it.
+it, unless the model waits for values (`effects`). `views.explain` prints it.
 """
 
 from __future__ import annotations

@@ -193,7 +193,8 @@ class Model:
         """Return what the compiler decided, on the user's source lines, and what each option is worth.
 
         The mini-batch is recorded and scheduled, with every option as it is and with each one changed. No kernel is
-        compiled and nothing is computed, unless the model waits for values. Prints itself.
+        compiled and nothing is computed, unless the model waits for values: then it runs once, and what was read holds
+        for all options, or, where an instance has several fibers, it runs with each. Prints itself.
         """
         with one_frame:
             return self._explained(self._bind(columns, shared))
@@ -241,18 +242,20 @@ class Model:
             done = self._execute(call) if call.count else Done(Results.of([]), {})
             return check(self.__wrapped__, call.columns, call.shared, done)
 
-    def _record(self, call: Call) -> tuple[Compiled, list[Any], TraceData]:
-        """Record and schedule a mini-batch; computed is only what the program reads values of."""
+    def _record(self, call: Call, like: TraceData | None = None) -> tuple[Compiled, list[Any], TraceData]:
+        """Record and schedule a mini-batch; computed is only what the program reads values of, unless `like` has it."""
         compiled, leaves, packed = self._specialise(call)
         assert packed is not None
-        return compiled, leaves, compiled.record(packed, leaves)
+        return compiled, leaves, compiled.record(packed, leaves, like)
 
     def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
         """Return what is recorded of a mini-batch with other options; `trace` is what `compiled` has recorded of it."""
         cache = Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
         other = Model(self.__wrapped__, options=options, _cache=cache)
         changed = other._specialise(call, packed=False)[0]
-        return trace if changed.records_like(compiled) else other._record(call)[2]
+        if changed.records_like(compiled):
+            return trace
+        return other._record(call, trace if changed.lowered is compiled.lowered else None)[2]
 
     def _interpret(self, *columns: Any, planned: bool = True, **shared: Any) -> list[Any]:
         """Run the reference interpreter in place of machine code; for tests."""

@@ -1,8 +1,8 @@
 """``acronumba demo``: one model, run plainly and batched, and what that is worth.
 
-In: functions of Python's own standard library, which become trees. Out: text. Nothing is trained and nothing is
-downloaded. The work is done in a child process, because NumPy reads once, when it is imported, how many threads it
-may use.
+In: functions of Python's own standard library, which become trees. Out: text. Nothing is downloaded, and nothing is
+trained (`bench.demo_training` does). The work is done in a child process, because NumPy reads once, when it is
+imported, how many threads it may use.
 """
 
 from __future__ import annotations
@@ -47,27 +47,27 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     from acronumba.views.report import print_trace
     from acronumba.zoo import tree_lstm
 
-    _title("The model: a Tree-LSTM, written for one tree")
+    title("The model: a Tree-LSTM, written for one tree")
     print(inspect.getsource(tree_lstm.encode))
     print(inspect.getsource(inspect.unwrap(tree_lstm.sentiment)))
 
-    _title("The data: functions of Python's standard library as binary trees")
+    title("The data: functions of Python's standard library as binary trees")
     p = tree_lstm.params(size)
     instances = tree_lstm.instances(trees)
     forest, words = flatten(instances)
     high = f"trees up to {len(forest.levels)} levels high"
     print(f"{trees} functions, {len(words)} names and constants, {high}; H = {size}\n")
 
-    _title("The same answers")
+    title("The same answers")
     first, agree = _answers(instances, p)
 
-    _title("What was batched")
+    title("What was batched")
     print(end="", flush=True)
     one_thread = tree_lstm.sentiment.with_options(threads=1)
     print_trace(one_thread.trace(instances, p=p).data, "sentiment", graph=False)
     print()
 
-    _title(f"Speed: milliseconds for {trees} trees, one thread each (plain: best of 2, batched: median of {ROUNDS})")
+    title(f"Speed: milliseconds for {trees} trees, one thread each (plain: best of 2, batched: median of {ROUNDS})")
     _times(instances, p, first)
     core = os.environ.get("OPENBLAS_CORETYPE", "unset")
     print(f"\nNumPy ran with OPENBLAS_NUM_THREADS=1 and OPENBLAS_CORETYPE {core}, the fastest here, on trees")
@@ -126,7 +126,7 @@ def _times(instances: list[Any], p: Any, first: float) -> None:
         print(f"{name:44} {value * 1e3:9.1f} ms {slowest / value:8.1f} x")
 
 
-def _title(text: str) -> None:
+def title(text: str) -> None:
     print(text)
     print("-" * len(text))
 

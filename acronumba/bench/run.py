@@ -1,4 +1,5 @@
-"""``acronumba bench``: how fast the models of the zoo are, what each option is worth, how time grows, how models start.
+"""``acronumba bench``: how fast the models of the zoo are, what each option is worth, how time grows, how models start,
+and what a training step takes.
 
 In: arguments of the command line. Out: a table, and files if asked for. What is compared with NumPy is measured in a
 child process, because NumPy reads once, when it is imported, how many threads it may use.
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--ablate", action="store_true", help="every option off alone, all off, all on")
     what.add_argument("--scaling", action="store_true", help="the time of an instance in batches of 1 to 4,096")
     what.add_argument("--starts", action="store_true", help="first mini-batches in new processes, cold and warm")
+    what.add_argument("--train", action="store_true", help="a training step: loss, gradients and update")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="which models; `list` names them")
     size, batch = "hidden sizes (default small)", "per mini-batch (default 64; --starts 8; --scaling 1 to 4096)"
     parser.add_argument("--size", nargs="+", default=["small"], metavar="small|large|N", help=size)
@@ -55,18 +57,17 @@ def main(argv: Sequence[str]) -> int:
 def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
     from acronumba.bench.scaling import BATCHES
-    from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
     from acronumba.runtime.devices.names import check_device
 
-    every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
-    names = args.models or [w.name for w in every]
+    known, every = _known(args)
+    names = args.models or every
     if names == ["list"]:
-        for w in WORKLOADS.values():
-            print(f"{w.name:24}{w.why}")
+        for name, why in known.items():
+            print(f"{name:24}{why}")
         return 0
-    wrong = [name for name in names if name not in WORKLOADS]
+    wrong = [name for name in names if name not in known]
     if wrong:
-        print(f"no model {wrong[0]!r}; there are: {', '.join(WORKLOADS)}", file=sys.stderr)
+        print(f"no model {wrong[0]!r}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     sizes = [int(size) if size.isdecimal() else size for size in args.size]
     for size in sizes:
@@ -81,8 +82,8 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         print("--starts takes one --batch, and no --trees, --rounds, --threads", file=sys.stderr)
         return 2
     args.rounds, args.threads = args.rounds or 15, args.threads or 1
-    if args.device != "cpu" and (args.ablate or args.scaling or args.starts):
-        print("--device is for speed; --ablate, --scaling and --starts measure the processor", file=sys.stderr)
+    if args.device != "cpu" and (args.ablate or args.scaling or args.starts or args.train):
+        print("--device is for speed; --ablate, --scaling, --starts, --train measure the processor", file=sys.stderr)
         return 2
     check_device(args.device)
     if args.trees and not os.path.isfile(args.trees):
@@ -105,7 +106,27 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
             return 1
     if not (args.ablate or args.scaling or args.starts) and _CHILD not in os.environ:
         return _in_child(argv, args.threads)
-    return _measure(args, [WORKLOADS[name] for name in names], sizes)
+    if args.train and _CHILD in os.environ:
+        _confine(args.threads)
+    return _measure(args, names, sizes)
+
+
+def _confine(threads: int) -> None:
+    """Let the process use so many cores and no more: our updates have no setting for it."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+
+
+def _known(args: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+    """Return what can be measured, with why it is there, and the names of what is by default."""
+    from acronumba.bench.lessons import LESSONS
+    from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
+
+    if args.train:
+        known = {name: lesson.workload.why for name, lesson in LESSONS.items()}
+        return known, list(known)
+    every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
+    return {w.name: w.why for w in WORKLOADS.values()}, [w.name for w in every]
 
 
 def _in_child(argv: Sequence[str], threads: int) -> int:
@@ -117,16 +138,19 @@ def _in_child(argv: Sequence[str], threads: int) -> int:
     return subprocess.run(program, env=environment, check=False).returncode
 
 
-def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence[str | int]) -> int:
+def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> int:
     from rich.console import Console
 
-    from acronumba.bench import ablate, scaling, speed, starts
+    from acronumba.bench import ablate, scaling, speed, starts, training
     from acronumba.bench import view as views
+    from acronumba.bench.lessons import LESSONS
+    from acronumba.bench.workloads import WORKLOADS
     from acronumba.views.progress import progress
 
     console = Console() if sys.stdout.isatty() else Console(width=120)
+    workloads: list[Any] = [LESSONS[name] if args.train else WORKLOADS[name] for name in names]
     given = {"trees": args.trees, "threads": args.threads}
-    result: ablate.Ablation | scaling.Scaling | speed.Speeds | starts.Starts
+    result: ablate.Ablation | scaling.Scaling | speed.Speeds | starts.Starts | training.Steps
     if args.ablate:
         with progress("ablation", len(workloads) * len(ablate.variants())) as step:
             result = ablate.ablate(workloads, size=sizes[0], batch=args.batch[0], count=args.rounds, step=step, **given)
@@ -139,6 +163,11 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence
         with progress("starts", len(workloads) * len(sizes)) as step:
             result = starts.measure(workloads, sizes=sizes, batch=args.batch[0], step=step)
         console.print(views.starts_view(result))
+    elif args.train:
+        with progress("training", len(workloads) * len(sizes) * len(args.batch)) as step:
+            given |= {"rounds": args.rounds}
+            result = training.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
+        console.print(views.training_view(result))
     else:
         with progress("speed", len(workloads) * len(sizes) * len(args.batch)) as step:
             given |= {"rounds": args.rounds, "device": args.device}
@@ -152,7 +181,7 @@ def _measure(args: argparse.Namespace, workloads: Sequence[Any], sizes: Sequence
         return int(any(o.verdict == "costs" for o in result.options))
     if isinstance(result, scaling.Scaling) and args.plot:
         views.plot_scaling(result, args.plot)
-    return int(isinstance(result, speed.Speeds) and any(row.wrong for row in result.rows))
+    return int(isinstance(result, speed.Speeds | training.Steps) and any(row.wrong for row in result.rows))
 
 
 if __name__ == "__main__":

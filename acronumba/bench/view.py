@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from acronumba.bench.scaling import Scaling
     from acronumba.bench.speed import Speed, Speeds
     from acronumba.bench.starts import Starts
+    from acronumba.bench.training import Steps
 
 SURE = 6  # pairs from which on an interval holds the true median in 19 of 20 measurements
 WIDE = 104  # columns from which on tables are complete
@@ -212,6 +213,54 @@ def starts_view(s: Starts) -> RenderableType:
 _STARTS_LEGEND = (
     "seconds in a new process: of `import acronumba`, less NumPy's own; then of the\n"
     "first mini-batch, cold: nothing compiled before; warm: everything."
+)
+
+
+def training_view(s: Steps) -> RenderableType:
+    """Return a table per size and number of instances, 80 columns wide."""
+    from acronumba.bench.training import BARE, OBJECTS, OURS
+    from acronumba.bench.yardsticks import YARDSTICKS
+
+    parts: list[RenderableType] = [
+        Text(f"{_where(s.machine)}, {s.threads} thread{'s' if s.threads > 1 else ''}", "bold")
+    ]
+    meters = sorted({meter for row in s.rows for of in row.joules.values() for meter in of})
+    for size, instances in dict.fromkeys((row.size, row.instances) for row in s.rows):
+        title = f"a training step: size {size}, {instances} instances"
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+        table.add_column("model", no_wrap=True, vertical="bottom")
+        heads = ["ms", "±", "pack", "update", "of\nloss", "of\nideal", *map(_HEADS.__getitem__, YARDSTICKS)]
+        for name in (*heads, *(f"J\n{meter}" for meter in meters)):
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in (row for row in s.rows if (row.size, row.instances) == (size, instances)):
+            own, bare = row.seconds[OURS], row.seconds[BARE].median
+            table.add_row(
+                Text(row.workload, "red" if OURS in row.wrong else ""),
+                _three(own.median * 1e3),
+                f"{(own.high - own.low) / own.median / 2:.0%}",
+                _three(max(0.0, row.seconds[OBJECTS].median - own.median) * 1e3),
+                _three(max(0.0, own.median - bare) * 1e3),
+                _three(row.of_inference),
+                _three(row.of_ideal),
+                *(Text("wrong", "red") if n in row.wrong else _ratio(row.times(n)) for n in YARDSTICKS),
+                *(_three(row.joules[OURS][meter]) for meter in meters),
+            )
+        parts += ["", table]
+    for name, why in dict.fromkeys((name, why) for row in s.rows for name, why in row.reasons.items()):
+        parts += ["", Text(f"No {name}: {why}")]
+    if not meters:
+        parts += ["", Text(f"Joules: not measurable here ({', '.join(s.unmeasured)})")]
+    return Group(*parts, "", Text(_TRAINING_LEGEND, "dim"))
+
+
+_TRAINING_LEGEND = (
+    "ms: of a step from what `pack` has made of a mini-batch: loss, gradients of all\n"
+    "weights, update by gradient descent; median of turns; ±: half of the runs are\n"
+    "that near; pack: more from Python objects; update: what it takes of that; of\n"
+    "loss: how many times longer loss and gradients take than the loss alone; of\n"
+    "ideal: than the products of both, if cores did nothing but multiply and add.\n"
+    "Then how many times longer others take for a step; their data is prepared\n"
+    "before. Loss and gradients of all were compared before."
 )
 
 

@@ -1,9 +1,9 @@
 """The command line: ``acronumba`` and ``python -m acronumba``.
 
-acronumba demo                              a model, run plainly and batched
+acronumba demo [--train]                    a model, run plainly and batched; or trained
 acronumba explain CODE                      the page of a refusal
 acronumba show FILE.py:MODEL [--stage NAME] what the compiler makes of a model
-acronumba bench [--ablate]                  how fast the models of the zoo are, what each option is worth
+acronumba bench [--ablate | --train]        how fast the models of the zoo are, what each option is worth
 acronumba doctor                            what the machine has, and what was found wrong
 acronumba cache clear                       forget compiled code
 """
@@ -50,8 +50,12 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         return command
 
-    demo = add("demo", _demo, "a model, run plainly and batched")
-    demo.add_argument("arguments", nargs="*", help=argparse.SUPPRESS)
+    demo = add("demo", _demo, "a model, run plainly and batched; or trained")
+    demo.add_argument(
+        "--train", action="store_true", help="train a Tree-LSTM to tell modules of Python's library apart"
+    )
+    demo.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and mini-batches (default 0)")
+    demo.add_argument("--plot", metavar="FILE.svg", help="draw the loss and the accuracy there, too")
     explain = add("explain", _explain, "the page of a refusal")
     explain.add_argument("code", nargs="?", metavar="CODE", help="such as ACR101; without it, all codes are listed")
     shown = add("show", show, "what the compiler makes of a model")
@@ -65,9 +69,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from acronumba.bench import demo
+    from acronumba.bench import demo, demo_training
 
-    return int(demo.main(args.arguments) or 0)
+    if args.train:
+        return demo_training.run(seed=args.seed, plot=args.plot)
+    if args.plot:
+        print("--plot draws what --train has learnt", file=sys.stderr)
+        return 2
+    return int(demo.main() or 0)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -126,6 +126,10 @@ def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] 
             found.append((tuple(columns), dict(shared)))
             raise _Seen
 
-    with contextlib.suppress(_Seen), contextlib.redirect_stdout(io.StringIO()), watched(see):
-        module.main()
+    given, sys.argv = sys.argv, [str(module.__file__)]  # what `main` reads is not what this command was given
+    try:
+        with contextlib.suppress(_Seen), contextlib.redirect_stdout(io.StringIO()), watched(see):
+            module.main()
+    finally:
+        sys.argv = given
     return found[0] if found else None

@@ -73,12 +73,12 @@ class SharedNode:
     path: str
     kind: str  # "object" (of a dataclass, NamedTuple or plain class), "tuple", "list", "dict"
     cls: type  # the class of the object; tuple, list, dict for the others
-    names: tuple[str, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
+    names: tuple[Any, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
     items: tuple[Shared, ...]  # one per name
     extra: frozenset[str] = frozenset()  # attributes that an object has besides its fields
 
-    def item(self, name: str) -> Shared | None:
-        """Return the part with this name, or None."""
+    def item(self, name: Any) -> Shared | None:
+        """Return the part with this name, or under this key, or None."""
         return self.items[self.names.index(name)] if name in self.names else None
 
 
@@ -120,7 +120,7 @@ def shared_key(shared: Shared) -> tuple[Any, ...]:
                 return "const", type(value), id(value)
             return "const", type(value), value
         case SharedNode(_, kind, cls, names, items, extra):
-            return kind, cls, names, tuple(shared_key(item) for item in items), extra
+            return kind, cls, names, kinds_of(names), tuple(shared_key(item) for item in items), extra
         case _:
             return (shared,)
 
@@ -220,10 +220,11 @@ def describe_value(
             table = table_type(value)
             if table is not None:
                 return SharedLeaf(path, table)
-        if not all(type(k) is str for k in value):
+        texts = [key_text(k) for k in value]
+        if None in texts or len(set(texts)) < len(texts):
             what = wrong_key(union(*map(_key_type, value)))
-            return SharedOpaque(path, f"a dict with keys {what}" if what else "a dict with values of several kinds")
-        entries = tuple(describe_value(f"{path}[{k!r}]", v, _classes, inside) for k, v in value.items())
+            return SharedOpaque(path, f"a dict with keys {what or 'that look alike, or are flags'}")
+        entries = tuple(describe_value(f"{path}[{key_text(k)}]", v, _classes, inside) for k, v in value.items())
         return SharedNode(path, "dict", dict, tuple(value), entries)
     if type(value) is set:
         elements = table_type(dict.fromkeys(value, 0))
@@ -237,6 +238,22 @@ def describe_value(
         parts = tuple(describe_value(f"{path}[{k}]", v, _classes, inside) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), parts)
     return SharedOpaque(path, f"an object of class {cls.__name__}, which is no plain class: {oddness(cls)}")
+
+
+def key_text(key: object) -> str | None:
+    """Return a key of a dict as it is written in a path, None if it cannot be a part of the program."""
+    if isinstance(key, enum.Enum):
+        return None if _other_behaviour(key) else f"{type(key).__name__}.{key.name}"
+    if type(key) is tuple:
+        inner = [key_text(k) for k in key]
+        texts = [text for text in inner if text is not None]
+        return None if len(texts) < len(inner) else f"({', '.join(texts)}{',' * (len(texts) == 1)})"
+    return repr(key) if type(key) in (str, int, bool) or key is None else None
+
+
+def kinds_of(keys: Iterable[object]) -> tuple[Any, ...]:
+    """Return the classes of keys of a dict: equal keys may be of several."""
+    return tuple(kinds_of(key) if type(key) is tuple else type(key) for key in keys)
 
 
 def _other_behaviour(value: object) -> str:
@@ -441,6 +458,7 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
     parts = tuple((name, matcher(item, inherited)) for name, item in zip(node.names, node.items, strict=True))
     cls, names, count = node.cls, node.names, len(node.names)
     visible = inherited.get(cls, frozenset()) - {*names}
+    kinds = kinds_of(names)
 
     def run_object(v: Any) -> bool:
         if type(v) is not cls or (visible and not visible.isdisjoint(v.__dict__)):
@@ -451,7 +469,8 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
             return False
 
     def run_dict(v: Any) -> bool:
-        return type(v) is dict and tuple(v) == names and all(part(v[name]) for name, part in parts)
+        same = type(v) is dict and tuple(v) == names and kinds_of(v) == kinds
+        return same and all(part(v[name]) for name, part in parts)
 
     def run_sequence(v: Any) -> bool:
         if type(v) is not cls or len(v) != count or list_of_numbers(v) is not None:  # type: ignore[arg-type]

@@ -80,8 +80,8 @@ def _table() -> dict[str, Code]:
             ),
             205: ("a model inside a model is called plainly", "call it plainly: `g(x)`"),
             206: (
-                "a closure cannot escape from the function that made it",
-                "return its result, or the values that it needs",
+                "a function can be called and passed on, not returned or stored at run time",
+                "return its result; keep functions in a tuple or list that is written out: (f, g)",
             ),
             207: ("this recursion never ends", "add a path that returns without the call"),
             208: (
@@ -137,7 +137,10 @@ def _table() -> dict[str, Code]:
                 "a cotangent does not fit its result",
                 "one of the structure of the result, with None for what is no tensor of floats",
             ),
-            713: ("these parameters cannot be updated", "pass what `value_and_grad` returned for these parameters"),
+            713: (
+                "these parameters cannot be updated",
+                "pass the gradients that `value_and_grad` gave for these parameters",
+            ),
         },
         ShapeMismatch: {
             401: ("the shapes do not go together", "make the shapes agree"),

@@ -426,13 +426,14 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
     if whole.read_from is not None:
         count_indices(w, whole.read_from.place)
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
-        raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, by an index")
+        rewrite = as_view(w, x, _name_of(node)) or "write into the array itself, by an index"
+        raise w.refuse("ACR111", node, seen=seen, rewrite=rewrite)
     if not whole.places and not came_in(w, x):
         seen = f"{what} into {w.describe(x)}, which may be one of several arrays, or have come in"
         raise w.refuse("ACR111", node, seen=seen, rewrite=WHERE_IT_WAS_MADE)
     if not whole.places:
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=_own_copy(w, node))
+        raise w.refuse("ACR111", node, seen=seen, rewrite=as_view(w, x, _name_of(node)) or _own_copy(w, node))
     for p in whole.places:
         w.know.changed |= not p.find().written
         p.find().written = True
@@ -456,6 +457,21 @@ def came_in(w: Walker, x: Tensor) -> bool:
     return isinstance(x.ref, ir.SharedArg) or x.ref in w.came_in
 
 
+def as_view(w: Walker, x: Tensor, name: str) -> str:
+    """Return how a view of an array with another name is written to, so that both see it; "" if it is no such view."""
+    reshaped = {i.out for instrs in w.code.blocks for i in instrs if isinstance(i, ir.Op) and i.op == "reshape"}
+    base, other = x, False
+    while base.base is not None:
+        other |= base.ref in reshaped
+        base = base.base
+    first = _first_name(w, base) if base is not x else ""
+    if not first or first == name or not name.isidentifier():
+        return ""
+    if other:
+        return f"{name} = {name}.copy(), and `{first} = {name}.reshape({first}.shape)` behind what is written"
+    return f"{first} = {first}.copy(), before `{name}` becomes a view of it"
+
+
 def _own_copy(w: Walker, node: ast.AST) -> str:
     """Return how what is written into becomes one's own: the array, or all that it is reached from."""
     name = _name_of(node)
@@ -475,9 +491,14 @@ def _own_copy(w: Walker, node: ast.AST) -> str:
 
 def _first_name(w: Walker, val: Val | None) -> str:
     """Return the first local name of an array; "" if it has none."""
-    same = (key[1] for key, v in w.state.items() if len(key) == 2 and isinstance(v, Tensor) and isinstance(val, Tensor)
-            and v.ref is val.ref)  # fmt: skip
-    return next((str(name) for name in same if str(name).isidentifier()), "")
+
+    def same(v: Val) -> bool:
+        if isinstance(v, ArrayRef) and isinstance(val, Tensor) and val.read_from is not None:
+            return v.place.find() is val.read_from.place.find() and v.dims == val.dims
+        return isinstance(v, Tensor) and isinstance(val, Tensor) and v.ref is val.ref
+
+    names = (str(key[1]) for key, v in w.state.items() if len(key) == 2 and same(v))
+    return next((name for name in names if name.isidentifier()), "")
 
 
 def _name_of(node: ast.AST) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, came_in, count_indices, written_tensor
+from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
@@ -278,7 +278,7 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
         written_tensor(w, old, stmt, "an assignment")
         return
     if not old.own or isinstance(old.ref, ir.SharedArg):
-        rewrite = rewrite if came_in(w, old) else WHERE_IT_WAS_MADE
+        rewrite = as_view(w, old, name) or (rewrite if came_in(w, old) else WHERE_IT_WAS_MADE)
         raise w.refuse("ACR112", stmt, seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
     if other:
         seen = f"{w.describe(old)} would become {w.describe(new)}"

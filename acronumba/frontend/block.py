@@ -66,7 +66,9 @@ GROWS = "a tuple that grows, whose length is known only at run time"
 
 
 def conversion(what: str) -> str:
-    """Return the rewrite for an array of a dtype that is not in the language, or for `GROWS`; else nothing."""
+    """Return the rewrite for what is known to have one: some dtypes of arrays, a frozenset, `GROWS`; else nothing."""
+    if "of class frozenset" in what:
+        return "a set: `set(x)`"
     if what == GROWS:
         return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     floating = re.search(r"an array of dtype [<>]?f", what)  # float16, or not in the processor's byte order
@@ -136,7 +138,7 @@ class Knowledge:
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
-        self.loops_kept = False  # whether a loop stays one only because its turns would be much code,
+        self.loops_kept = False  # whether a loop may stay one only because its turns would be much code,
         self.written_out = False  # and whether no loop does
         self.changed = False
 

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from acronumba.frontend.attributes import attribute, by_member, not_none
-from acronumba.frontend.block import Dead, Point
+from acronumba.frontend.block import Dead, Point, Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
@@ -128,11 +128,9 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if objects is not None:
         return objects
     if isinstance(op, ast.Is | ast.IsNot):
-        if isinstance(a, ListVal | MapVal) and isinstance(b, ListVal | MapVal) and type(a) is type(b):
-            one = same_reference(w, a.var, b.var)
+        one = same_container(w, a, b, node)
+        if one is not None:
             return w.negate(one) if negated else one
-        if isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
-            raise w.refuse("ACR117", node, seen=f"`is` of {w.describe(a)} and {w.describe(b)}")
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
         if isinstance(a, NoneVal | StrVal | Text) or isinstance(b, NoneVal | StrVal | Text):
             raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
@@ -179,6 +177,29 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
     raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+
+
+def same_container(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
+    """Return the bool whether two values are one list, dict or set, None if they are other things; refuse arrays.
+
+    Those in pieces are made at run time from the next sweep on: then each has a place.
+    """
+    if isinstance(a, SharedVal) and isinstance(b, SharedVal) and a.node.path == b.node.path:
+        return number(True)
+    for kinds in ((ListVal, StaticList), (MapVal, DictVal)):
+        if isinstance(a, kinds) and isinstance(b, kinds):
+            for v in (a, b):
+                if isinstance(v, StaticList | DictVal) and v.cell is not None:
+                    w.make_real(v.cell)
+                    raise Resweep
+            if isinstance(a, ListVal | MapVal) and isinstance(b, ListVal | MapVal):
+                return same_reference(w, a.var, b.var)
+    kept = TupleVal | StaticList | ListVal | DictVal | MapVal | SharedVal
+    both = isinstance(a, kept) and isinstance(b, kept) and python_class(a) is python_class(b)
+    if both or isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
+        seen = f"`is` of {w.describe(a)} and {w.describe(b)}"
+        raise w.refuse("ACR117", node, seen=seen, rewrite="compare by `==`, or by a number that tells them apart")
+    return None
 
 
 def as_tuple(w: Walker, val: Val) -> Val:

@@ -288,13 +288,16 @@ def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num, node: ast.AST)
 def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
     """Evaluate a comprehension: known items one by one, others by a loop."""
     first = w.value(node.generators[0].iter)
-    with own_names(w, node.generators):
+    with own_names(w, node.generators, node.elt):
         return generators(w, node, 0, first)
 
 
 @contextmanager
-def own_names(w: Walker, generators: Sequence[ast.comprehension]) -> Iterator[None]:
-    """Bind the names of a comprehension in a scope of its own, which ends with it."""
+def own_names(w: Walker, generators: Sequence[ast.comprehension], *made: ast.expr) -> Iterator[None]:
+    """Bind the names of a comprehension in a scope of its own, which ends with it.
+
+    Functions that are made there (in what it makes) live on, and see the values that the names had last.
+    """
     names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in generators])
     w.counter += 1
     scope = (*w.frame.scope, "comprehension", w.counter)
@@ -305,7 +308,8 @@ def own_names(w: Walker, generators: Sequence[ast.comprehension]) -> Iterator[No
         yield
     finally:
         overlays.pop()
-        for name in names:
+        lives = any(isinstance(m, ast.Lambda) for part in made for m in ast.walk(part))
+        for name in () if lives else names:
             w.state.pop((scope, name), None)
             forget(w, scope, name)
 

@@ -187,7 +187,7 @@ def over(w: Walker, iterable: Val, turn: Callable[[Val], None], node: ast.AST) -
 @handles(EXPRESSIONS, ast.DictComp, ast.SetComp)
 def _comprehension(w: Walker, node: ast.DictComp | ast.SetComp) -> Val:
     first = w.expr(node.generators[0].iter)
-    with own_names(w, node.generators):
+    with own_names(w, node.generators, *((node.key, node.value) if isinstance(node, ast.DictComp) else ())):
         pairs = _known_pairs(w, node, first)
         if pairs is not None:
             return new_dict(w, pairs, node)
@@ -243,7 +243,7 @@ def dict_item(w: Walker, base: Val, where: Val, node: ast.AST) -> Val:
     """Read what lies under a key."""
     if isinstance(base, SharedVal):
         known = constant_key(w, where, node)
-        part = base.node.item(known) if isinstance(known, str) else None
+        part = None if known is NOT_CONST else base.node.item(known)
         if part is not None:
             out: Val = w.shared_value(part)
             return out

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.config import COPIES
-from acronumba.data.shared import Shared, SharedLeaf, SharedNode, shared_key
+from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
 from acronumba.frontend.cells import endless, without_end
@@ -415,7 +415,7 @@ def structure(shared: Shared) -> Any:
     """Return what shared values have in common that are the same but for their places."""
     match shared:
         case SharedNode(kind=kind, cls=cls, names=names, items=items):
-            return kind, cls, names, tuple(map(structure, items))
+            return kind, cls, names, kinds_of(names), tuple(map(structure, items))
         case SharedLeaf(type=t):
             return t
     return shared_key(shared)

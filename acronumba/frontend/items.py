@@ -19,7 +19,6 @@ from acronumba.frontend.values import (
     Static,
     StaticList,
     Stream,
-    StrVal,
     TupleVal,
     Val,
     Zip,
@@ -41,7 +40,7 @@ def _of_record(w: Walker, val: Record) -> tuple[Val, ...] | None:
 @handles(ITEMS, SharedVal)
 def _of_shared(w: Walker, val: SharedVal) -> tuple[Val, ...] | None:
     if val.node.kind == "dict":
-        return tuple(StrVal(n) for n in val.node.names)
+        return tuple(key_value(w, k) for k in val.node.names)
     return w.shared_items(val) if val.node.kind != "object" or issubclass(val.node.cls, tuple) else None
 
 

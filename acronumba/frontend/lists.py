@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.names import alias
-from acronumba.frontend.naming import with_places
+from acronumba.frontend.naming import with_places, within
 from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -20,14 +19,13 @@ from acronumba.frontend.values import (
     Poison,
     StaticList,
     Tensor,
-    TupleVal,
     Val,
     map_type,
     number,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import NEVER, ListT, TupleT, Type, union, words
+from acronumba.ir.types import NEVER, ListT, Type, exchanged, union, words
 
 
 def describe_index(w: Walker, where: Any) -> str:
@@ -96,22 +94,7 @@ def element_of(w: Walker, base: ListVal, outs: tuple[ir.Var, ...]) -> Val:
 
 def inner_value(w: Walker, base: ListVal | MapVal, t: Type, outs: tuple[ir.Var, ...]) -> Val:
     """Return the value of a type that lies in some words of an item of a list or dict."""
-    if isinstance(t, ListT):
-        return replace(w.list_of(t, outs[0], base.cell.pure), outer=base)
-    out = with_places(w.from_words(t, outs), tuple(base.cell.find().places))
-    if isinstance(out, MapVal):
-        return replace(out, outer=base)
-    return _owned(out) if base.cell.pure else out
-
-
-def _owned(val: Val) -> Val:
-    """Return a value that comes from where only lists are that were made in the call: those in it may be changed."""
-    match val:
-        case ListVal():
-            return replace(val, own=val.own or val.item != NEVER)
-        case TupleVal() | StaticList():
-            return replace(val, items=tuple(map(_owned, val.items)))
-    return val
+    return within(with_places(w.from_words(t, outs), tuple(base.cell.find().places)), base)
 
 
 def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
@@ -140,6 +123,9 @@ def check_mutable(w: Walker, base: ListVal, node: ast.AST) -> None:
     if not base.own:
         place = node.func if isinstance(node, ast.Call) else node
         name = ast.unparse(place.value) if isinstance(place, ast.Attribute | ast.Subscript) else "xs"
+        if base.item == NEVER and not base.cell.find().data:  # it may be one of several, made here or given
+            seen = f"a change of `{name}`, an empty list: what it was made to hold is not known here"
+            raise w.refuse("ACR303", node, seen=seen, rewrite="put it into a field of a dataclass, with its type")
         rewrite = f"make a copy first: list({name})"
         raise w.refuse("ACR113", node, seen=f"a change of {w.describe(base)}", rewrite=rewrite)
 
@@ -161,17 +147,14 @@ def widen_items(w: Walker, base: ListVal | MapVal, t: Type) -> None:
     """Let a list or dict have items of a type. One that lies in another has the type that the outer one says."""
     cell, outer = base.cell.find(), base.outer
     wider = union(cell.item, t)
-    if wider != cell.item and base.place is not None and cell.fixed:
-        w.widen_field(*base.place, _of_items(base, wider))
-        raise Resweep
-    if wider != cell.item and outer is not None and cell.fixed:
+    if wider != cell.item and cell.fixed:
         old, new = (_of_items(base, item) for item in (cell.item, wider))
-        item = outer.cell.find().item
-        if item == old:
-            widen_items(w, outer, new)
+        if base.place is not None:
+            cls, name = base.place
+            w.widen_field(cls, name, exchanged(w.know.fields[cls][name], old, new))
             raise Resweep
-        if isinstance(outer, MapVal) and isinstance(item, TupleT) and item.items[1] == old:
-            widen_items(w, outer, TupleT((item.items[0], new)))
+        if outer is not None and (item := outer.cell.find().item) != (given := exchanged(item, old, new)):
+            widen_items(w, outer, given)
             raise Resweep
     w.widen_cell(base.cell, t)
 

@@ -17,7 +17,7 @@ import ast
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, starmap
+from itertools import combinations, count, starmap
 from pathlib import Path
 from typing import Any
 
@@ -334,11 +334,12 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
         }
     )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}
+    numbers = count()  # of reads
 
     def settle(instr: ir.Instr) -> ir.Instr:
         if isinstance(instr, ir.Const) and isinstance(instr.value, ClassNumber):
             return replace(instr, value=tags.get(instr.value.cls, -1))
-        return instr
+        return replace(instr, number=next(numbers)) if isinstance(instr, ir.Read) else instr
 
     functions = []
     for code in sweep.functions:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from acronumba.frontend.values import ArrayPlace, DictVal, Record, StaticList, Tensor, TupleVal, UnionVal, Val, held
+from acronumba.frontend.values import (
+    ArrayPlace,
+    DictVal,
+    ListVal,
+    MapVal,
+    Record,
+    StaticList,
+    Tensor,
+    TupleVal,
+    UnionVal,
+    Val,
+    held,
+)  # fmt: skip
 
 
 def note_named(val: Val) -> None:
@@ -52,6 +64,18 @@ def loosest(vals: list[Val]) -> Val:
         if isinstance(v, Tensor) and v.aliased:
             return v
     return vals[0]
+
+
+def within(val: Val, base: ListVal | MapVal) -> Val:
+    """Return what was read of an item of a list or dict with where it lies: what is in it may widen the item."""
+    match val:
+        case ListVal():
+            return replace(val, outer=base, own=val.own or base.cell.pure)
+        case MapVal() | UnionVal():
+            return replace(val, outer=base)
+        case TupleVal() | DictVal() | StaticList():
+            return replace(val, items=tuple(within(v, base) for v in val.items))
+    return val
 
 
 def with_places(val: Val, places: Sequence[ArrayPlace]) -> Val:

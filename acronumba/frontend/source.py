@@ -86,12 +86,18 @@ def _parse(file: str, text: str) -> ast.Module:
 
 
 @lru_cache(maxsize=32)
-def _compiled(file: str, text: str, flags: int) -> tuple[types.CodeType, ...]:
-    """Return the code of every function of a file."""
+def _compiled(file: str, text: str, flags: int, apart: bool) -> tuple[types.CodeType, ...]:
+    """Return the code of every function of a file; `apart`: its statements compiled one by one.
+
+    That is how notebooks compile a cell, and it is not the same: `np.tanh(x)` is an attribute that is called where
+    Python sees `np` imported, and a method elsewhere.
+    """
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # cells of notebooks have it
+    tree = _parse(file, text)
+    units = [ast.Module([statement], []) for statement in tree.body] if apart else [tree]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python has said them before
-        return tuple(_within(compile(_parse(file, text), file, "exec", flags, dont_inherit=True)))
+        return tuple(c for unit in units for c in _within(compile(unit, file, "exec", flags, dont_inherit=True)))
 
 
 def _within(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -110,7 +116,9 @@ def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
     text = "".join(lines)
     try:
         nodes = [n for n in _functions(file, text) if _named(n, code)]
-        same = [c for c in _compiled(file, text, code.co_flags & _FUTURE) if same_code(c, code)]
+        flags, same = code.co_flags & _FUTURE, list[types.CodeType]()
+        for apart in (False, True):
+            same = same or [c for c in _compiled(file, text, flags, apart) if same_code(c, code)]
     except SyntaxError as error:
         raise NoSource(f"{file} is not Python: {error.msg}") from None
     if not same and rewritten and not _newer(file):

@@ -38,7 +38,7 @@ def unrolled_range(
     items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
     if len(items) > UNROLL:
         return None
-    used = any(decides(stmt, target.id) for stmt in inner)
+    used = any(decides(stmt, target.id) for stmt in inner) or w.know.written_out
     if not used and (not items or indexed or any(is_given(w, v) for v in (r.start, r.stop, r.step))):
         return None
     if not (fits(w, items, target, body) if used else is_small(w, items, target, body)):

@@ -133,7 +133,7 @@ class Tensor:
 class ArrayPlace:
     """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
 
-    kind: tuple[str, int] = ("", 0)  # dtype and rank
+    kind: tuple[str, int]  # dtype and rank
     written: bool = False  # something writes into them: they are kept as an `ArrayRef`
     passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
     copied: bool = False  # one of them is not made of one number: to take it apart costs operations
@@ -362,6 +362,7 @@ class UnionVal:
     vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
     place: FieldPlace | None = None  # the field of an object made in the call that it was read from
+    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
     places: tuple[ArrayPlace, ...] = ()  # where the arrays among the alternatives may have been made
 
 

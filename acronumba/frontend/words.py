@@ -16,7 +16,7 @@ from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Resweep, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.handlers import KEPT, READ
-from acronumba.frontend.naming import with_places
+from acronumba.frontend.naming import with_places, within
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
@@ -215,6 +215,7 @@ class Words(Cells):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
             code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
+            self.know.loops_kept = True  # written out, each turn has one of its own
             raise self.refuse(code, seen=self.describe(val), rewrite=storable(val))
         return t
 
@@ -554,7 +555,8 @@ class Words(Cells):
 
     def _one_of(self, val: UnionVal, only: Val) -> Val:
         """Return an alternative of a union with what is known of where it was read."""
-        return self.placed(only, val.place) if val.place is not None else with_places(only, val.places)
+        only = with_places(only, val.places) if val.place is None else self.placed(only, val.place)
+        return only if val.outer is None else within(only, val.outer)
 
     def placed(self, val: Val, place: tuple[type, str] | None) -> Val:
         """Return what was read from a field of an object made in the call, with what is known of what was put there."""
@@ -566,6 +568,8 @@ class Words(Cells):
                 return replace(val, own=True, place=place)
             case UnionVal() | MapVal():
                 val = replace(val, place=place)
+            case TupleVal() | DictVal() | StaticList():
+                val = replace(val, items=tuple(self.placed(v, place) for v in val.items))
         return with_places(val, tuple(cell.places))
 
     def _struct_word(self, val: UnionVal) -> ir.Var:

@@ -77,7 +77,8 @@ class _Machine(Writer):
             frame.cleanness()
         instrs = [i for f in self.program.functions for x in f.blocks for i in x.instrs]
         self.arrive = next(self.numbers) if any(isinstance(i, ir.Spawn) for i in instrs) else -1
-        self.waiting = self.arrive >= 0 or any(isinstance(i, ir.Read) for i in instrs)
+        self.reads = 1 + max((i.number for i in instrs if isinstance(i, ir.Read)), default=-1)
+        self.waiting = self.arrive >= 0 or self.reads > 0
         self.waits: dict[int, Loc] = {}
         self.ghosts = min(sum(i.levels for i in instrs if isinstance(i, ir.Pad)), _PADDING)
         self.calls: dict[int, Loc] = {}
@@ -141,6 +142,7 @@ class _Machine(Writer):
             ghosts=self.ghosts,
             waiting=self.waiting,
             waits=self.waits,
+            reads=self.reads,
             arrive=self.arrive,
         )
 
@@ -221,6 +223,27 @@ class _Machine(Writer):
             b.goto(state.SCHEDULER)
         assert isinstance(instr.tensor.type, TensorT)
         self.assign(instr.out, _value(load(record), instr.tensor.type.dtype))
+        with b.when(self.word("reading").ne(0)):
+            self._note(segment, instr)
+
+    def _note(self, segment: Segment, instr: ir.Read) -> None:
+        """Note the value that was read, or take the one that was noted in its place."""
+        b = self.b
+        with b.when(self.word("reading").eq(state.NOTED)):
+            with b.when(self.word("noted").eq(self.word("notes_room"))):
+                self.leave(state.GROW_NOTES, 1, self.spill(segment))
+            at = b.let("at", self.word("notes") + self.word("noted") * 24)
+            b.store(at, 0, self.reg["inst"])
+            b.store(at, 1, instr.number)
+            self.write_word(at, 2, self[instr.out])
+            self.put("noted", self.word("noted") + 1)
+        with b.otherwise():
+            at = b.let("at", self.word("told") + (self.reg["inst"] * self.reads + instr.number) * 16)
+            value = b.let("value", load(at))
+            with b.when(value.eq(load(at, 1))):
+                self.leave(state.ASTRAY, 0, self.spill(segment))
+            b.store(at, 0, value + 8)
+            self.assign(instr.out, self.read_word(value, 0, instr.out.type))
 
     def _spawn(self, segment: Segment, spawn: ir.Spawn) -> None:
         """Call a function whose parent is a stub, and let the caller be ready."""

@@ -274,6 +274,7 @@ class Read:
     tensor: Var  # of rank 0, not None
     loc: Loc
     why: str = ""  # what needs it, for people: "a condition", "float()", "an index of a list"
+    number: int = 0  # among the reads of the typed program; copies that passes make of it have the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ type lies in 64-bit words. See `ir.nodes` for the program that is typed with the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 import numpy as np
@@ -277,6 +277,18 @@ def _merge(a: Type, b: Type) -> Type | None:
             item = None if a.item is None or b.item is None else union(a.item, b.item)
             return MapT(union(a.key, b.key), item, a.given)
     return None
+
+
+def exchanged(t: Type, old: Type, new: Type) -> Type:
+    """Return a type with a part of what it says, in its alternatives and pieces, replaced."""
+    if t == old:
+        return new
+    match t:
+        case TupleT() | DictT():
+            return replace(t, items=tuple(exchanged(u, old, new) for u in t.items))
+        case UnionT():
+            return union(*(exchanged(m, old, new) for m in t.members))
+    return t
 
 
 def _element(t: ListT | TupleT) -> Type:

@@ -350,21 +350,20 @@ class Compiled:
     @property
     def forks(self) -> bool:
         """Whether an instance may have several fibers."""
-        return bool(self.executable.host.arrive >= 0)
+        from acronumba.analysis.waits import forks
+
+        return forks(self.plan.program)
 
     @lazy
     def recorder(self) -> Executable:
-        """Machine code of everything but the kernels, for `record`; of these too if the program waits for values."""
-        from acronumba.analysis.waits import waiting_functions
+        """Machine code of everything but the kernels, which compute nothing, for `record`."""
         from acronumba.pipeline.link import link
-        from acronumba.runtime.reference import reference_kernels
+        from acronumba.runtime.reference import idle_kernels
 
-        if waiting_functions(self.plan.program):
-            return self.executable
         with self.lock:
             if "recorder" not in self.__dict__:
-                kernels = reference_kernels(self.plan.kernels)
-                self.__dict__["recorder"] = link(self.plan, self.options, kernels=kernels)
+                kernels = idle_kernels(self.plan.kernels)
+                self.__dict__["recorder"] = link(self.plan, replace(self.options, threads=1), kernels=kernels)
         made: Executable = self.__dict__["recorder"]
         return made
 
@@ -457,21 +456,31 @@ class Compiled:
         skip = packed.errors
         executable = on or (self.executable if device == "cpu" else self._on(device))
         start = time.perf_counter()
-        try:
-            with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
-                run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
-        except MemoryError as error:
-            raise refuse("ACR704", seen=str(error)) from None
+        with _memory_refused(), bar(f"running {len(packed)} instances") if self._slow else nullcontext():
+            run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
         run.heaps = [heap for batch in given.values() for heap in batch.heaps]
         self._slow = time.perf_counter() - start > 0.3
         debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
         return run
 
-    def record(self, packed: Batch, leaves: Sequence[Any]) -> TraceData:
-        """Record and schedule a packed mini-batch, and execute nothing that no value is read of. See `run`."""
+    def record(self, packed: Batch, leaves: Sequence[Any], like: TraceData | None = None) -> TraceData:
+        """Record and schedule a packed mini-batch, and execute nothing that no value is read of. See `run`.
+
+        Where it is known what the same program has read with other options (`like`), nothing is executed.
+        """
+        from acronumba.analysis.waits import waiting_functions
+        from acronumba.runtime.room import Astray
+
         words, keep = self._shared_words(packed, leaves)
-        trace: TraceData = self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep)
-        return trace
+        waits = bool(waiting_functions(self.plan.program))
+        told = like.read if like is not None and waits and not self.forks else None
+        if told is not None or not waits:
+            try:
+                return self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep, told=told)
+            except Astray:  # sums in another order have led elsewhere
+                pass
+        with _memory_refused():
+            return self.executable.record(packed.roots, words, skip=packed.errors, keep=keep)
 
     def records_like(self, other: Compiled) -> bool:
         """Whether both record and schedule the same: their options differ in nothing that these depend on."""
@@ -646,6 +655,15 @@ class Compiled:
         from acronumba.analysis.plan import plan_text
 
         return plan_text(self.plan)
+
+
+@contextmanager
+def _memory_refused() -> Iterator[None]:
+    """Refuse a mini-batch that needs too much memory."""
+    try:
+        yield
+    except MemoryError as error:
+        raise refuse("ACR704", seen=str(error)) from None
 
 
 def _unchanged(old: dict[Any, Any], now: dict[Any, Any]) -> bool:

@@ -11,6 +11,7 @@ from acronumba.data.shared import (
     Inherited,
     Match,
     describe_value,
+    key_text,
     matcher,
     shared_key,
 )
@@ -145,8 +146,8 @@ def getter(path: str, names: Sequence[str]) -> Getter:
     while not isinstance(node, ast.Name):
         if isinstance(node, ast.Attribute):
             steps.append(operator.attrgetter(node.attr))
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            steps.append(operator.itemgetter(node.slice.value))
+        elif isinstance(node, ast.Subscript):
+            steps.append(_item_getter(node.slice))
         else:
             raise ValueError(f"not a path: {path}")
         node = node.value
@@ -160,6 +161,15 @@ def getter(path: str, names: Sequence[str]) -> Getter:
         return value
 
     return get
+
+
+def _item_getter(index: ast.expr) -> Callable[[Any], Any]:
+    """Return what reads an item by an index, or by a key as `key_text` writes it."""
+    try:
+        return operator.itemgetter(ast.literal_eval(index))
+    except ValueError:  # a member of an enumeration, or a tuple with one
+        text = ast.unparse(index)
+        return lambda value: next(v for k, v in value.items() if key_text(k) == text)
 
 
 def root_of(path: str, names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.memory import address, aligned
-from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, PIECES, TABLE
+from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NOTED, PIECES, TABLE, TOLD
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -24,6 +24,7 @@ _MANY = 1 << 20  # capacity of columns that are not kept for the next run
 _WARMS = 16  # pieces of memory that are fetched before a run
 _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
 _FIBERS = 256  # that the first queues have room for
+_NOTES = 1 << 10  # that there is room for at first
 _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
 
 # int32 tables of the search for a schedule, by what they have entries for; see `acronumba.runtime.state`
@@ -378,6 +379,43 @@ class Buffers:
             self.queues[name] = queue
             self[name] = address(queue)
         self["fcap"] = capacity
+
+    # ---- values that are read
+
+    @property
+    def notes(self) -> Words:
+        """What was noted of values that were read: int64[n, 3], instance, number of the read, value."""
+        return self.tables["notes"].reshape(-1, 3)[: self["noted"]]
+
+    def begin_notes(self) -> None:
+        """Let reads note their values."""
+        self["reading"] = NOTED
+        self.grow_notes(_NOTES)
+
+    def grow_notes(self, room: int) -> None:
+        """Give the notes more room, keeping those that there are."""
+        held = self.tables["notes"][: 3 * self["noted"]] if self["noted"] else self.st[:0]
+        self.add_tables({"notes": (3 * room, 8)})
+        self.tables["notes"][: len(held)] = held
+        self["notes_room"] = room
+
+    def begin_told(self, notes: Words, batch: int, reads: int) -> None:
+        """Let reads take the values that were noted, each read of each instance its own, in their order."""
+        number = notes[:, 0] * reads + notes[:, 1]
+        values = np.ascontiguousarray(notes[np.argsort(number, kind="stable"), 2])
+        ends = np.cumsum(np.bincount(number, minlength=batch * reads))
+        places = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+        self.add_tables({"told": (2 * batch * reads, 8)})
+        self.tables["told"][:] = (address(values) + 8 * places).reshape(-1)
+        self.tables["values_told"] = values
+        self.reach(values)
+        self["reading"] = TOLD
+
+    @property
+    def all_told(self) -> bool:
+        """Whether each value that was to be told has been."""
+        begin, end = self.tables["told"].reshape(-1, 2).T
+        return bool(np.array_equal(begin, end))
 
     def column(self, name: str, n: int) -> NDArray[Any]:
         """Return the first n entries of a column."""

@@ -31,7 +31,7 @@ from acronumba.runtime.levels import check_levels
 from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.program import KernelEntry, Linked
 from acronumba.runtime.recorded import Failure, Recorded
-from acronumba.runtime.room import Room, TooLarge
+from acronumba.runtime.room import Astray, Room, TooLarge
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared, SharedValues
 from acronumba.runtime.state import AT, MEMORY, TABLE
@@ -47,7 +47,7 @@ _FRESH = np.array(  # words that are 0 when a run begins
         for name in (
             "stage pc n next batches arena_used edges failures spent run_batches taken rounds more single kept rtop "
             "wtop stubs planned result_bytes work_size work_used work_most result_bytes_before nodes_before part_start "
-            "part_nodes part_bytes"
+            "part_nodes part_bytes reading noted"
         ).split()
     ]
 )
@@ -269,9 +269,14 @@ class Executable:
         buffers["shared"] = prepared.address
         buffers["arena"], buffers["arena_size"] = m.arenas[0].address, m.arenas[0].size
         buffers["plenty"] = _PLENTY if self.options.recycle else state.NEVER
+        buffers["spoil"] = int(verify_level() > 1)
         if self.host.waiting:
             buffers["inst"] = -1
             buffers.begin_fibers(batch)
+        if m.noting:
+            buffers.begin_notes()
+        elif m.told is not None:
+            buffers.begin_told(m.told, batch, self.host.reads)
         self.executor.begin(m, fresh)
 
     # ---------------------------------------------------------------------------------------------------------- run
@@ -286,6 +291,7 @@ class Executable:
         stable: bool = False,
         timed: bool = False,
         last: int = _EXECUTE,
+        told: Words | None = None,
     ) -> Run:
         """Run a mini-batch.
 
@@ -305,6 +311,8 @@ class Executable:
             Measure the stages one by one.
         last
             Number in `STAGES` of the last stage. Before "execute" results have no values, unless the program waits.
+        told
+            Values for what the program reads of tensors, as another run of it has noted them.
 
         Raises
         ------
@@ -319,20 +327,24 @@ class Executable:
             instances = np.array([k for k in range(len(roots)) if k not in skip], np.int64)
             roots = roots[instances]
         start = time.perf_counter()
-        m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last)
-        verify = verify_level() > 1
-        m.buffers["spoil"] = int(verify)
+        m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told)
         try:
             self._with_threads(m)
         except TooLarge as error:
+            if told is not None:
+                raise Astray from None
             found = error.instances if instances is None else instances[error.instances].tolist()
             rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
             rest.errors = dict(sorted({**rest.errors, **{k: Failure(site=MEMORY) for k in found}}.items()))
             return rest
         m.seconds["total"] = time.perf_counter() - start - m.noted
+        return self._done(m, instances)
+
+    def _done(self, m: MiniBatch, instances: Words | None) -> Run:
+        """Return the run of a mini-batch that has been run; `instances` are their numbers, if some were left out."""
         self._remember(m)
         run = Run(self.recorded, self.give_buffers, m, instances)
-        if verify:
+        if m.buffers["spoil"]:
             run.report_missed()
         self.executor.finish(m, run)
         return run
@@ -344,16 +356,26 @@ class Executable:
         *,
         skip: Collection[int] = (),
         keep: Sequence[NDArray[Any]] = (),
+        told: Words | None = None,
     ) -> TraceData:
-        """Record and schedule a mini-batch, and execute nothing that no value is read of. See `run`."""
-        run = self.run(roots, shared, skip=skip, keep=keep, timed=True, last=_SCHEDULE)
+        """Record and schedule a mini-batch, and execute nothing that no value is read of. See `run`.
+
+        Raises
+        ------
+        Astray
+            If what is read is not what `told` was noted of.
+        """
+        run = self.run(roots, shared, skip=skip, keep=keep, timed=True, last=_SCHEDULE, told=told)
+        if told is not None and not run.buffers.all_told:
+            raise Astray
         trace = run.trace()
         run.close()
         return trace
 
     def _mini_batch(
-        self, roots: Words, prepared: Prepared, keep: Sequence[NDArray[Any]], stable: bool, timed: bool, last: int
-    ) -> MiniBatch:
+        self, roots: Words, prepared: Prepared, keep: Sequence[NDArray[Any]], stable: bool, timed: bool, last: int,
+        told: Words | None,
+    ) -> MiniBatch:  # fmt: skip
         """Return a mini-batch that is ready to run."""
         for array in (roots, *keep):
             self.engine.reach(array)
@@ -371,6 +393,8 @@ class Executable:
             timed=timed,
             last=_EXECUTE if self.host.waiting else last,
             by_caller=callable(self.options.schedule),
+            noting=self.host.waiting and last == _SCHEDULE and told is None,
+            told=told,
             keeps_nodes=self.keeps_nodes and self.host.waiting,
         )
         self._begin(m)

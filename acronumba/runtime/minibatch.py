@@ -37,6 +37,8 @@ class MiniBatch:
     timed: bool  # whether stages are measured one by one
     last: int  # stage, a number in `STAGES`
     by_caller: bool  # whether the schedule is a function of the user
+    noting: bool  # whether values that are read are noted
+    told: Words | None  # what another run has noted: reads take these values
     keeps_nodes: bool = False  # whether the nodes of each round are noted
     nodes: list[Nodes] = field(default_factory=list)  # of each round, if they are
     failures: dict[int, Failure] = field(default_factory=dict)  # that Python has found, by number of the instance

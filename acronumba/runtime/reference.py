@@ -1,7 +1,8 @@
 """Kernels evaluated with NumPy, behind the interface of compiled kernels.
 
 In: specifications. Out: `KernelEntry`s whose functions are Python. They stand in for compiled kernels wherever those
-are to be compared with something, or where the host program and the schedule are tested without them.
+are to be compared with something, or where the host program and the schedule are tested without them. Idle ones
+compute nothing: what a mini-batch records does not depend on it, or is told what was read (`Executable.record`).
 """
 
 from __future__ import annotations
@@ -31,16 +32,28 @@ class _Plain:
 
 def reference_kernels(specs: Sequence[KernelSpec]) -> tuple[KernelEntry, ...]:
     """Return kernels that compiled code can call."""
-    plan_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
-    run_type = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+    return tuple(_entry(spec, *_functions(spec)) for spec in specs)
+
+
+def idle_kernels(specs: Sequence[KernelSpec]) -> tuple[KernelEntry, ...]:
+    """Return kernels that compiled code can call, and that compute nothing: their results have no bytes."""
 
     def entry(spec: KernelSpec) -> KernelEntry:
-        plan, run = _functions(spec)
-        a, b = plan_type(plan), run_type(run)
-        addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (a, b)]
-        return KernelEntry(plan=addresses[0], run=addresses[1], shared=_shared(spec), keep=(a, b))
+        def plan(at: int, out: int) -> None:
+            ctypes.memset(out, 0, 8 * (2 + len(spec.results)))  # scratch, each result, the largest tensor
+
+        return _entry(spec, plan, lambda table, low, high, scratch: None)
 
     return tuple(map(entry, specs))
+
+
+def _entry(
+    spec: KernelSpec, plan: Callable[[int, int], None], run: Callable[[int, int, int, int], None]
+) -> KernelEntry:
+    a = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(plan)
+    b = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(run)
+    plan_at, run_at = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (a, b))
+    return KernelEntry(plan=plan_at, run=run_at, shared=_shared(spec), keep=(a, b))
 
 
 def interpreted_kernels(specs: Sequence[KernelSpec]) -> Callable[[Interpreted], tuple[KernelEntry, ...]]:

@@ -27,6 +27,10 @@ class TooLarge(Exception):
         self.instances = instances
 
 
+class Astray(Exception):
+    """A run that is told values comes to other reads than the run that noted them."""
+
+
 class Room:
     """Makes room for mini-batches of one plan.
 
@@ -97,20 +101,29 @@ class Room:
                 m.works.append(self.works.take(need, need + self.limit - buffers.peak))
                 self.work_in(m)
             case state.GROW_ARENA:
-                if not buffers["kept"]:
-                    m.arenas.clear()  # of this run: nothing lies in it
-                room = 2 * sum(a.size for a in m.arenas)
-                most = self.limit - buffers.bytes - buffers["kept"]
-                arena = self.arenas.take(max(need, min(room, most)), most)
-                m.arenas.append(arena)
-                self.engine.reach(arena.block)
-                buffers["arena"], buffers["arena_size"] = arena.address, arena.size
+                self._arena_for(m, need)
             case state.GROW_FIBERS:
                 buffers.grow_fibers(2 * buffers["fcap"])
             case state.NODES_FAILED:
                 self.fail_nodes(m)
+            case state.GROW_NOTES:
+                buffers.grow_notes(2 * buffers["notes_room"])
+            case state.ASTRAY:
+                raise Astray
             case _:
                 raise AssertionError(f"status {status}")
+
+    def _arena_for(self, m: MiniBatch, need: int) -> None:
+        """Go on in an arena with room for so many bytes."""
+        buffers = m.buffers
+        if not buffers["kept"]:
+            m.arenas.clear()  # of this run: nothing lies in it
+        room = 2 * sum(a.size for a in m.arenas)
+        most = self.limit - buffers.bytes - buffers["kept"]
+        arena = self.arenas.take(max(need, min(room, most)), most)
+        m.arenas.append(arena)
+        self.engine.reach(arena.block)
+        buffers["arena"], buffers["arena_size"] = arena.address, arena.size
 
     def work_in(self, m: MiniBatch) -> None:
         """Make a block the work area, if there is one."""

@@ -64,6 +64,7 @@ class Run:
         self._instances = instances
         self._arenas: tuple[NDArray[np.uint8], ...] = tuple(map(np.asarray, m.arenas))
         self._rounds = m.rounds
+        self._noting = m.noting
         self.nodes_of_rounds = m.nodes
         self.seconds: Mapping[str, float] = m.seconds
         self.taken: Sequence[float] = m.taken
@@ -128,6 +129,14 @@ class Run:
     def batches(self) -> int:
         """Number of batches; of several rounds or parts, of the last."""
         return self.buffers["batches"]
+
+    def _read(self) -> Words | None:
+        """Return what was noted of values that were read, if each read of an instance comes in its order."""
+        if not self._noting or self.errors or self._recorded.host.arrive >= 0:
+            return None
+        notes = self.buffers.notes.copy()
+        notes[:, 0] = self.ran[notes[:, 0]]
+        return notes
 
     def _instance(self, k: int) -> int:
         return k if self._instances is None else int(self._instances[k])
@@ -212,6 +221,7 @@ class Run:
             rounds=len(rounds) if waiting else 1,
             parts=1 if waiting else len(rounds),
             waits=waits,
+            read=self._read(),
             seconds=self.seconds,
             peak_bytes=buffers.peak,
             unshared_bytes=buffers["result_bytes_before"] + buffers["result_bytes"] + buffers.bytes,

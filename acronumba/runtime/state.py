@@ -206,6 +206,11 @@ failures            not 0: some node has failed
 taken               about how many nanoseconds the kernels that have run would take one thread
 run_slice           about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
 sorter              address of the function that orders numbers of which some are NaN, as Python does
+reading             what a read does beside: 0 nothing; NOTED: it notes the value; TOLD: the value is one that was noted
+notes               int64[notes_room, 3]: instance, number of the read, value: what was read, in order
+notes_room          what it has room for
+noted               number of them
+told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
 free                heads of the lists of free frames follow
 """)
 AT = STATE.at
@@ -262,10 +267,12 @@ TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of 
 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
 # PAUSE: look whether anything has happened (a signal), and call again. WAIT (of the machine): every fiber waits for a
-# value. NODES_FAILED: nodes of a round have failed; their instances are to be marked as DEAD before the next.
+# value. NODES_FAILED: nodes of a round have failed; their instances are to be marked as DEAD before the next. ASTRAY: a
+# read is to be told a value, and none is left.
 DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, GROW_CHAINS = range(9)
-GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK = range(9, 15)
+GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK, GROW_NOTES, ASTRAY = range(9, 17)
 
+NOTED, TOLD = 1, 2  # values of `reading`
 DEAD = -1  # what `lives` says of an instance that has failed
 STUB = 3  # words of a stub
 

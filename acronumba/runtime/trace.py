@@ -61,6 +61,10 @@ class TraceData:
     rounds: int  # how often what was recorded was run: after all fibers waited, and at the end; 1 without waits
     parts: int = 1  # into which the mini-batch was cut, one run after the other
     waits: tuple[Wait, ...] = ()  # by round, in the order in which they came
+    read: NDArray[np.int64] | None = (
+        None  # int64[r, 3]: values of tensors that were read, if they were noted: instance,
+    )
+    # number of the read, value; each read of an instance in its order
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
     unshared_bytes: int = 0  # of the same if no two results shared a place

@@ -72,18 +72,42 @@ def python_functions(n: int, seed: int) -> list[ast.FunctionDef]:
     list of ast.FunctionDef
         Each with 4 to 64 words (names and constants). They repeat only if the library has fewer than `n`.
     """
-    modules = sorted(Path(ast.__file__).parent.glob("*.py"))
+    modules = _library()
     random.Random(seed).shuffle(modules)
     found: list[ast.FunctionDef] = []
     for path in modules:
         if len(found) >= n:
             break
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        found += [f for f in functions if WORDS[0] <= sum(1 for _ in words(function_syntax(f))) <= WORDS[1]]
+        found += _functions(path)
     if n and not found:
-        raise FileNotFoundError("this Python has no library in source form to take functions from")
+        raise FileNotFoundError(_NO_LIBRARY)
     return [found[k % len(found)] for k in range(n)]
+
+
+def python_modules(n: int) -> dict[str, list[ast.FunctionDef]]:
+    """Return the `n` modules of Python's standard library that have most functions, with them.
+
+    The functions are those that `python_functions` may return. Equal under one version of Python.
+    """
+    found = {path.stem: _functions(path) for path in _library()}
+    if len(found) < n:
+        raise FileNotFoundError(_NO_LIBRARY)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1]))[:n])
+
+
+_NO_LIBRARY = "this Python has no library in source form to take functions from"
+
+
+def _library() -> list[Path]:
+    """Return the files of the standard library, in the order of their names."""
+    return sorted(Path(ast.__file__).parent.glob("*.py"))
+
+
+def _functions(path: Path) -> list[ast.FunctionDef]:
+    """Return the functions and methods of a file that have enough words and not too many."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return [f for f in functions if WORDS[0] <= sum(1 for _ in words(function_syntax(f))) <= WORDS[1]]
 
 
 def function_syntax(node: ast.AST) -> Syntax:

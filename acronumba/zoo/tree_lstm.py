@@ -92,15 +92,17 @@ def params(size: str | int = "small", seed: int = 0, vocabulary: int = VOCABULAR
 
 def instances(n: int, seed: int = 0, vocabulary: int = VOCABULARY) -> list[Tree]:
     """Return `n` functions of Python's standard library as binary trees over their names and constants."""
-    return [_tree(function_syntax(f), vocabulary) for f in python_functions(n, seed)]
+    return [tree(function_syntax(f), vocabulary) for f in python_functions(n, seed)]
 
 
 def read_sst(path: str | PathLike[str], vocabulary: int = VOCABULARY) -> list[Tree]:
     """Read the trees of a file of the Stanford Sentiment Treebank; words get numbers by `word_id`."""
-    return [_tree(syntax, vocabulary) for syntax in read_sst_syntax(path)]
+    return [tree(syntax, vocabulary) for syntax in read_sst_syntax(path)]
 
 
-def _tree(syntax: Syntax, vocabulary: int) -> Tree:
+def tree(syntax: Syntax, vocabulary: int = VOCABULARY) -> Tree:
+    """Return the syntax as a binary tree; words get numbers by `word_id`."""
+
     def build(part: Syntax) -> Tree:
         if isinstance(part, str):
             return Tree(word=word_id(part, vocabulary))

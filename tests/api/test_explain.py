@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 import acronumba
-from acronumba import Options, model, nn, pack
+from acronumba import Options, Trace, model, nn, pack
 from acronumba.api.effects import changes
 from acronumba.api.explanation import Explanation, letter
 from acronumba.api.model import Model
@@ -26,11 +26,15 @@ from acronumba.config import OPTIMISATIONS
 from acronumba.errors import AcronumbaError, Loc
 from acronumba.ir.notes import KINDS, Note
 from acronumba.pipeline.compiled import Compiled
+from acronumba.pipeline.link import with_kernels
+from acronumba.runtime.run import Run
 from acronumba.runtime.trace import empty_trace
 from acronumba.views.explain import explanation_text
 from acronumba.views.explained import SourceLine
-from acronumba.zoo import birnn, graph_rnn, mv_rnn, tree_lstm
+from acronumba.zoo import berxit, birnn, graph_rnn, mv_rnn, tree_lstm
+from tests.support import models_that_wait
 from tests.support.all_models import CASES
+from tests.support.chosen import one_in
 
 ZOO = {"tree_lstm": (tree_lstm, "sentiment"), "birnn": (birnn, "tag"), "mv_rnn": (mv_rnn, "sentiment")}
 
@@ -272,6 +276,72 @@ def test_the_command_line_shows_it(tmp_path: Any, capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert "double: 2 instances, 2 nodes in 1 batch (proved optimal)" in out
     assert "6     return w @ x * 2.0" in out and "stages:" not in out
+
+
+def halved(x: np.ndarray, *, w: np.ndarray) -> np.ndarray:
+    """Reads numbers of each kind: in turns, in loops, and some that are there without a wait."""
+    h, low = np.tanh(w @ x), (w[1] * x).min()
+    steps = 0
+    while float(h.max()) > 0.1 and steps < 5:
+        if bool(h[0] > h[1]) and float(low) < 0.5:
+            h = h * np.float32(0.5)
+        for k in range(int(np.argmax(h)) + 1):
+            h = np.tanh(w @ h) if float(h[k]) > 0 else h - low
+        steps += 1
+    return h
+
+
+WAITS = model(halved)
+WAITS_ON = list(np.random.default_rng(3).standard_normal((12, 4)).astype(np.float32))
+WEIGHTS = 2 * np.random.default_rng(4).standard_normal((4, 4)).astype(np.float32)
+
+
+def figures(count: Any) -> tuple[int, ...]:
+    return count.nodes, len(count.batches) if isinstance(count, Trace) else count.batches, count.rounds
+
+
+def assert_effects_are_those_of_runs(f: Model, e: Explanation, columns: Any, shared: Any, options: Any) -> None:
+    for x in (x for x in e.effects if x.option in options):
+        trace = f.with_options(**{x.option: x.value}).trace(*columns, **shared)
+        assert (*figures(x.count), x.count.lower_bound) == (*figures(trace), trace.lower_bound), (x.option, x.value)
+
+
+def test_models_that_wait_compute_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+
+    def counted(modules: Any, specs: Any, *rest: Any) -> Any:
+        compiled.append(len(specs))
+        return with_kernels(modules, specs, *rest)
+
+    monkeypatch.setattr("acronumba.pipeline.link.with_kernels", counted)
+    e = WAITS.explain(WAITS_ON, w=WEIGHTS)
+    assert compiled == [len(e.blocks)]
+    assert e.count.rounds > 10 and len({figures(x.count) for x in e.effects}) > 1
+    assert_effects_are_those_of_runs(WAITS, e, (WAITS_ON,), {"w": WEIGHTS}, ("blocks", "schedule"))
+
+
+@pytest.mark.parametrize("other", [lambda notes: notes[:-1], lambda notes: notes[[*range(len(notes)), -1]]])
+def test_what_reads_other_values_than_were_noted_is_computed(monkeypatch: pytest.MonkeyPatch, other: Any) -> None:
+    expected, read = WAITS.explain(WAITS_ON[:2], w=WEIGHTS), Run._read
+    monkeypatch.setattr(Run, "_read", lambda self: None if (notes := read(self)) is None else other(notes))
+    assert str(WAITS.explain(WAITS_ON[:2], w=WEIGHTS)) == str(expected)
+
+
+@pytest.mark.parametrize("case", one_in(12, models_that_wait.CASES, [c.name for c in models_that_wait.CASES], "slow"))
+@pytest.mark.long
+def test_effects_on_models_that_wait_are_those_of_runs(case: Any) -> None:
+    e = case.model.explain(*case.columns, **case.shared)
+    assert_effects_are_those_of_runs(case.model, e, case.columns, case.shared, (*OPTIMISATIONS, "schedule"))
+
+
+@pytest.mark.long
+def test_a_model_that_computes_much_between_waits_is_explained_in_seconds() -> None:
+    xs, p = berxit.instances(60), berxit.params()
+    berxit.classify.batch(xs[:1], p=p)
+    start = time.process_time()
+    told = berxit.classify.explain(xs, p=p)
+    assert time.process_time() - start < 10  # seconds: it runs once
+    assert told.count.rounds == 7
 
 
 @pytest.mark.long

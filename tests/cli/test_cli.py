@@ -46,6 +46,16 @@ def file(tmp_path):
     sys.path[:] = [p for p in sys.path if p != str(tmp_path)]
 
 
+def test_a_main_that_reads_arguments_has_none(file, monkeypatch):
+    text = "\ndef main():\n    import argparse\n    parser = argparse.ArgumentParser()\n"
+    text += "    parser.add_argument('--steps', type=int, default=3)\n    n = parser.parse_args().steps\n"
+    text += "    double.batch([np.ones(n)], w=np.ones((2, n)))\n"
+    monkeypatch.setattr(sys, "argv", ["acronumba", "show", "x.py:double", "--stage", "ir"])
+    _, columns, shared = find_example(file(text), "double")
+    assert len(columns[0]) == 1 and shared["w"].shape == (2, 3)
+    assert sys.argv[1] == "show"
+
+
 def test_explain_prints_the_page(capsys):
     assert main(["explain", "ACR101"]) == 0
     assert "try:" in capsys.readouterr().out

@@ -52,7 +52,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("page", "outputs_shown"),
     [
-        ("README.md", 3),
+        ("README.md", 4),
         ("docs/options.md", 1),
         ("docs/language.md", 0),
         ("docs/numpy_code.md", 6),
@@ -173,8 +173,14 @@ def figures(told: dict[str, Any]) -> Any:
     from acronumba.bench.scaling import Scale, Scaling
     from acronumba.bench.speed import Speed, Speeds
     from acronumba.bench.starts import Start, Starts
+    from acronumba.bench.training import Steps, TrainingStep
 
     rows = told.pop("rows")
+    if "unmeasured" in told:
+        steps = [
+            TrainingStep(seconds={k: Quartiles(**q) for k, q in row.pop("seconds").items()}, **row) for row in rows
+        ]
+        return bench.training_view(Steps(rows=tuple(steps), **told))
     if "ceiling" in told:
         made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]
         return bench.speeds_view(Speeds(rows=tuple(made), ceiling=Ceiling(**told.pop("ceiling")), **told))
@@ -182,6 +188,20 @@ def figures(told: dict[str, Any]) -> Any:
         scales = [Scale(seconds=Quartiles(**row.pop("seconds")), **row) for row in rows]
         return bench.scaling_view(Scaling(rows=tuple(scales), **told))
     return bench.starts_view(Starts(rows=tuple(Start(**row) for row in rows), **told))
+
+
+def test_the_training_page_tells_what_the_treebank_came_to(root: Path) -> None:
+    told = json.loads((root / "benchmarks" / "results" / "sst.json").read_text(encoding="utf-8"))
+    ours, torch = told["acronumba"], told["PyTorch by hand"]
+    text = " ".join((root / "docs" / "training.md").read_text(encoding="utf-8").split())
+    assert ours["accuracy"] == torch["accuracy"] and torch["same"] == 1
+    assert max(abs(a - b) for a, b in zip(ours["losses"], torch["losses"], strict=True)) < 1.5e-5
+    for figure in (
+        f"(H = {told['size']}, ", f"on the {told['trees']:,} sentences", f"each of {told['epochs']} epochs",
+        f"on the {told['held out']:,} sentences", f"{max(ours['accuracy']):.3f} at best",
+        f"{ours['median step'] * 1e3:.0f} ms here and {torch['median step'] * 1e3:.0f} ms in PyTorch",
+    ):  # fmt: skip
+        assert figure in text, figure
 
 
 def test_performance_page_shows_the_figures_of_the_repository(root: Path, request: pytest.FixtureRequest) -> None:
@@ -204,7 +224,10 @@ def test_performance_page_shows_the_figures_of_the_repository(root: Path, reques
     "name",
     [
         "README.md",
-        *(f"docs/{page}.md" for page in ("language", "architecture", "contributing", "tour", "options", "performance")),
+        *(
+            f"docs/{page}.md"
+            for page in ("language", "architecture", "contributing", "tour", "options", "performance", "training")
+        ),
         *(
             f"docs/zoo/{m.name}.md"
             for m in pkgutil.iter_modules(zoo.__path__)

@@ -108,3 +108,24 @@ def test_what_would_differ_is_refused(f: Any) -> None:
         model(f).batch([1, 3])
     assert not isinstance(caught.value, InstanceErrors)
     assert "instead:" in str(caught.value)
+
+
+FROZEN = frozenset({1, 3})
+
+
+def of_a_global(n):
+    return n in FROZEN
+
+
+def made(n):
+    return n in frozenset([1, n])
+
+
+def of_instances(s):
+    return 1 in s
+
+
+@pytest.mark.parametrize(("f", "column"), [(of_a_global, [1]), (made, [1]), (of_instances, [FROZEN])])
+def test_the_rewrite_of_a_frozenset_is_a_set(f: Any, column: Any) -> None:
+    with pytest.raises(AcronumbaError, match=r"instead: .*set\(x"):
+        model(f).batch(column)

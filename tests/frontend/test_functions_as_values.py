@@ -1,7 +1,11 @@
 """Functions, methods and ranges as values: passed to recursive functions, and others by branch."""
 
+# ruff: noqa: B023 -- functions see what names have last
+
 from __future__ import annotations
 
+import enum
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from acronumba import model
+from acronumba import AcronumbaError, Unsupported, model
 from tests.support.plain_call import agree, outcomes, plain
 
 COUNTS = [0, 1, 2, 3, 5]
@@ -189,3 +193,145 @@ def range_by_branch(n, x):
 )
 def test_functions_by_branch(f):
     agree(outcomes(f._interpret, COUNTS, ARRAYS), plain(f, COUNTS, ARRAYS))
+
+
+# ---- dicts of functions, and of unlike things, under keys of each kind
+
+
+class Way(enum.Enum):
+    TANH = "t"
+    TWICE = 2
+
+
+def twice(x):
+    return x * 2
+
+
+W = np.arange(4, dtype=np.float32).reshape(2, 2)
+BY_INT = {0: lambda x: np.tanh(x), 1: twice, -1: np.exp}
+BY_WAY = {Way.TANH: lambda x: np.tanh(x), Way.TWICE: twice}
+BY_BOOL = {True: twice, False: np.tanh}
+BY_TUPLE = {("a", 1): twice, ("b", Way.TANH): np.tanh, (): W}
+LAYERS = {0: W, 1: np.ones(2, np.float32), -2: 0.5, Way.TWICE: {"w": W * 2, 3: [W, twice]}, None: "name"}
+WAYS = [Way.TANH, Way.TWICE, Way.TANH, Way.TWICE, Way.TANH]
+
+
+@model
+def by_int(x, n):
+    out = BY_INT[n % 2](x) + BY_INT[-1](x)
+    for k, f in BY_INT.items():
+        out = out + f(x) * k
+    return out, len(BY_INT), n in BY_INT, list(BY_INT)
+
+
+@model
+def by_enum(x, way):
+    return BY_WAY[way](x), BY_WAY[Way.TWICE](x), BY_WAY.get(Way.TANH)(x)
+
+
+@model
+def by_bool(x, n):
+    return BY_BOOL[n > 1](x), list(BY_BOOL)
+
+
+@model
+def by_tuple(x, n):
+    return BY_TUPLE["a", 1](x), BY_TUPLE["b", Way.TANH](x), BY_TUPLE[()] @ x, list(BY_TUPLE)[:2]
+
+
+@model
+def unlike(x, n):
+    h = LAYERS[0] @ x + LAYERS[1] * LAYERS[-2]
+    inner = LAYERS[Way.TWICE]
+    return inner[3][1](inner["w"] @ h) + inner[3][0] @ h, LAYERS[None]
+
+
+@model
+def not_there(x, n):
+    return BY_INT[n](x)
+
+
+@pytest.mark.parametrize("way", ["interpreted", "compiled"])
+@pytest.mark.parametrize("f", [by_int, by_enum, by_bool, by_tuple, unlike, not_there], ids=lambda f: f.__name__)
+def test_dicts_of_functions_have_keys_of_each_kind(f, way):
+    columns = ARRAYS, WAYS if f is by_enum else COUNTS
+    agree(outcomes(f._interpret if way == "interpreted" else f.batch, *columns), plain(f, *columns), close=True)
+
+
+def test_changed_dicts_of_functions_are_seen(monkeypatch):
+    by_bool.batch(ARRAYS, COUNTS)
+    for changed in ({1: twice, 0: np.tanh}, {True: np.tanh, False: twice}, {False: np.tanh, True: twice}):
+        monkeypatch.setitem(globals(), "BY_BOOL", changed)
+        agree(outcomes(by_bool.batch, ARRAYS, COUNTS), plain(by_bool, ARRAYS, COUNTS), close=True)
+    monkeypatch.setitem(LAYERS, 1, np.zeros(2, np.float32))
+    monkeypatch.setitem(LAYERS[Way.TWICE], "w", W * 5)
+    agree(outcomes(unlike.batch, ARRAYS, COUNTS), plain(unlike, ARRAYS, COUNTS), close=True)
+
+
+class Key:
+    pass
+
+
+BY_OBJECT = {Key(): twice}
+BY_FLOAT = {0.5: twice, 1: np.tanh}
+
+
+@pytest.mark.parametrize(
+    ("table", "seen"), [(BY_OBJECT, "of type an object of class Key"), (BY_FLOAT, "of type float")]
+)
+def test_keys_that_are_no_constants_are_named(table, seen):
+    @model
+    def f(x, n):
+        return next(iter(table.values()))(x)
+
+    with pytest.raises(AcronumbaError, match=seen) as caught:
+        f.batch(ARRAYS, COUNTS)
+    assert caught.value.code == "ACR501"
+
+
+# ---- functions that comprehensions make
+
+
+def scaled(k, x):
+    return x * k
+
+
+@model
+def names_that_comprehensions_had_last(x, n):
+    k = 10
+    fs = tuple((lambda y: y * k) for k in (1, 2, 3))
+    gs = [(lambda y: y * k + j) for j, k in ((1, 5), (2, n))]
+    hs = {j: (lambda y: y + j) for j in (4, 5)}
+    return fs[0](x), fs[2](x), gs[0](x), hs[4](x), k
+
+
+@model
+def made_over_a_range(x, n):
+    fs = [functools.partial(scaled, k + 1) for k in range(3)]
+    gs = [lambda y, k=k: y - k * n for k in range(2)]
+    hs = [scaled for _ in range(2)]
+    for f in fs:
+        x = f(x)
+    return x, gs[0](x), gs[1](x), hs[1](3, x)
+
+
+@model
+def called_where_it_is_made(x, n):
+    return [(lambda y: y * k)(x) for k in range(n)], sum((lambda y: y + k)(n) for k in (1, 2))
+
+
+@pytest.mark.parametrize("f", [names_that_comprehensions_had_last, made_over_a_range, called_where_it_is_made])
+def test_comprehensions_make_functions(f):
+    for run in (f._interpret, f.batch):
+        agree(outcomes(run, ARRAYS, COUNTS), plain(f, ARRAYS, COUNTS))
+
+
+def test_functions_that_cannot_be_kept_are_told_where_they_can():
+    @model
+    def f(x, n):
+        fs = [lambda y: y * k for k in range(n)]
+        return sum(g(x) for g in fs)
+
+    with pytest.raises(Unsupported, match=r"written out: \(f, g\)") as caught:
+        f.batch(ARRAYS, COUNTS)
+    assert caught.value.code == "ACR206"

@@ -78,7 +78,8 @@ REFUSED = {
     "for row in [x, x]:\n        row[0] = 1.0": "ACR111 | row[0] | x = x.copy(), before `row`",
     "G[0] = 1.0": "ACR111 | G[0] | own = G.copy()",
     "h = np.zeros(4)\n    f = h.reshape(-1)\n    h[0] = 1.0\n    return f": "ACR112 | f = h.reshape(-1) | .copy()",
-    "h = np.zeros((2, 2))\n    f = h.reshape(-1)\n    f[0] = 1.0\n    return h": "ACR111 | f[0] | by an index",
+    "h = np.zeros((2, 2))\n    f = h.reshape(-1)\n    f[0] = 1.0\n    return h": "ACR111 | f[0] | `h = f.reshape(",
+    "h = np.zeros((2, 2))\n    h.reshape(-1)[0] = 1.0\n    return h": "ACR111 | h.reshape(-1)[0] | by an index",
     "h = x * 1\n    for t in (0, 1):\n        f = h.ravel()\n        h[t] = 0\n    return f": "ACR112 | f = h.ravel()",
     "h = x if x[0] > 0 else np.zeros(4)\n    h[0] = 1.0\n    return h": "ACR111 | h[0] | .copy()",
     "h = np.zeros(4, int)\n    h += 0.5\n    return h": "ACR112 | h += 0.5 | int64[4] would become float64[4]",
@@ -95,6 +96,32 @@ def test_refused_where_it_could_differ(body: str, tmp_path: Path) -> None:
     code, *parts = REFUSED[body].split(" | ")
     assert refused.value.code == code, refused.value
     assert all(part in str(refused.value) for part in parts), refused.value
+
+
+VIEWS = {  # writes by a view of an array that has another name, and what both names see when the rewrite is followed
+    "y = x.reshape(2, 2)\n    y[0] = 1.0": "y = x.reshape(2, 2).copy()\n    y[0] = 1.0\n    x = y.reshape(x.shape)",
+    "y = x.reshape(2, 2)\n    y *= 2": "y = x.reshape(2, 2).copy()\n    y *= 2\n    x = y.reshape(x.shape)",
+    "y = x[1:3]\n    y[0] = 1.0": "x = x.copy()\n    y = x[1:3]\n    y[0] = 1.0",
+    "y = x[::-1]\n    y += 1": "x = x.copy()\n    y = x[::-1]\n    y += 1",
+    "x = x * 2\n    x[1] = 3\n    y = x.reshape(2, 2)\n    y[0] = 1.0": (
+        "x = x * 2\n    x[1] = 3\n    y = x.reshape(2, 2).copy()\n    y[0] = 1.0\n    x = y.reshape(x.shape)"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", VIEWS, ids=lambda body: body.replace("\n", " ")[:40])
+def test_the_rewrite_of_a_write_by_a_view_means_the_same(body: str, tmp_path: Path) -> None:
+    head = "import numpy as np\nfrom acronumba import model\n\n@model\ndef f(x):\n    "
+    before = load(tmp_path, f"by_a_view_{abs(hash(body))}", f"{head}{body}\n    return x, y\n").f
+    after = load(tmp_path, f"rewritten_{abs(hash(body))}", f"{head}{VIEWS[body]}\n    return x, y\n").f
+    with pytest.raises(AcronumbaError) as refused:
+        before.batch([np.ones(4)])
+    rewrite = "`x = y.reshape(x.shape)`" if "reshape" in body else "x = x.copy(), before `y`"
+    assert rewrite in str(refused.value)
+    for got, wanted in zip(
+        after.batch([np.ones(4), np.arange(4.0)]), map(before, [np.ones(4), np.arange(4.0)]), strict=True
+    ):
+        assert all(map(np.array_equal, got, wanted))
 
 
 def test_a_failure_leaves_the_others_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import itertools
@@ -520,7 +521,7 @@ def f(node):
 
 @pytest.fixture
 def cell(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
-    """Return what runs a cell of a notebook in one namespace: each run is a file of its own."""
+    """Return what runs a cell of a notebook in one namespace: each run is a file, compiled statement by statement."""
     space: dict[str, Any] = {"__name__": "a_notebook", "CONSTANT": 1.0}
     module = sys.modules["a_notebook"] = types.ModuleType("a_notebook")
     module.__dict__.update(space)
@@ -529,11 +530,24 @@ def cell(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
     def run(text: str) -> dict[str, Any]:
         name = f"<cell {next(numbers)}>"
         linecache.cache[name] = len(text), None, text.splitlines(True), name
-        exec(compile(text, name, "exec"), module.__dict__)
+        for statement in ast.parse(text, name).body:
+            exec(compile(ast.Module([statement], []), name, "exec"), module.__dict__)
         return module.__dict__
 
     yield run
     del sys.modules["a_notebook"]
+
+
+def test_a_cell_that_imports_what_its_models_call(cell: Callable[..., dict[str, Any]]) -> None:
+    """Python compiles `np.tanh(x)` to other code where it sees the import."""
+    m = cell(
+        "import numpy as np\nfrom acronumba import model, nn\n\ndef twice(x):\n    return nn.relu(x) * 2\n\n"
+        "@model\ndef f(x):\n    return np.tanh(twice(x))\n\ng = model(lambda x: np.tanh(x) + nn.sigmoid(x))\n"
+    )
+    xs = np.ones((2, 3), np.float32)
+    for f in (m["f"], m["g"]):
+        assert np.allclose(f.batch(xs).stack(), [f(x) for x in xs])
+    assert "np.tanh(twice(x))" in str(m["f"].explain(xs))
 
 
 def test_a_cell_that_is_run_again(cell: Callable[..., dict[str, Any]]) -> None:

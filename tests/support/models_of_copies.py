@@ -304,3 +304,30 @@ def lists_that_may_be_one(n):
     mine[2].append(77)
     mine[0].append(5)
     return mine, given
+
+
+STATE = {"w": weights(H, H), "b": weights(H), "n": np.zeros(H)}
+
+
+@case(XS, N)
+def arrays_of_a_copied_dict_change(x, n):
+    mine, other = copy.deepcopy(STATE), deepcopy({"w": x * 2, "b": x.sum()})
+    mine["b"] -= n
+    other["w"] += x
+    for k in range(n):
+        mine["n"] += x
+        mine["w"] *= 1.5
+        mine["w"][k % 2] = x
+    for name in mine:
+        mine[name] += 1
+    return mine, other, STATE["b"]
+
+
+@case(XS, N)
+def arrays_of_copied_lists_and_objects_change(x, n):
+    rows, deep = copy.deepcopy([x, np.outer(x, x)]), copy.deepcopy((n, [{"v": x}, np.outer(x, x)]))
+    rows[0] -= n
+    rows[1] *= 2
+    deep[1][1] += x
+    deep[1][0]["v"] -= 1
+    return rows, deep, x

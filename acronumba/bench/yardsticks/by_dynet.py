@@ -20,6 +20,8 @@ dynet_config.set(mem=2048, autobatch=1, random_seed=1)  # before DyNet is import
 
 import dynet as dy  # noqa: E402
 
+__all__ = ["AUTOBATCHED", "Expression", "dy", "own_parameter", "split_gates"]
+
 Expression: TypeAlias = Any
 
 
@@ -27,11 +29,12 @@ def sentiment(p: tree_lstm.Params, xs: Sequence[tree_lstm.Tree]) -> Program:
     """Prepare `tree_lstm.sentiment`."""
     model = dy.ParameterCollection()  # owns the parameters: `run` must hold it
     embed, n = model.lookup_parameters_from_numpy(p.embed), p.embed.shape[1]
-    leaf_gates = [(_parameter(model, b), _parameter(model, w)) for b, w in _gates(3, p.b_leaf, p.w_leaf)]
+    leaf_gates = [(own_parameter(model, b), own_parameter(model, w)) for b, w in split_gates(3, p.b_leaf, p.w_leaf)]
     gates = [
-        (_parameter(model, b), _parameter(model, w[:, :n]), _parameter(model, w[:, n:])) for b, w in _gates(5, p.b, p.w)
+        (own_parameter(model, b), own_parameter(model, w[:, :n]), own_parameter(model, w[:, n:]))
+        for b, w in split_gates(5, p.b, p.w)
     ]
-    w_out, b_out = _parameter(model, p.w_out), _parameter(model, p.b_out)
+    w_out, b_out = own_parameter(model, p.w_out), own_parameter(model, p.b_out)
 
     def encode(t: Any) -> tuple[Expression, Expression]:
         if t.left is None:
@@ -57,9 +60,9 @@ def tag_words(p: birnn.Params, xs: Sequence[list[int]]) -> Program:
     model = dy.ParameterCollection()
     embed = model.lookup_parameters_from_numpy(p.embed)
     onward, back = (
-        tuple(_parameter(model, a) for a in (cell.b, cell.w, cell.u, cell.start)) for cell in (p.forward, p.backward)
+        tuple(own_parameter(model, a) for a in (cell.b, cell.w, cell.u, cell.start)) for cell in (p.forward, p.backward)
     )
-    w_out, b_out = _parameter(model, p.w_out), _parameter(model, p.b_out)
+    w_out, b_out = own_parameter(model, p.w_out), own_parameter(model, p.b_out)
 
     def read(vectors: Sequence[Expression], cell: tuple[Any, ...]) -> list[Expression]:
         b, w, u, h = cell
@@ -77,11 +80,11 @@ def tag_words(p: birnn.Params, xs: Sequence[list[int]]) -> Program:
     return _program(model, lambda: [tag(words) for words in xs], lambda rows: rows)
 
 
-def _gates(count: int, *arrays: Any) -> list[tuple[Any, ...]]:
+def split_gates(count: int, *arrays: Any) -> list[tuple[Any, ...]]:
     return list(zip(*(np.split(a, count) for a in arrays), strict=True))
 
 
-def _parameter(model: Any, array: Any) -> Any:
+def own_parameter(model: Any, array: Any) -> Any:
     return model.parameters_from_numpy(np.ascontiguousarray(array))
 
 

@@ -29,6 +29,14 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A training step on one mini-batch, with weights of its own."""
+
+    run: Callable[[], Any]  # gradients, and an update of the weights by gradient descent
+    gradients: Callable[[], tuple[float, dict[str, Any]]]  # the loss and the gradients, by the names of `leaves`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
     """Sequences as rows, step by step: first all first elements, those of the longest sequence in front."""
 

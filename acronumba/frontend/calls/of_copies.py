@@ -379,17 +379,17 @@ class _Deep:
     def array(self, val: Tensor | ArrayRef) -> Val:
         """Return a copy of an array; that costs nothing where nothing writes into it."""
         w = self.w
-        key = (w.frame.path, *spot(self.node))
-        place = w.know.places.setdefault(key, ArrayPlace()).find()
         x = w.whole(val)
         assert isinstance(x, Tensor)
+        kind = x.type.dtype, x.type.rank
+        place = w.know.places.setdefault((w.frame.path, *spot(self.node), kind), ArrayPlace(kind)).find()
         if place.written:
             var = w.tensor_var(Tensor(x.type, x.ref, x.dims))
             new = Tensor(x.type, var, x.dims, fresh=True, array0=x.array0)
             out: Val = made_array(w, new, place, self.node or ast.Constant(0))
         else:
             out = Tensor(x.type, x.ref, x.dims, fresh=True, aliased=True, array0=x.array0, places=(place,))
-        self.arrays.setdefault((x.type.dtype, x.type.rank), []).append((self.inside, out))
+        self.arrays.setdefault(kind, []).append((self.inside, out))
         return out
 
     def check_arrays(self) -> None:

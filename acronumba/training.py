@@ -1,0 +1,285 @@
+"""What helps a training loop that one writes oneself: how it goes, when to stop, its curve, and checkpoints.
+
+The loop is the user's: a mini-batch, `value_and_grad.batch`, `optim`. A `Watch` counts its steps and shows them; a
+`checkpoint` holds all that it goes on from, and `resume` goes on with the same bits.
+
+>>> from acronumba import training
+>>> watch = training.Watch(steps=3, patience=2)
+>>> with watch:
+...     while not watch.over:
+...         watch.took(1 / (1 + watch.step), instances=8)
+...         best = watch.tested(0.5)
+step     1   loss 1        accuracy 0.5
+step     2   loss 0.5      accuracy 0.5
+step     3   loss 0.3333   accuracy 0.5
+>>> watch.best
+(1, 0.5)
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from acronumba.optim import Optimiser
+from acronumba.storage import leaves, load, save, shapes
+from acronumba.views.curves import Line, Panel, curves_svg, curves_text
+from acronumba.views.learning import Bar
+
+__all__ = ["Watch", "checkpoint", "resume"]
+
+_RECENT = 20  # steps of which the speed is shown
+
+
+class Watch:
+    """Counts the steps of a training loop and shows how it goes.
+
+    As a context it shows a bar at a terminal: steps, loss, what was measured last, instances per second, time left.
+    What is measured on held-out data is also printed, a line each.
+
+    Parameters
+    ----------
+    steps : int
+        How many steps the loop does at most.
+    patience : int, optional
+        How many times in a row `tested` may find nothing better before the loop is over; by default it never is.
+    measure : str
+        What is measured on held-out data.
+    lower : bool
+        Whether less of it is better: a loss, not an accuracy.
+    show : bool
+        Whether anything is shown at all.
+
+    Attributes
+    ----------
+    losses : list of float
+        Of each step.
+    tests : list of (int, float)
+        The number of steps and what was measured after them.
+    """
+
+    def __init__(
+        self, steps: int, *, patience: int | None = None, measure: str = "accuracy", lower: bool = False,
+        show: bool = True,
+    ) -> None:  # fmt: skip
+        self.steps, self.patience, self.measure, self.lower, self.show = steps, patience, measure, lower, show
+        self.losses: list[float] = []
+        self.tests: list[tuple[int, float]] = []
+        self._bar = Bar(steps)
+        self._ends: deque[tuple[float, int]] = deque(maxlen=_RECENT + 1)  # when a step ended, and its instances
+
+    def __repr__(self) -> str:
+        return f"<Watch: step {self.step} of {self.steps}>"
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return len(self.losses)
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The best of `tests`, the first of several; None if there is none. NaN is worse than any number."""
+        found = [(k, v) for k, v in self.tests if v == v]
+        return (min if self.lower else max)(found, key=lambda test: test[1]) if found else None
+
+    @property
+    def over(self) -> bool:
+        """Whether all steps are done, or the last tests have found nothing better."""
+        if self.step >= self.steps:
+            return True
+        since = self.best[0] if self.best else -1
+        return self.patience is not None and sum(k > since for k, _ in self.tests) >= self.patience
+
+    def took(self, loss: Any, instances: int) -> None:
+        """Count a step.
+
+        Parameters
+        ----------
+        loss : float
+            Of its mini-batch.
+        instances : int
+            How many it had.
+        """
+        self.losses.append(float(loss))
+        self._ends.append((time.perf_counter(), instances))
+        if self.show:
+            self._bar.show(self.step, self._told())
+
+    def tested(self, value: Any) -> bool:
+        """Note what was measured on held-out data after this step, and print it.
+
+        Returns
+        -------
+        bool
+            Whether it is the best so far: the moment to `save` the parameters.
+        """
+        since = self.tests[-1][0] if self.tests else 0
+        recent = self.losses[since:] or self.losses[-1:]
+        self.tests.append((self.step, float(value)))
+        self._ends.clear()  # measuring is no part of a step's time
+        if self.show:
+            loss = f"loss {np.mean(recent):<8.4g}" if recent else " " * 13
+            print(f"step {self.step:5}   {loss} {self.measure} {self.tests[-1][1]:.4g}")
+        return self.best == self.tests[-1]
+
+    def _told(self) -> str:
+        parts = [f"loss {self.losses[-1]:.3g}"]
+        if self.tests:
+            parts.append(f"{self.measure} {self.tests[-1][1]:.3g}")
+        if len(self._ends) > 1:
+            seconds = self._ends[-1][0] - self._ends[0][0]
+            parts.append(f"{sum(n for _, n in list(self._ends)[1:]) / max(seconds, 1e-9):,.0f}/s")
+        return "  ".join(parts)
+
+    def __enter__(self) -> Watch:
+        self._ends.clear()
+        if self.show:
+            self._bar.start(self.step)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    @property
+    def panels(self) -> list[Panel]:
+        """The loss of each step, and what was measured, as curves."""
+        numbers = list(range(1, self.step + 1))
+        out = [Panel(title="loss", lines=[Line(name="training", x=numbers, y=self.losses)])]
+        if self.tests:
+            held = Line(name="held out", x=[k for k, _ in self.tests], y=[v for _, v in self.tests])
+            out.append(Panel(title=self.measure, lines=[held]))
+        return out
+
+    def curve(self, width: int = 72, height: int = 10) -> str:
+        """Return the curves in plain characters, `width` columns wide and `height` lines high each."""
+        return curves_text(self.panels, width, height)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write the curves to an SVG file."""
+        Path(path).write_text(curves_svg(self.panels), encoding="utf-8")
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of it."""
+        tested = np.array([v for _, v in self.tests], np.float64)
+        return {
+            "losses": np.array(self.losses, np.float64),
+            "at": np.array([k for k, _ in self.tests], np.int64),
+            "tested": tested,
+        }
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        self.losses = state["losses"].tolist()
+        self.tests = list(zip(state["at"].tolist(), state["tested"].tolist(), strict=True))
+
+
+def checkpoint(
+    path: str | os.PathLike[str], params: object, opt: Optimiser, watch: Watch, rng: np.random.Generator
+) -> None:
+    """Write all that a training loop goes on from to a safetensors file.
+
+    The file is written beside its place and then moved there: whatever happens, it is whole.
+
+    Parameters
+    ----------
+    path : path
+        Of the file; replaced if it exists.
+    params : object
+        The parameters; of them what is trained (`acronumba.leaves`).
+    opt : Optimiser
+        Its `state`. Its `rate` is the loop's to set.
+    watch : Watch
+        Steps, losses and tests so far.
+    rng : np.random.Generator
+        What mini-batches and keys are drawn from.
+    """
+    _check(opt, watch, rng)
+    if not opt.state:
+        opt.begin(params)
+    save(path, _parts(params, opt, watch.state, rng))
+
+
+def resume(
+    path: str | os.PathLike[str], params: object, opt: Optimiser, watch: Watch, rng: np.random.Generator
+) -> None:
+    """Put a loop where `checkpoint` has left it: the steps that follow have the same bits.
+
+    Parameters
+    ----------
+    path : path
+        Of the file.
+    params, opt, watch, rng
+        As given to `checkpoint`, but with any numbers; changed in place.
+
+    Raises
+    ------
+    TypeMismatch, ShapeMismatch
+        If the file holds other parameters, or the state of another optimiser or generator. Nothing has changed then.
+    FileNotFoundError
+        If there is no such file.
+    """
+    _check(opt, watch, rng)
+    fresh = copy.copy(opt)
+    fresh.begin(params)
+    there = shapes(path)
+    kept = {k: np.empty(there.get(f"watch.{k}", v.shape), v.dtype) for k, v in watch.state.items()}
+    found = load(path, _parts(params, fresh, kept, rng))
+    for name, w in _trained(params).items():
+        w[...] = found["params"][name]
+    opt.state, watch.state = found["opt"], found["watch"]
+    rng.bit_generator.state = _as_state(found["rng"], rng.bit_generator.state)
+
+
+def _check(opt: object, watch: object, rng: object) -> None:
+    """Raise a `TypeError` for arguments in another order, or of another kind."""
+    wanted = {"opt": (opt, Optimiser), "watch": (watch, Watch), "rng": (rng, np.random.Generator)}
+    for name, (value, kind) in wanted.items():
+        if not isinstance(value, kind):
+            article = "an" if kind is Optimiser else "a"
+            raise TypeError(f"{name} must be {article} {kind.__name__}, not {type(value).__name__}")
+
+
+def _parts(params: object, opt: Optimiser, watch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    return {"params": _trained(params), "opt": opt.state, "watch": watch, "rng": _as_words(rng.bit_generator.state)}
+
+
+def _trained(params: object) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: w for name, w in leaves(params) if isinstance(w, np.ndarray)}
+
+
+def _as_words(state: Any) -> dict[str, Any]:
+    """Return the state of a bit generator as arrays: its ints have up to 128 bits. Its kind is a part of the names."""
+    out: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, dict):
+            out[name] = _as_words(value)
+        elif isinstance(value, int):
+            out[name] = np.array([value & (2**64 - 1), value >> 64], np.uint64)
+        elif not isinstance(value, str):
+            out[name] = value
+    return {state["bit_generator"]: out} if "bit_generator" in state else out
+
+
+def _as_state(words: dict[str, Any], like: Any) -> Any:
+    """Return arrays as the state of a bit generator of the kind of `like`."""
+    words = words[like["bit_generator"]] if "bit_generator" in like else words
+    out: dict[str, Any] = {}
+    for name, value in like.items():
+        if isinstance(value, dict):
+            out[name] = _as_state(words[name], value)
+        elif isinstance(value, int):
+            low, high = (int(word) for word in words[name])
+            out[name] = low | high << 64
+        else:
+            out[name] = value if isinstance(value, str) else words[name]
+    return out

@@ -1,0 +1,61 @@
+"""A bar below what is printed while a model is trained.
+
+In: how many steps are done, and a text. Out: a line on standard error, at a terminal only, with the time that is left;
+it vanishes at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from acronumba.config import at_terminal
+
+
+class Bar:
+    """Shows how far a training loop is.
+
+    Parameters
+    ----------
+    total : int
+        Steps of the whole.
+    console : Console, optional
+        Where it is shown; by default standard error.
+    """
+
+    def __init__(self, total: int, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._total = total
+        self._shown: tuple[Progress, TaskID] | None = None
+
+    def start(self, done: int) -> None:
+        """Show the bar, if anybody can see it."""
+        if not self._console.is_terminal:
+            return
+        columns = (
+            BarColumn(bar_width=12), MofNCompleteColumn(), TextColumn("{task.fields[told]}", markup=False),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        progress = Progress(
+            *columns,
+            console=self._console,
+            transient=True,
+            redirect_stdout=at_terminal(sys.stdout),
+            redirect_stderr=False,
+        )
+        self._shown = progress, progress.add_task("", total=self._total, completed=done, told="compiling")
+        progress.start()
+
+    def show(self, done: int, told: str) -> None:
+        """Show how many steps are done, and a text beside it."""
+        if self._shown is not None:
+            progress, task = self._shown
+            progress.update(task, completed=done, told=told)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._shown is not None:
+            progress, self._shown = self._shown[0], None
+            progress.stop()
