@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
     from acronumba.pipeline.gradients import There
+    from acronumba.runtime.trace import BackRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -146,9 +147,15 @@ class ValueAndGrad:
             return compare(call, plain, self.choices, wanted, grads, exact.totals)
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:
-        """Run and record the model itself: see `Model.trace`."""
+        """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the way back.
+
+        These are of all instances that did not fail. Where the reference computes gradients, there are none.
+        """
         with one_frame:
-            return self.model.trace(*columns, **shared)
+            run = self._ran(self.model._bind(columns, shared), together=True)
+            found = self.model.trace(*columns, **shared)
+            back = tuple(record for told in run.told for record in told())
+            return replace(found, data=replace(found.data, back=back))
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
         """Return what the compiler decided: see `Model.explain`; and what gradients keep, and where they stop."""
@@ -232,6 +239,7 @@ class _Run:
         self.errors: dict[int, BaseException] = {}
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
+        self.told: list[Callable[[], Sequence[BackRecord]]] = []  # what tells the batches of their way back
         self.means = False  # whether those are of the mean already
 
     def group(self, members: Sequence[int], fit: Fit | None) -> None:
@@ -254,6 +262,7 @@ class _Run:
                 packed, leaves, some.frozen, tables=tables, mean=self.means,
                 asked=lambda run: [*own, *self.wanted.asked_of_shared(compiled, leaves, run)],
             )  # fmt: skip
+            self.told.append(done.back.records)
             self._together(members, there.compiled, packed, done, tensors)
             return
         recorder = compiled.recorder_of_tapes(leaves)
@@ -266,7 +275,7 @@ class _Run:
         """Note what a mini-batch of compiled code has come to."""
         own: list[dict[int, Any]] = [{} for _ in members]
         of: dict[int, Any] = {}
-        for a, x in done.own:
+        for a, x in zip(done.asked, done.back.own, strict=True):
             if x is not None and a.instance >= 0:
                 own[a.instance][id(a.array)] = x
             elif x is not None:
@@ -282,7 +291,7 @@ class _Run:
                 result = done.result(j)
                 self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
                 self.totals[k] = Totals(of={}, own=own[j])
-        for n, g in done.gradients.items():
+        for n, g in done.back.shared.items():
             key = tensors[n]
             of[key] = total([of[key], g]) if key in of else g
         self.parts.append(Totals(of=of, own={}))

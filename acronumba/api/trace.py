@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import networkx
 
     from acronumba.api.results import Results
-    from acronumba.runtime.trace import BatchRecord, TraceData
+    from acronumba.runtime.trace import BackRecord, BatchRecord, TraceData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +44,11 @@ class Trace:
     def batches(self) -> tuple[BatchRecord, ...]:
         """The batches in order of execution, each with `phase`, `depth`, `kernel` (name) and `size`."""
         return self.data.batches
+
+    @property
+    def back(self) -> tuple[BackRecord, ...]:
+        """Of gradients: the batches of the way back in order of execution, each with `kernel`, `what` and `size`."""
+        return self.data.back
 
     @property
     def lower_bound(self) -> int:

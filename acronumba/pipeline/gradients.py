@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.ir.nodes import Program
 from acronumba.ir.types import Array0T, TensorT, TupleT, Type, words
@@ -20,6 +19,7 @@ from acronumba.memory import address
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.backward import Done
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -31,8 +31,8 @@ class There:
 
     result: Callable[[int], Any]  # of an instance that did not fail
     failures: Mapping[int, Failure]
-    gradients: Mapping[int, Any]  # arrays, or `RowGrad`, by the number of the shared tensor: sums over instances
-    own: Sequence[tuple[Asked, NDArray[Any] | None]]  # of arrays that are packed
+    back: Done  # gradients of shared tensors: arrays, or `RowGrad`, sums over instances; of each of `asked`
+    asked: Sequence[Asked]  # arrays that are packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,8 @@ class Trained:
             instances=np.searchsorted(run.ran, good),
         )
         arrays = asked(run)
-        gradients, own = self.back.both(run, seeds, own_of(run, arrays), tables)
-        pairs = list(zip(arrays, own, strict=True))
-        return There(result=compiled.decoder(run, packed), failures=run.errors, gradients=gradients, own=pairs)
+        done = self.back.both(run, seeds, own_of(run, arrays), tables)
+        return There(result=compiled.decoder(run, packed), failures=run.errors, back=done, asked=arrays)
 
     def _dtype(self, program: Program) -> str:
         loss = program.result.items[0] if isinstance(program.result, TupleT) else program.result

@@ -9,10 +9,10 @@ kernel makes of shared tensors alone has one such sum; it is pulled back to the 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from acronumba.analysis.backward.reference import sweep
 from acronumba.data.words import RECORD
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, load
+from acronumba.ir.reference import names_of_values
 from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost
@@ -40,6 +41,7 @@ from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.state import AT, TABLE
 from acronumba.runtime.tables import Tables, made_of, shared_in
+from acronumba.runtime.trace import BackRecord
 
 _CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "count_rows_of")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
@@ -118,6 +120,7 @@ class _Parts:
     """The parts of a sum over the nodes of a kernel."""
 
     kernel: int
+    name: str
     term: Term
     dtype: str
     parts: tuple[Part, ...]  # those of the term, then the number of the matrix of a stack, if there is one
@@ -130,6 +133,14 @@ class Seeds:
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
+
+
+class Done(NamedTuple):
+    """What a mini-batch has come to on the way back."""
+
+    shared: dict[int, Any]  # gradients of shared tensors, by their number
+    own: list[NDArray[Any] | None]  # gradients of arrays of instances
+    records: Callable[[], tuple[BackRecord, ...]]  # its batches
 
 
 class BackExecutable:
@@ -155,7 +166,13 @@ class BackExecutable:
         self._keep: list[Words] = []
         self.table = self._rows([self._kernel(k) for k in range(len(back.kernels))])
         self.parts = [
-            _Parts(kernel=k, term=t, dtype=t.parts[-1].dtype, parts=(*t.parts, *(() if t.row is None else (t.row,))))
+            _Parts(
+                kernel=k,
+                name=f"{t.kind} {names_of_values(b.forward)[t.of]}",
+                term=t,
+                dtype=t.parts[-1].dtype,
+                parts=(*t.parts, *(() if t.row is None else (t.row,))),
+            )
             for k, b in enumerate(back.kernels)
             if b is not None
             for t in b.terms
@@ -267,11 +284,9 @@ class BackExecutable:
         seeds
             Addresses of their adjoints.
         """
-        return self.both(run, Seeds(records=losses, adjoints=seeds, instances=np.zeros_like(losses)), NOTHING)[0]
+        return self.both(run, Seeds(records=losses, adjoints=seeds, instances=np.zeros_like(losses)), NOTHING).shared
 
-    def both(
-        self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()
-    ) -> tuple[dict[int, Any], list[NDArray[Any] | None]]:
+    def both(self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()) -> Done:
         """Return the gradients of the shared tensors that are wanted, and those of arrays of instances.
 
         Those of `tables` are wanted by rows: they are a `RowGrad`, unless more than rows of them is read.
@@ -279,7 +294,7 @@ class BackExecutable:
         several = len(run.nodes_of_rounds) > 1
         graph = joint(self.forward, run, self.library) if several else run.buffers
         way = _Run(self, run, graph, seeds, own, tables)
-        out = way.gradients(), way.own_adjoints()
+        out = Done(shared=way.gradients(), own=way.own_adjoints(), records=way.records)
         if several:
             self.forward.give_buffers(graph)
         return out
@@ -339,6 +354,21 @@ class _Run:
                 row[TABLE["shares"]] = address(shares)
         for dtype, code in self.of.sums.items():
             self.state.add(self.of._adder(dtype), code.address["adjoints"], np.zeros(FIXED, np.int64), 500)
+
+    def records(self) -> tuple[BackRecord, ...]:
+        """Return the batches in order of execution."""
+        batches, columns = self["batches"], self.state.keep
+        numbers = columns["keytab"].reshape(-1, 2)[:batches, 0].tolist() if batches else []
+        sizes = np.diff(columns["bstart"][: batches + 1]).tolist() if batches else []
+        names = [spec.name for spec in self.back.specs]
+        return (
+            *(
+                BackRecord(kernel=names[k] if k < len(names) else "adjoints", size=size,
+                           what="nodes" if k < len(names) else "adjoints")
+                for k, size in zip(numbers, sizes, strict=True)
+            ),
+            *self.summed,
+        )  # fmt: skip
 
     def gradients(self) -> dict[int, Any]:
         params = self.back.plan.program.shared
@@ -483,8 +513,10 @@ class _Run:
     def _sums(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> None:
         """Run the sums over nodes: terms with how many rows their parts have, and where these lie."""
         jobs: list[tuple[str, str, Words, int, int]] = []  # dtype, function, words, tasks, cost of one
+        self.summed: list[BackRecord] = []
         for parts, count, rows in found:
             jobs += self._jobs(parts, count, rows)
+            self.summed.append(BackRecord(kernel=parts.name, what="sum", size=count))
         for g in self.grads.values():
             self._begun(g)
         if not jobs:

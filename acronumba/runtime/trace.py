@@ -33,6 +33,15 @@ class BatchRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackRecord:
+    """One batch of the way back."""
+
+    kernel: str  # name of the backward kernel; or what is added up
+    what: str  # "nodes"; "adjoints": parts of adjoints of several readers; "sum": over nodes, for a gradient
+    size: int  # nodes, rows of nodes that are several, adjoints, or rows that are added up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """A fiber that waited, for a value of this round."""
 
@@ -68,6 +77,7 @@ class TraceData:
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
     unshared_bytes: int = 0  # of the same if no two results shared a place
+    back: tuple[BackRecord, ...] = ()  # of gradients: the batches of the way back, in order of execution
     extents: tuple[tuple[int, ...], ...] = ()  # of each batch: its run-time extents, in the order of the specification
 
 

@@ -118,6 +118,25 @@ def schedule(trace: TraceData, limit: int = 40) -> Group:
     return Group(table, *_more(len(trace.batches) - limit, "batches"))
 
 
+_WHAT = {"nodes": "", "adjoints": "parts of adjoints are added up", "sum": "over nodes, for a gradient"}
+
+
+def way_back(trace: TraceData, limit: int = 40) -> Group:
+    """Return the way back of gradients: a line and a bar per batch, in order of execution."""
+    table = Table(title="The way back", box=None, title_justify="left", padding=(0, 1), expand=True)
+    table.add_column("batch", justify="right", no_wrap=True)
+    table.add_column("kernel", overflow="ellipsis", no_wrap=True, min_width=8)
+    table.add_column("rows", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold", max_width=32)
+    table.add_column("", ratio=1, min_width=4)
+    largest = max((b.size for b in trace.back), default=1)
+    numbers = {f"{name}_back": k for k, name in reversed(list(enumerate(trace.kernels)))}
+    for k, b in enumerate(trace.back[:limit]):
+        style = _STYLES[numbers[b.kernel] % len(_STYLES)] if b.kernel in numbers else "dim"
+        table.add_row(str(k), Text(b.kernel, style), f"{b.size:,}", _WHAT[b.what], Bar(b.size / largest, style))
+    return Group(table, *_more(len(trace.back) - limit, "batches"))
+
+
 def _nodes(b: BatchRecord) -> str:
     return f"{b.size:,} of {b.rows:,} rows" if b.rows else f"{b.size:,}"
 
@@ -235,6 +254,7 @@ def trace_view(trace: TraceData, name: str = "", limit: int = 40, graph: bool = 
     if trace.nodes:
         parts += ["", rounds(trace), "", timeline(trace)] if trace.rounds > 1 else []
         parts += ["", kernels(trace), "", schedule(trace, limit)]
+        parts += ["", way_back(trace, limit)] if trace.back else []
         parts += ["", dataflow(trace)] if graph else []
     return Group(*parts)
 

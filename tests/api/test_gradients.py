@@ -541,3 +541,23 @@ def test_explain_shows_what_is_kept_and_where_gradients_stop() -> None:
     assert "kept: int64[], 8 bytes a node" in text and "kept: int64" not in str(explained.explain([X], w=W))
     assert "argmax: its result is a place" in text and "as it is asked for" in text
     assert "makes a number of Python" in text
+
+
+@model
+def summed(xs: list[np.ndarray], *, w: np.ndarray, b: np.ndarray) -> Any:
+    h = b
+    for x in xs:
+        h = np.tanh(w @ h + x)
+    return np.sum(h * h)
+
+
+def test_a_trace_has_the_batches_of_the_way_back() -> None:
+    rng = np.random.default_rng(0)
+    xs = [[rng.standard_normal(3).astype(np.float32) for _ in range(n)] for n in (1, 4, 2)]
+    w, b = rng.standard_normal((3, 3)).astype(np.float32), np.zeros(3, np.float32)
+    trace = summed.value_and_grad.trace(xs, w=w, b=b)
+    assert trace.batches and not summed.trace(xs, w=w, b=b).back
+    nodes = [t for t in trace.back if t.what == "nodes"]
+    assert sum(t.size for t in nodes) == trace.nodes and len(nodes) <= len(trace.batches)
+    outer = [t for t in trace.back if t.what == "sum" and t.kernel == "outer w"]
+    assert [t.size for t in outer] == [7] and "The way back" in str(trace) and "outer w" in str(trace)
