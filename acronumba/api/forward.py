@@ -54,9 +54,11 @@ class _Compiled:
     references: InMemory
     asked: Sequence[Asked]
     tensors: Mapping[int, int]  # numbers of shared tensors, and ids of their arrays
+    shared: frozenset[int]  # ids of arrays of shared objects that are wanted
 
     def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return what each instance gives, and what they give together."""
+        of: dict[int, Any] = {}
         seeds: list[tuple[int, int, Any]] = []
         mine: dict[int, dict[int, Any]] = {}
         for k, found in self.found.items():
@@ -64,15 +66,18 @@ class _Compiled:
             seeds += [(self.place[k], word, g) for word, g in pairs]
             named = wanted.own(k) if unread else ()
             mine[k] = {key: g for key, g in unread.items() if key in named}
+            for key in unread.keys() & self.shared - mine[k].keys():
+                of[key] = total([of[key], unread[key]]) if key in of else unread[key]
         gradients, own = self.there.pull(self.run, seeds, self.asked)
-        of: dict[int, Any] = {}
+        number = {place: k for k, place in self.place.items()}
+        for a, x in zip(self.asked, own, strict=True):
+            if x is not None and a.instance >= 0:
+                mine[number[a.instance]][id(a.array)] = x
+            elif x is not None:
+                of[id(a.array)] = total([of[id(a.array)], x]) if id(a.array) in of else x.copy()
         for n, g in gradients.items():
             key = self.tensors[n]
             of[key] = total([of[key], g]) if key in of else g
-        number = {place: k for k, place in self.place.items()}
-        for a, x in zip(self.asked, own, strict=True):
-            if x is not None:
-                mine[number[a.instance]][id(a.array)] = x
         totals = {k: Totals(of={}, own=of_instance) for k, of_instance in mine.items()}
         return totals, Totals(of=of, own={})
 
@@ -128,10 +133,11 @@ class Forward:
             wanted.check(compiled, leaves, None)
             wanted.check_apart(compiled, leaves, call, members)
             tensors = wanted.tensors(compiled, leaves) if together else None
-            there = None if tensors is None else pullback(compiled, frozenset(tensors), frozenset(wanted.columns))
+            given = frozenset(wanted.columns), wanted.packed(compiled, leaves)
+            there = None if tensors is None else pullback(compiled, frozenset(tensors), *given)
             if there is not None and tensors is not None and packed is not None:
                 run = there.run(packed, leaves, some.frozen)
-                self._together(members, there, packed, run, tensors)
+                self._together(members, there, packed, run, tensors, leaves)
             else:
                 self._apart(members, compiled, leaves)
             for param, leaf in zip(compiled.program.shared, leaves, strict=False):
@@ -139,8 +145,9 @@ class Forward:
                     self._marks[id(a)] = param.path, a, self._mark(a)
 
     def _together(
-        self, members: Sequence[int], there: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int]
-    ) -> None:
+        self, members: Sequence[int], there: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int],
+        leaves: Sequence[Any],
+    ) -> None:  # fmt: skip
         compiled = there.compiled
         decode = compiled.decoder(run, packed)
         references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts)
@@ -158,9 +165,17 @@ class Forward:
                 self.results[k] = decode(j)
                 found[k] = arrays_in(self.results[k], compiled.program.result, run.words[j].tolist(), references)
         asked = [a for a in self.wanted.asked(compiled, packed, members) if a.instance not in run.errors]
+        asked += self.wanted.asked_of_shared(compiled, leaves, run)
         self.parts.append(
             _Compiled(
-                there=there, run=run, found=found, place=place, references=references, asked=asked, tensors=tensors
+                there=there,
+                run=run,
+                found=found,
+                place=place,
+                references=references,
+                asked=asked,
+                tensors=tensors,
+                shared=frozenset(id(a) for k in self.wanted.packed(compiled, leaves) for a in float_arrays(leaves[k])),
             )
         )
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.pipeline.gradients import Asked, There
+    from acronumba.pipeline.gradients import There
     from acronumba.runtime.trace import BackRecord
 
 
@@ -252,29 +252,34 @@ class _Run:
         self.wanted.check(compiled, leaves, len(words(loss)))
         self.wanted.check_apart(compiled, leaves, self.call, members)
         tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
-        params = frozenset(self.wanted.columns)
-        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux, params)
+        given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves)
+        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux, *given)
         if there is not None and tensors is not None and packed is not None:
             self.means = fit is not None and self.choices.reduce == "mean"
-            asked = self.wanted.asked(compiled, packed, members)
+            own = self.wanted.asked(compiled, packed, members)
             tables = [n for n, key in tensors.items() if self.wanted.by_rows(key)]
-            done = there.run(packed, leaves, some.frozen, asked=asked, tables=tables, mean=self.means)
+            done = there.run(
+                packed, leaves, some.frozen, tables=tables, mean=self.means,
+                asked=lambda run: [*own, *self.wanted.asked_of_shared(compiled, leaves, run)],
+            )  # fmt: skip
             self.told.append(done.back.records)
-            self._together(members, there.compiled, packed, done, tensors, asked)
+            self._together(members, there.compiled, packed, done, tensors)
             return
         recorder = compiled.recorder_of_tapes(leaves)
         for k in members:
             self._instance(k, compiled, recorder, loss)
 
     def _together(
-        self, members: Sequence[int], compiled: Compiled, packed: Batch, done: There, tensors: Mapping[int, int],
-        asked: Sequence[Asked],
-    ) -> None:  # fmt: skip
+        self, members: Sequence[int], compiled: Compiled, packed: Batch, done: There, tensors: Mapping[int, int]
+    ) -> None:
         """Note what a mini-batch of compiled code has come to."""
         own: list[dict[int, Any]] = [{} for _ in members]
-        for a, g in zip(asked, done.back.own, strict=True):
-            if g is not None:
-                own[a.instance][id(a.array)] = g
+        of: dict[int, Any] = {}
+        for a, x in zip(done.asked, done.back.own, strict=True):
+            if x is not None and a.instance >= 0:
+                own[a.instance][id(a.array)] = x
+            elif x is not None:
+                of[id(a.array)] = total([of[id(a.array)], x]) if id(a.array) in of else x.copy()
         for j, k in enumerate(members):
             if j in packed.errors:
                 self.errors[k] = packed.errors[j]
@@ -286,7 +291,6 @@ class _Run:
                 result = done.result(j)
                 self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
                 self.totals[k] = Totals(of={}, own=own[j])
-        of: dict[int, Any] = {}
         for n, g in done.back.shared.items():
             key = tensors[n]
             of[key] = total([of[key], g]) if key in of else g

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from acronumba.ir.tape import Tape
     from acronumba.pipeline.compiled import Compiled
     from acronumba.pipeline.gradients import Asked
+    from acronumba.runtime.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +134,31 @@ class Wanted:
     def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int] | None:
         """Return the shared tensors of a program that are wanted, with the ids of their arrays.
 
-        None if gradients are wanted of other shared values, too.
+        None if gradients by rows are wanted, and some of shared objects.
         """
         shared = compiled.program.shared
-        others = [k for k, p in enumerate(shared) if not isinstance(p.type, TensorT)]
-        if any(id(a) in self.arrays for k in others if k < len(leaves) for a in float_arrays(leaves[k])):
+        if self.sparse and self.packed(compiled, leaves):
             return None
         tensors = (k for k, p in enumerate(shared[: len(leaves)]) if isinstance(p.type, TensorT))
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
+
+    def packed(self, compiled: Compiled, leaves: Sequence[Any]) -> frozenset[int]:
+        """Return the shared objects and lists of a program that hold arrays which are wanted."""
+        return self.in_program(compiled, leaves).packed
+
+    def asked_of_shared(self, compiled: Compiled, leaves: Sequence[Any], run: Run) -> list[Asked]:
+        """Return the arrays of shared objects and lists that are wanted, of a run."""
+        from acronumba.data.tensors import InMemory, arrays_in
+        from acronumba.pipeline.gradients import SHARED, Asked
+
+        found: dict[int, Asked] = {}
+        for k in self.packed(compiled, leaves):
+            references = InMemory(run.reader(), compiled.packer.layouts)
+            for a in arrays_in(leaves[k], compiled.program.shared[k].type, [run.prepared.given[k]], references):
+                if id(a.array) in self.arrays:
+                    data = references.data(a.words[0])
+                    found.setdefault(data, Asked(SHARED, a.array, data))
+        return list(found.values())
 
     def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:
         """Return the arrays of packed instances that are named; `members`: the numbers of the instances."""

@@ -167,7 +167,7 @@ class _Origins(Memo):
 
     __slots__ = ("apart", "of")
 
-    def __init__(self, of: dict[int, tuple[Any, Any]], apart: bool) -> None:
+    def __init__(self, of: dict[int, tuple[Any, Any]], apart: bool = False) -> None:
         super().__init__()
         self.of, self.apart = of, apart
 
@@ -198,7 +198,7 @@ class Recorder(Interpreter):
             self._reach(inner)
 
     def _new_memo(self) -> Memo:
-        return _Origins(self._origins, False) if self._own is None else _Origins(self._own, True)
+        return _Origins(self._origins) if self._own is None else _Origins(self._own, apart=True)
 
     def _memo_of(self, ref: Any) -> Memo:
         return self._of_shared if id(ref) in self._objects else super()._memo_of(ref)

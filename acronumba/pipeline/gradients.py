@@ -31,16 +31,20 @@ class There:
 
     result: Callable[[int], Any]  # of an instance that did not fail
     failures: Mapping[int, Failure]
-    back: Done  # gradients of shared tensors: arrays, or `RowGrad`, sums over instances; of each array of `Asked`
+    back: Done  # gradients of shared tensors: arrays, or `RowGrad`, sums over instances; of each of `asked`
+    asked: Sequence[Asked]  # arrays that are packed
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An array of an instance whose gradient is wanted."""
+    """A packed array, of an instance or of a shared object, whose gradient is wanted."""
 
-    instance: int
+    instance: int  # SHARED: of a shared object
     array: Any
-    data: int  # address of its data in the packed instances
+    data: int  # address of its data
+
+
+SHARED = -1  # in place of the number of an instance
 
 
 def missing(result: Type, aux: bool) -> str:
@@ -62,20 +66,22 @@ def own_of(run: Run, asked: Sequence[Asked]) -> Own:
     """Return what is asked of a run, with its numbers of instances."""
     from acronumba.runtime.instances import Own
 
-    instances = np.searchsorted(run.ran, [a.instance for a in asked])
+    numbers = np.array([a.instance for a in asked], np.int64)
+    instances = np.where(numbers < 0, numbers, np.searchsorted(run.ran, numbers))
     return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked])
 
 
 def trained(
-    compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int] = frozenset()
-) -> Trained | None:
+    compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int] = frozenset(),
+    packed: frozenset[int] = frozenset(),
+) -> Trained | None:  # fmt: skip
     """Return the specialisation with compiled gradients; None where there are none yet."""
-    key = wanted, aux, params
+    key = wanted, aux, params, packed
     with compiled.lock:
         if key not in compiled.derived:
             why = missing(compiled.program.result, aux)
             with compiled.timed("compile"):
-                compiled.derived[key] = None if why else Trained(compiled, wanted, aux, params)
+                compiled.derived[key] = None if why else Trained(compiled, wanted, aux, params, packed)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -90,19 +96,21 @@ class Trained:
         Numbers of shared tensors.
     aux
         Whether its result is a pair, of which the first is the loss.
-    params
-        Positional parameters whose arrays are wanted.
+    params, packed
+        Positional parameters, and shared objects and lists, whose arrays are wanted.
     """
 
-    def __init__(self, compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int]) -> None:
+    def __init__(
+        self, compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int], packed: frozenset[int]
+    ) -> None:
         from acronumba.pipeline.link import link_back
 
         self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
-        self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1, params)
+        self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1, params, packed)
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
-        asked: Sequence[Asked] = (), tables: Collection[int] = (), mean: bool = False,
+        asked: Callable[[Run], Sequence[Asked]] = lambda run: (), tables: Collection[int] = (), mean: bool = False,
     ) -> There:  # fmt: skip
         """Run a mini-batch there and back.
 
@@ -111,7 +119,7 @@ class Trained:
         packed, leaves, frozen
             As for `Compiled.run`.
         asked
-            Arrays of instances whose gradients are wanted.
+            Returns of a run which packed arrays' gradients are wanted.
         tables
             Shared tensors whose gradients are wanted by rows.
         mean
@@ -128,8 +136,9 @@ class Trained:
             adjoints=np.full(len(good), address(adjoint)),
             instances=np.searchsorted(run.ran, good),
         )
-        done = self.back.both(run, seeds, own_of(run, asked), tables)
-        return There(result=compiled.decoder(run, packed), failures=run.errors, back=done)
+        arrays = asked(run)
+        done = self.back.both(run, seeds, own_of(run, arrays), tables)
+        return There(result=compiled.decoder(run, packed), failures=run.errors, back=done, asked=arrays)
 
     def _dtype(self, program: Program) -> str:
         loss = program.result.items[0] if isinstance(program.result, TupleT) else program.result

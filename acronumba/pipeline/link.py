@@ -66,6 +66,7 @@ def link_interpreted(
 
 def link_back(
     plan: Plan, options: Options, wanted: Collection[int], width: int | None, params: Collection[int] = (),
+    packed: Collection[int] = (),
     progress: Progress | None = None,
 ) -> BackExecutable:  # fmt: skip
     """Return what runs a plan and its way back on the processor.
@@ -78,13 +79,13 @@ def link_back(
         Shared tensors whose gradients are wanted.
     width
         How many words of the result are the loss; None: all tensors in it have adjoints.
-    params
-        Positional parameters whose arrays are wanted, too.
+    params, packed
+        Positional parameters, and shared objects and lists, whose arrays are wanted, too.
     """
     from acronumba.analysis.backward.program import way_back
     from acronumba.runtime.backward import BackExecutable, transposer
 
-    back = way_back(plan, wanted, width, params)
+    back = way_back(plan, wanted, width, params, packed)
     forward = link(back.plan, replace(options, recycle=False, parts=False), progress=progress)
     forward.keeps_nodes = True
     engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), progress)

@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from acronumba.runtime.run import Run
 
 
-def pullback(compiled: Compiled, wanted: frozenset[int], params: frozenset[int]) -> Pullback | None:
+def pullback(
+    compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int]
+) -> Pullback | None:
     """Return the specialisation with compiled pullbacks; None where there are none yet."""
-    key = "pullback", wanted, params
+    key = "pullback", wanted, params, packed
     with compiled.lock:
         if key not in compiled.derived:
             why = missing(TensorT("float32", ()), False)
             with compiled.timed("compile"):
-                compiled.derived[key] = None if why else Pullback(compiled, wanted, params)
+                compiled.derived[key] = None if why else Pullback(compiled, wanted, params, packed)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -40,15 +42,17 @@ class Pullback:
     ----------
     compiled
         The specialisation.
-    wanted, params
-        Numbers of shared tensors, and of positional parameters whose arrays are wanted.
+    wanted, params, packed
+        Numbers of shared tensors, of positional parameters, and of shared objects and lists whose arrays are wanted.
     """
 
-    def __init__(self, compiled: Compiled, wanted: frozenset[int], params: frozenset[int]) -> None:
+    def __init__(
+        self, compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int]
+    ) -> None:
         from acronumba.pipeline.link import link_back
 
         self.compiled = compiled
-        self.back = link_back(compiled.plan, compiled.options, wanted, None, params)
+        self.back = link_back(compiled.plan, compiled.options, wanted, None, params, packed)
 
     def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str]) -> Run:
         """Run a mini-batch and keep what its way back needs. See `Compiled.run`."""
@@ -66,7 +70,7 @@ class Pullback:
         seeds
             Instances, value records of their results, and adjoints.
         asked
-            Arrays of instances whose gradients are wanted.
+            Packed arrays whose gradients are wanted.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Adjoints of arrays that instances hold.
+"""Adjoints of arrays that instances, or shared objects, hold.
 
 In: which arrays of which instances, by where their data lie. Out: the table by which the transposition finds them
 (`runtime.library.own`), and their adjoints when the way back has run.
@@ -18,12 +18,12 @@ from acronumba.runtime.library.back_words import HEAD, OWN
 
 
 class Own:
-    """Arrays of instances whose adjoints are wanted.
+    """Arrays of instances and of shared objects whose adjoints are wanted.
 
     Parameters
     ----------
     instances
-        The instance of each, as the machine numbers them.
+        The instance of each, as the machine numbers them; -1 of a shared object.
     data
         Where its data lie.
     arrays

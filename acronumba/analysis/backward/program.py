@@ -39,7 +39,9 @@ def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward,
     )
 
 
-def way_back(plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = ()) -> WayBack:
+def way_back(
+    plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = (), packed: Collection[int] = ()
+) -> WayBack:
     """Return the derivative of a plan.
 
     Parameters
@@ -50,11 +52,11 @@ def way_back(plan: Plan, wanted: Collection[int], width: int | None, params: Col
         Entries of `Program.shared`, tensors that are given.
     width
         How many words of the result are the loss; None: all tensors in it have adjoints.
-    params
-        Positional parameters whose arrays are wanted, too.
+    params, packed
+        Positional parameters, and shared objects and lists, whose arrays are wanted, too.
     """
     program = plan.program
-    given = Wanted(shared=frozenset(wanted), packed=frozenset(), params=frozenset(params))
+    given = Wanted(shared=frozenset(wanted), packed=frozenset(packed), params=frozenset(params))
     reached = set(wanted)
     for once in program.once:
         operands = plan.kernels[once.kernel].operands

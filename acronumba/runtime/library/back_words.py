@@ -107,7 +107,7 @@ key         0: there is none; -1: there are links; else 1 + key of the only part
 
 OWN = Words("""
 data        address of the data,
-instance    ... and which instance it is of
+instance    ... and which instance it is of; -1: it is shared
 size        bytes of it
 adds        kernel that adds up parts of its adjoint
 """)

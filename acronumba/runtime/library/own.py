@@ -1,7 +1,7 @@
 """Arrays of instances whose adjoints are wanted: found by where their data lie, and by the instance.
 
-An array that several instances hold is stored once, but has an adjoint for each. Its value record may have been copied
-(`Pad`); its data never are.
+An array that several instances hold is stored once, but has an adjoint for each. One that a shared object holds has one
+for all: its instance is -1.
 """
 
 from __future__ import annotations
@@ -12,6 +12,14 @@ from acronumba.runtime.library.back_words import OWN_BYTES, OWN_DATA, OWN_INSTAN
 
 def number_of_own(own: i64, count: i64, data: i64, instance: i64) -> i64:
     """Return the number of an array, a row of OWN; -1 if its adjoint is not wanted."""
+    k = row_of_own(own, count, data, instance)
+    if k >= 0:
+        return k
+    return row_of_own(own, count, data, -1)
+
+
+def row_of_own(own: i64, count: i64, data: i64, instance: i64) -> i64:
+    """Return the row of OWN with these two words; -1 if there is none."""
     low = 0
     high = count
     while low < high:
