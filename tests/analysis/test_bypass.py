@@ -152,7 +152,7 @@ def copied(f: Any, p: Params = P) -> list[int]:
     return [note.loc.line for note in plan.notes if note.kind == "duplicated" and "makes no step" in note.text]
 
 
-@pytest.mark.parametrize("f", one_in(6, MODELS), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", one_in(12, MODELS), ids=lambda f: f.__name__)
 def test_results_are_the_plain_calls(f: Any) -> None:
     m = made(f)
     assert bool(copied(m)) == MODELS[f]

@@ -79,7 +79,7 @@ def weights(dtype: str) -> dict[str, np.ndarray]:
     return {"t": SMALL.astype(dtype), "w": W.astype(dtype), "b": B.astype(dtype)}
 
 
-@pytest.mark.parametrize("f", one_in(2, MODELS), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", one_in(4, MODELS), ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_results_are_near(f: Any, dtype: str) -> None:
     assert f.check(KS, **weights(dtype)).ok
@@ -87,7 +87,7 @@ def test_the_results_are_near(f: Any, dtype: str) -> None:
 
 @pytest.mark.parametrize(
     ("f", "dtype", "options"),
-    one_in(2, squares(MODELS, ["float32", "float64"], OPTIONS)),
+    one_in(4, squares(MODELS, ["float32", "float64"], OPTIONS)),
     ids=lambda x: getattr(x, "__name__", str(x)),
 )
 def test_the_bits_are_those_without(f: Any, dtype: str, options: dict[str, Any]) -> None:

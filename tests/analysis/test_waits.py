@@ -64,7 +64,7 @@ def test_planned_otherwise(case, options):
     agree(case.outcomes(case.model.with_options(**options)._interpret), case.plain(), close=True, single=True)
 
 
-@pytest.mark.parametrize("case", one_in(2, quarter(CASES)), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", one_in(4, quarter(CASES)), ids=lambda case: case.name)
 def test_compiled(case):
     agree(case.outcomes(case.model.batch), case.plain(), close=True, single=True)
 

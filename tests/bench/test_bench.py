@@ -29,7 +29,6 @@ from acronumba.bench.yardsticks.by_numpy import NUMPY
 from acronumba.bench.yardsticks.program import Program
 from acronumba.cli.main import main
 from acronumba.config import OPTIMISATIONS, SCHEDULES
-from tests.support.chosen import one_in
 
 ALL = Variant(name=ON, changes={}, against={})
 SST = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 good)))\n"
@@ -196,7 +195,8 @@ def printed(view: Any, width: int) -> list[str]:
     return out.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("width", one_in(3, [80, 100, 120]))
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.long
 def test_tables_fit(small: Ablation, width: int) -> None:
     lines = printed(views.ablation_view(small, width), width)
     assert max(map(len, lines)) <= width

@@ -17,6 +17,7 @@ import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, ShapeMismatch, model, pack
 from acronumba.api.results import equal
+from tests.support.chosen import one_in
 from tests.support.modules import import_file
 
 # x: float64[n], s: a scalar, a: an array of rank 0, i: such an array of an int, k: an int, m: float64[1]
@@ -183,7 +184,7 @@ def in_place(x: np.ndarray):
 PLACES = [in_structures, across_a_branch, across_a_loop, in_lists, through_recursion, in_place]
 
 
-@pytest.mark.parametrize("f", PLACES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", one_in(2, PLACES), ids=lambda f: f.__name__)
 def test_types_are_kept_wherever_values_go(f: Any) -> None:
     xs = [np.array([1.0, 2.0, 3.0]), np.array([]), np.array([4.0])]
     plain = [f(x) for x in xs]

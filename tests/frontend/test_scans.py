@@ -33,7 +33,7 @@ def special(dtype: str, shape: tuple[int, ...]) -> Any:
     return x
 
 
-@pytest.mark.parametrize("dtype", one_in(2, DTYPES))
+@pytest.mark.parametrize("dtype", one_in(4, DTYPES))
 @pytest.mark.parametrize("f", [sums, products], ids=["cumsum", "cumprod"])
 @pytest.mark.filterwarnings("ignore:overflow|invalid")
 def test_values_dtypes_and_shapes(f: Any, dtype: str) -> None:

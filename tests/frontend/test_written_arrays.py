@@ -44,7 +44,7 @@ def runs() -> list[Any]:
     """Return each model with each engine; most of the simulator's only with `--slow`."""
     interpreted, compiled, simulated = (
         one_in(n, [(f, engine) for f in CASES], [f"{engine}-{f.__name__}" for f in CASES], mark)
-        for engine, n, mark in (("interpreter", 1, "long"), ("compiled", 4, "long"), ("simulator", 6, "slow"))
+        for engine, n, mark in (("interpreter", 1, "long"), ("compiled", 8, "long"), ("simulator", 6, "slow"))
     )
     return interpreted + compiled + one_in(4, simulated)
 
@@ -57,7 +57,7 @@ def test_what_is_written_is_the_plain_calls(f: Model, engine: str) -> None:
     assert not found, "\n".join(map(str, found))
 
 
-@pytest.mark.parametrize(("way", "f", "data"), by_ways(KEPT, [f.__name__ for f, _ in KEPT], compiled=4, simulated=4))
+@pytest.mark.parametrize(("way", "f", "data"), by_ways(KEPT, [f.__name__ for f, _ in KEPT], compiled=8, simulated=4))
 def test_what_lies_in_containers_is_the_plain_calls(way: str, f: Any, data: Any) -> None:
     WAYS[way](f, *data)
 

@@ -79,7 +79,7 @@ def states(n: int) -> dict[str, Any]:
 SEEN = [[int(v) for v in r.integers(0, 6, size=n)] for n in (1, 5, 9)]
 
 
-@pytest.mark.parametrize("f", [forward, forward_lists, viterbi], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", one_in(3, [forward, forward_lists, viterbi]), ids=lambda f: f.__name__)
 def test_nested_loops_over_states_are_linear_in_these(f: Any) -> None:
     few, many = length(f, SEEN, **states(8)), length(f, SEEN, **states(16))
     assert many <= 2 * few

@@ -21,7 +21,7 @@ from acronumba.kernels.account import account, fusion_notes, stages_text
 from acronumba.kernels.stages.constants import fold
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.zoo import mv_rnn, tree_lstm
-from tests.support.chosen import half
+from tests.support.chosen import half, one_in
 from tests.support.kernel_cases import PRODUCTS, attention, cell, close, evaluate, inputs
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
@@ -97,7 +97,7 @@ def bits(results: Any) -> list[Any]:
 COVERING = [(False, True, True), (True, False, True), (True, True, False), (False, False, False)]
 
 
-@pytest.mark.parametrize(("module", "name"), [(tree_lstm, "sentiment"), (mv_rnn, "sentiment")])
+@pytest.mark.parametrize(("module", "name"), one_in(2, [(tree_lstm, "sentiment"), (mv_rnn, "sentiment")]))
 def test_models_have_the_same_bits(module: Any, name: str) -> None:
     f, p, xs = getattr(module, name), module.params(16), module.instances(5, seed=3)
     want = bits(f.batch(xs, p=p))
@@ -190,7 +190,7 @@ def test_a_weight_is_shared_by_operands_of_a_run_time_length(length: int) -> Non
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("members", [1, 2, 5])
+@pytest.mark.parametrize("members", one_in(3, [2, 1, 5]))
 def test_narrow_products_lie_side_by_side(members: int, dtype: str) -> None:
     """Heads of attention: many products of few columns of one operand, or the same ones of several."""
     b = SpecBuilder("heads")
