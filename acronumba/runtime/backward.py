@@ -162,6 +162,7 @@ class BackExecutable:
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
         self.on = target.host()
         self.sums = {dtype: load([sums.deferred(dtype, self.on)])[0] for dtype in _DTYPES if dtype in self._dtypes()}
+        self.costs = [cost(spec) for spec in back.specs]
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self._keep: list[Words] = []
         self.table = self._rows([self._kernel(k) for k in range(len(back.kernels))])
@@ -344,7 +345,7 @@ class _Run:
                 shared.append(arrays[0] if use.packing is None else use.packing.apply(*arrays, by=packer))
             self.packed += shared
             params = np.array([0] * (FIXED + len(spec.results)) + [*map(address, shared), *entry.tiles], np.int64)
-            self.state.add(k, entry.run, params, cost(spec))
+            self.state.add(k, entry.run, params, self.of.costs[k])
             row = self.state.table[k]
             row[TABLE["plan"]], row[TABLE["results"]] = entry.plan, len(spec.results)
             if entry.stages:
