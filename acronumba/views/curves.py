@@ -13,6 +13,7 @@ from html import escape
 
 MARKS = "*o+x"  # of the lines of a panel, in this order
 COLOURS = ("#1f5fa8", "#c8541b", "#2b8a4b", "#7a3fa0")
+_DASHES = "6 6"  # of all lines but the first
 _LEFT, _RIGHT, _TOP, _BOTTOM, _GAP = 60, 16, 34, 30, 20  # pixels around a panel
 
 
@@ -108,7 +109,8 @@ def _panel_svg(p: Panel, width: int, height: int) -> list[str]:
         colour = COLOURS[k % len(COLOURS)]
         means = _means(_finite(line), left, right, w + 1)
         points = [f"{_LEFT + x},{_TOP + (high - y) / (high - low) * h:.1f}" for x, y in means]
-        out.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        dashes = f' stroke-dasharray="{_DASHES}"' if k else ""  # a line below, if it is the same, is seen
+        out.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="1.5"{dashes}/>')
         if len(p.lines) > 1:
             out.append(f'<text x="{at + _GAP}" y="18" fill="{colour}">{escape(line.name)}</text>')
             at += _GAP + 8 * len(line.name)
