@@ -492,7 +492,7 @@ def some(key: Key, weights: np.ndarray, n: int) -> Any:
     return x, at, random.bits(key.child(at), n), random.integers(key, -n, 1), random.bernoulli(key, weights)
 
 
-@pytest.mark.parametrize("options", one_in(3, OPTIONS), ids=str)
+@pytest.mark.parametrize("options", one_in(6, OPTIONS), ids=str)
 def test_draws_do_not_depend_on_options(options: dict[str, Any]) -> None:
     made, _ = tasks(7)
     columns = [t.key for t in made], [t.weights for t in made], [t.steps for t in made]

@@ -93,6 +93,7 @@ def test_the_treebank_is_learnt_as_by_pytorch(root: Path, tmp_path: Path) -> Non
     assert "as acronumba in 100.0%" in out
 
 
+@pytest.mark.long
 def test_the_demo_learns_and_does_the_same_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

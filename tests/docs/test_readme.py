@@ -55,7 +55,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         ("README.md", 4),
         ("docs/options.md", 1),
         ("docs/language.md", 0),
-        ("docs/numpy_code.md", 6),
+        pytest.param("docs/numpy_code.md", 6, marks=pytest.mark.long),
         ("docs/training.md", 6),
     ],
 )

@@ -139,7 +139,7 @@ def excerpt(text: str, pattern: str) -> str:
     return "\n".join(lines[start : [*lines, ""].index("", start)]) + "\n"
 
 
-@pytest.mark.parametrize("name", one_in(5, PAGES))
+@pytest.mark.parametrize("name", one_in(12, PAGES))
 def test_pages_show_what_is(name: str, root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = root / "docs" / "zoo" / f"{name}.md"
     page = path.read_text(encoding="utf-8")

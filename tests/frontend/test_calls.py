@@ -337,7 +337,7 @@ EVERY = [r for r in EVERY if not r.what.endswith((*INTO, ".at", "np.linalg.svd")
 EVERY = [r for r in EVERY if callable(r.function)]  # and not `np.r_`
 
 
-@pytest.mark.parametrize("row", one_in(8, EVERY, [row.what for row in EVERY]))
+@pytest.mark.parametrize("row", one_in(16, EVERY, [row.what for row in EVERY]))
 def test_every_parameter_is_honoured_or_refused_under_the_argument(row: Row, program: Any) -> None:
     check(calls_of(row), program, columns())
 

@@ -17,7 +17,7 @@ from tests.support.plain_call import WAYS, agree, outcomes, plain
 IDS = [f.__name__ for f, _ in CASES]
 
 
-@pytest.mark.parametrize(("way", "f", "columns"), by_ways(CASES, IDS, compiled=4, simulated=12))
+@pytest.mark.parametrize(("way", "f", "columns"), by_ways(CASES, IDS, compiled=8, simulated=12))
 def test_it_is_the_plain_call(way: str, f: Any, columns: Any) -> None:
     WAYS[way](f, *columns)
 

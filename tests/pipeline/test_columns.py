@@ -120,7 +120,7 @@ def close(got: Any, want: Any) -> bool:
 MODELS = [network, chain, sums, products, vectors]
 
 
-@pytest.mark.parametrize("f", one_in(2, MODELS), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", one_in(4, MODELS), ids=lambda f: f.__name__)
 def test_a_column_has_the_same_bits_in_any_company(f: Any, compilations: list[Any]) -> None:
     shared = SHARED if f in (network, chain) else {}
     f = model(f.__wrapped__)

@@ -15,6 +15,7 @@ import pytest
 
 from acronumba import Unsupported as Refused
 from acronumba import model
+from tests.support.chosen import one_in
 
 # ---- the file is not what was imported
 
@@ -125,7 +126,7 @@ if f.batch([3.0]) != [6.0]:
 """
 
 
-@pytest.mark.parametrize("flags", [["-O"], ["-OO"], ["-X", "no_debug_ranges"]])
+@pytest.mark.parametrize("flags", one_in(3, [["-OO"], ["-O"], ["-X", "no_debug_ranges"]]))
 def test_python_may_be_told_to_compile_otherwise(flags: list[str], tmp_path: Path) -> None:
     file = tmp_path / "runs.py"
     file.write_text(RUNS)

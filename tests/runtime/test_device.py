@@ -25,7 +25,7 @@ HEAVY = {  # what takes longest in the simulator
 }
 
 
-@pytest.mark.parametrize("name", one_in(2, half(sorted(set(WORKLOADS) - HEAVY))))
+@pytest.mark.parametrize("name", one_in(4, half(sorted(set(WORKLOADS) - HEAVY))))
 def test_the_zoo(name: str) -> None:
     workload = WORKLOADS[name]
     xs, p = inputs(workload, 8, 2, None)

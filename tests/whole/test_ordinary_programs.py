@@ -222,7 +222,7 @@ CASES: dict[Any, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize(("way", "f"), by_ways(list(CASES), [f.__name__ for f in CASES], compiled=2, simulated=2))
+@pytest.mark.parametrize(("way", "f"), by_ways(list(CASES), [f.__name__ for f in CASES], compiled=4, simulated=2))
 def test_ordinary_programs(way, f):
     f, columns = model(f), CASES[f]
     run = {"interpreted": f._interpret, "compiled": f.batch, "simulated": f.on("simulator").batch}[way]

@@ -456,7 +456,7 @@ def test_sentences_that_are_certain_leave_the_batch() -> None:
         assert [size for size in sizes if size != count] == ([left] if k else [64 * 16])  # all words at once, at first
 
 
-@BY_NAME
+@HALF
 def test_a_batch_takes_fewer_launches_than_nodes(module: ModuleType, model: Any) -> None:
     trace = model.trace(module.instances(48, seed=7), p=module.params(WIDTH))
     assert trace.lower_bound <= len(trace.batches) < trace.nodes / 4
