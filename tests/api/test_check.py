@@ -459,7 +459,7 @@ def chosen_in_float64(x, *, w):
 FROM_SINGLE = [rounded_twice, averaged, widened, of_floats, chosen_in_float64]
 
 
-@pytest.mark.parametrize("fn", FROM_SINGLE, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", one_in(2, FROM_SINGLE), ids=lambda fn: fn.__name__)
 def test_float64_results_of_float32_work_are_held_to_the_bound_of_float32(fn):
     rng = np.random.default_rng(0)
     xs = [rng.normal(size=64).astype(F) for _ in range(32)]

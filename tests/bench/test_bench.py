@@ -29,12 +29,13 @@ from acronumba.bench.yardsticks.by_numpy import NUMPY
 from acronumba.bench.yardsticks.program import Program
 from acronumba.cli.main import main
 from acronumba.config import OPTIMISATIONS, SCHEDULES
+from tests.support.chosen import one_in
 
 ALL = Variant(name=ON, changes={}, against={})
 SST = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 good)))\n"
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", one_in(2, WORKLOADS))
 def test_workloads_compute_what_the_plain_calls_do(name: str) -> None:
     w = WORKLOADS[name]
     xs, p = w.instances(3), w.params(8)

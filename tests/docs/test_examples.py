@@ -48,7 +48,8 @@ def test_example(path: Path, root: Path) -> None:
     run(path, root)
 
 
-@pytest.mark.parametrize("path", one_in(4, TRAINING, [p.stem for p in TRAINING]))
+@pytest.mark.long
+@pytest.mark.parametrize("path", TRAINING, ids=[p.stem for p in TRAINING])
 def test_an_example_that_trains(path: Path, root: Path, tmp_path: Path) -> None:
     there = tmp_path / "there.safetensors"
     more = ["--plot", tmp_path / "loss.svg", "--save", tmp_path / "best.safetensors", "--checkpoint", there]

@@ -54,7 +54,7 @@ LENGTHS = [4, 0, 5, 1]
 
 
 @pytest.mark.parametrize("dtype", one_in(2, [np.float32, np.float64]))
-@pytest.mark.parametrize("f", one_in(2, MODELS), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", one_in(4, MODELS), ids=lambda f: f.__name__)
 def test_mixed(f: Any, dtype: Any) -> None:
     xs = [np.arange(6).astype(dtype) * (-1) ** k for k in range(4)]
     expected = plain(f, xs, LENGTHS)

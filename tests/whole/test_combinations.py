@@ -181,7 +181,7 @@ def compiled_bits(f: Any, column: Any, **options: Any) -> list[Any]:
     return [bits(r) for r in f.with_options(**options).batch(column, **SHARED)]
 
 
-@pytest.mark.parametrize(("k", "name"), one_in(8, squares(range(len(ROWS)), COLUMNS)))
+@pytest.mark.parametrize(("k", "name"), one_in(16, squares(range(len(ROWS)), COLUMNS)))
 def test_pairs_of_options_change_no_bit(name: str, k: int, wanted: Callable[[str], list[Any]]) -> None:
     f, column = COLUMNS[name]
     assert compiled_bits(f, column, **ROWS[k]) == wanted(name), ROWS[k]

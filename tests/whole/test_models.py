@@ -25,7 +25,7 @@ def test_interpreted(case):
     agree(case.outcomes(case.model._interpret), case.plain(), close=True)
 
 
-@pytest.mark.parametrize("case", one_in(2, [c for c in CASES if c.name in COMPILED]), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", one_in(4, [c for c in CASES if c.name in COMPILED]), ids=lambda case: case.name)
 def test_compiled(case):
     agree(case.outcomes(case.model.batch), case.plain(), close=True)
 
