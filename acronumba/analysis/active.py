@@ -219,6 +219,8 @@ class _Activity(Inclusion):
 
     def _operand(self, instr: ir.Emit, v: int) -> int:
         o = self.kernels[instr.kernel].operands[v]
+        if o.kind not in ("shared", "tensor", "list"):
+            return 0  # a number of Python has no adjoint, also one that was read from a tensor
         return self.held_by(ir.SharedArg(o.index) if o.kind == "shared" else instr.args[o.index])
 
     def _closed(self, width: int | None) -> tuple[int, int]:

@@ -196,10 +196,13 @@ def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:
     return wrong, many
 
 
-@pytest.mark.long
-def test_random_programs(tmp_path: Path) -> None:
-    wrong, many = random_errors(range(60), tmp_path)
-    assert not wrong and many > 5, (wrong, many)
+SOME = [pytest.param(20 * k, marks=pytest.mark.slow if k else pytest.mark.long) for k in range(10)]
+
+
+@pytest.mark.parametrize("first", SOME)
+def test_random_programs(first: int, tmp_path: Path) -> None:
+    wrong, many = random_errors(range(first, first + 20), tmp_path)
+    assert not wrong and many > 0, (wrong, many)
 
 
 @model
@@ -259,6 +262,20 @@ def test_rounds_go_back_as_one_graph(schedule: Any) -> None:
 def test_values_that_count_as_deeper(module: Any, f: Any) -> None:
     both = Both(f, [module.instances(6)], {"p": module.params(size=8)}, schedule="depth", phases=False)
     assert "= pad " in both.compiled.text("plan") and both.error() < 1e-5
+
+
+@model
+def times_a_number(x: np.ndarray, *, w: np.ndarray, v: np.ndarray) -> Any:
+    return np.tanh(w * x) * float(v)
+
+
+def test_a_number_that_was_read_has_no_adjoint() -> None:
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal(3).astype(np.float32) for _ in range(4)]
+    both = Both(times_a_number, [xs], {"w": np.ones(3, np.float32), "v": np.ones((), np.float32)})
+    assert both.error() < 1e-5
+    kinds = {d.forward.operands[g.operand].kind for d in both.back.back.kernels if d is not None for g in d.gives}
+    assert kinds <= {"tensor"}
 
 
 def test_experts_of_a_list_have_no_matrix_for_each_node() -> None:

@@ -116,7 +116,10 @@ def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:
     return wrong, many
 
 
-@pytest.mark.long
-def test_random_programs(tmp_path: Path) -> None:
-    wrong, many = random_errors(range(40), tmp_path)
-    assert not wrong and many > 5, (wrong, many)
+SOME = [pytest.param(20 * k, marks=pytest.mark.slow if k else pytest.mark.long) for k in range(10)]
+
+
+@pytest.mark.parametrize("first", SOME)
+def test_random_programs(first: int, tmp_path: Path) -> None:
+    wrong, many = random_errors(range(first, first + 20), tmp_path)
+    assert not wrong and many > 0, (wrong, many)
