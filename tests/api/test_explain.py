@@ -327,7 +327,7 @@ def test_what_reads_other_values_than_were_noted_is_computed(monkeypatch: pytest
     assert str(WAITS.explain(WAITS_ON[:2], w=WEIGHTS)) == str(expected)
 
 
-@pytest.mark.parametrize("case", one_in(12, models_that_wait.CASES, [c.name for c in models_that_wait.CASES], "slow"))
+@pytest.mark.parametrize("case", one_in(24, models_that_wait.CASES, [c.name for c in models_that_wait.CASES], "slow"))
 @pytest.mark.long
 def test_effects_on_models_that_wait_are_those_of_runs(case: Any) -> None:
     e = case.model.explain(*case.columns, **case.shared)
