@@ -29,9 +29,9 @@ from acronumba.zoo import (
     stack_rnn,
     tree_lstm,
 )  # fmt: skip
-from tests.support import fuzz
 from tests.support.all_models import CASES
 from tests.support.chosen import one_in
+from tests.support.random_gradients import TWENTIES, wrong_programs
 
 FLOATS = ("float32", "float64")
 ZOO = [
@@ -177,31 +177,14 @@ def test_models_of_the_language(case: Any) -> None:
         assert both.error() < 1e-4
 
 
-def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:
-    wrong: dict[int, float] = {}
-    many = 0
-    for number in numbers:
-        case = fuzz.case_of(number)
-        module = fuzz.load(case.source, folder)
-        try:
-            both = Both(module.main, case.instances(module, 4), case.shared_values(module))
-            if both.possible and both.wanted:
-                many += 1
-                if (worst := both.error()) > 1e-3:
-                    wrong[number] = worst
-        except AcronumbaError:
-            continue
-        finally:
-            fuzz.forget(module)
-    return wrong, many
+def error_of(main: Any, columns: Any, shared: Any) -> float | None:
+    both = Both(main, columns, shared)
+    return both.error() if both.possible and both.wanted else None
 
 
-SOME = [pytest.param(20 * k, marks=pytest.mark.slow if k else pytest.mark.long) for k in range(10)]
-
-
-@pytest.mark.parametrize("first", SOME)
+@pytest.mark.parametrize("first", TWENTIES)
 def test_random_programs(first: int, tmp_path: Path) -> None:
-    wrong, many = random_errors(range(first, first + 20), tmp_path)
+    wrong, many = wrong_programs(error_of, range(first, first + 20), tmp_path)
     assert not wrong and many > 0, (wrong, many)
 
 
