@@ -137,7 +137,7 @@ class Trained:
             instances=np.searchsorted(run.ran, good),
         )
         arrays = asked(run)
-        done = self.back.both(run, seeds, own_of(run, arrays), tables)
+        done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
         return There(result=compiled.decoder(run, packed), failures=run.errors, back=done, asked=arrays)
 
     def _dtype(self, program: Program) -> str:

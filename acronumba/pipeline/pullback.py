@@ -85,5 +85,5 @@ class Pullback:
             adjoints=np.array(list(map(address, arrays)), np.int64),
             instances=np.searchsorted(run.ran, np.array([k for k, _, _ in seeds], np.int64)),
         )
-        done = self.back.both(run, where, own_of(run, asked))
+        done = self.back.gradients(run, where, own_of(run, asked))
         return done.shared, done.own

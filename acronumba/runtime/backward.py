@@ -33,7 +33,7 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Pieces, Words
 from acronumba.runtime.driver import Executable, ways_of_rows
 from acronumba.runtime.engines import Native, threads_of_process
-from acronumba.runtime.instances import NOTHING, Own
+from acronumba.runtime.instances import Own
 from acronumba.runtime.joint import joint
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
@@ -273,21 +273,7 @@ class BackExecutable:
 
     # ---- a mini-batch
 
-    def gradients(self, run: Run, losses: Words, seeds: Words) -> dict[int, NDArray[Any]]:
-        """Return the gradients of the shared tensors that are wanted, by their number.
-
-        Parameters
-        ----------
-        run
-            That has not been closed.
-        losses
-            Addresses of the value records of losses.
-        seeds
-            Addresses of their adjoints.
-        """
-        return self.both(run, Seeds(records=losses, adjoints=seeds, instances=np.zeros_like(losses)), NOTHING).shared
-
-    def both(self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()) -> Done:
+    def gradients(self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()) -> Done:
         """Return the gradients of the shared tensors that are wanted, and those of arrays of instances.
 
         Those of `tables` are wanted by rows: they are a `RowGrad`, unless more than rows of them is read.

@@ -53,6 +53,3 @@ class Own:
             there = key and a.nbytes
             found.append(np.frombuffer(ctypes.string_at(source, a.nbytes), a.dtype).reshape(a.shape) if there else None)
         return [found[n] for n in self.number.tolist()]
-
-
-NOTHING = Own((), (), ())

@@ -438,13 +438,13 @@ def test_check_says_which_arrays_differ(monkeypatch: pytest.MonkeyPatch) -> None
 def test_check_compares_compiled_gradients_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from acronumba.runtime.backward import BackExecutable
 
-    both = BackExecutable.both
+    gradients = BackExecutable.gradients
 
     def wrong(*args: Any) -> Any:
-        done = both(*args)
+        done = gradients(*args)
         return done._replace(shared={k: 1.001 * g for k, g in done.shared.items()})
 
-    monkeypatch.setattr(BackExecutable, "both", wrong)
+    monkeypatch.setattr(BackExecutable, "gradients", wrong)
     found = classify.value_and_grad.check(TREES, LABELS, p=params())
     assert found.different == tuple(s.path for s in found.slopes if s.slope) and "compiled" in str(found)
 

@@ -16,6 +16,8 @@ from acronumba.ir.values import List
 from acronumba.memory import address, word_at
 from acronumba.pipeline.gradients import missing
 from acronumba.pipeline.link import link_back
+from acronumba.runtime.backward import Seeds
+from acronumba.runtime.instances import Own
 from acronumba.zoo import (
     berxit,
     bilstm_tagger,
@@ -120,7 +122,12 @@ class Both:
                 if weight is not None:
                     found.append(record)
                     seeds.append(np.ascontiguousarray(weight))
-        return self.back.gradients(run, np.array(found, np.int64), np.array([address(s) for s in seeds], np.int64))
+        where = Seeds(
+            records=np.array(found, np.int64),
+            adjoints=np.array([address(s) for s in seeds], np.int64),
+            instances=np.zeros(len(found), np.int64),
+        )
+        return self.back.gradients(run, where, Own((), (), ())).shared
 
     def tape(self) -> dict[int, Any]:
         out: dict[int, Any] = {k: np.zeros(np.shape(self.leaves[k]), np.float64) for k in self.wanted}
