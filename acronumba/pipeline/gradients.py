@@ -1,7 +1,7 @@
 """Compiled gradients of a specialisation.
 
 In: a `Compiled`, and which of its shared tensors gradients are wanted of. Out: a `Trained`, which runs a mini-batch
-there and back; or why there is none (`missing`): then gradients are those of the reference.
+there and back.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from acronumba.ir.nodes import Program
-from acronumba.ir.types import Array0T, TensorT, TupleT, Type, words
+from acronumba.ir.types import Array0T, TensorT, TupleT, Type, UnionT, case_slices, words
 from acronumba.memory import address
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.runtime.backward import Done
+    from acronumba.runtime.backward import Done, Seeds
+    from acronumba.runtime.buffers import Words
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -45,21 +46,36 @@ class Asked:
 
 
 SHARED = -1  # in place of the number of an instance
+_NONE = np.zeros(0, np.int64)
 
 
-def missing(result: Type, aux: bool) -> str:
-    """Return why the way back of a plan cannot be compiled yet; nothing if it can."""
-    if place_of_loss(result, aux) < 0:
-        return "the loss is a number of Python on some paths"
-    return ""
+def loss_type(result: Type, aux: bool) -> Type:
+    """Return the type of the loss in a result; `aux`: it is the first of a pair."""
+    return result.items[0] if aux and isinstance(result, TupleT) else result
 
 
-def place_of_loss(result: Type, aux: bool) -> int:
-    """Return which word of the result refers to the loss, a tensor; -1 if it may be a number."""
-    loss = result.items[0] if aux and isinstance(result, TupleT) else result
-    if isinstance(loss, TensorT):
-        return 0
-    return len(words(loss)) - 1 if isinstance(loss, Array0T) else -1
+def losses_in(t: Type, given: NDArray[np.int64]) -> list[tuple[str, Words, Words]]:
+    """Return the losses that are tensors: of each dtype which rows they are in, and their value records.
+
+    Others are numbers of Python, which are constants.
+
+    Parameters
+    ----------
+    t
+        The type of the loss.
+    given
+        int64[n, words]: of each instance.
+    """
+    match t:
+        case TensorT() | Array0T():
+            return [(t.dtype, np.arange(len(given)), given[:, -1])]
+        case UnionT():
+            found = []
+            for tag, (case, place) in enumerate(case_slices(t)):
+                mine = np.flatnonzero(given[:, 0] == tag)
+                found += [(dtype, mine[rows], of) for dtype, rows, of in losses_in(case, given[mine, place])]
+            return found
+    return []
 
 
 def own_of(run: Run, asked: Sequence[Asked]) -> Own:
@@ -74,14 +90,13 @@ def own_of(run: Run, asked: Sequence[Asked]) -> Own:
 def trained(
     compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int] = frozenset(),
     packed: frozenset[int] = frozenset(),
-) -> Trained | None:  # fmt: skip
-    """Return the specialisation with compiled gradients; None where there are none yet."""
+) -> Trained:  # fmt: skip
+    """Return the specialisation with compiled gradients."""
     key = wanted, aux, params, packed
     with compiled.lock:
         if key not in compiled.derived:
-            why = missing(compiled.program.result, aux)
             with compiled.timed("compile"):
-                compiled.derived[key] = None if why else Trained(compiled, wanted, aux, params, packed)
+                compiled.derived[key] = Trained(compiled, wanted, aux, params, packed)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -105,8 +120,9 @@ class Trained:
     ) -> None:
         from acronumba.pipeline.link import link_back
 
-        self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
-        self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1, params, packed)
+        self.compiled, self.loss = compiled, loss_type(compiled.program.result, aux)
+        self.width = len(words(self.loss))
+        self.back = link_back(compiled.plan, compiled.options, wanted, self.width, params, packed)
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
@@ -125,23 +141,26 @@ class Trained:
         mean
             Whether gradients are those of the mean over the instances that did not fail.
         """
-        from acronumba.runtime.backward import Seeds
-
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
-        good = [int(k) for k in run.ran if k not in run.errors]
-        adjoint = np.full(1, 1.0 / max(len(good), 1) if mean else 1.0, self._dtype(compiled.program))
-        seeds = Seeds(
-            records=run.words[good, self.place],
-            adjoints=np.full(len(good), address(adjoint)),
-            instances=np.searchsorted(run.ran, good),
-        )
+        good = np.array([k for k in run.ran.tolist() if k not in run.errors], np.int64)
         arrays = asked(run)
+        seeds = self._seeds(run, good, 1.0 / max(len(good), 1) if mean else 1.0)
         done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
         return There(result=compiled.decoder(run, packed), failures=run.errors, back=done, asked=arrays)
 
-    def _dtype(self, program: Program) -> str:
-        loss = program.result.items[0] if isinstance(program.result, TupleT) else program.result
-        loss = loss.scalar if isinstance(loss, Array0T) else loss
-        assert isinstance(loss, TensorT)
-        return loss.dtype
+    def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
+        """Return where the way back begins: the losses of instances that did not fail, in their order."""
+        from acronumba.runtime.backward import Seeds
+
+        found = losses_in(self.loss, run.words[good, : self.width])
+        adjoints = [np.full(1, share, dtype) for dtype, _, _ in found]
+        rows = np.concatenate([rows for _, rows, _ in found] or [_NONE])
+        order = np.argsort(rows, kind="stable")
+        of = [np.full(len(rows), address(adjoint)) for adjoint, (_, rows, _) in zip(adjoints, found, strict=True)]
+        return Seeds(
+            records=np.concatenate([records for _, _, records in found] or [_NONE])[order],
+            adjoints=np.concatenate(of or [_NONE])[order],
+            instances=np.searchsorted(run.ran, good[rows[order]]),
+            keep=adjoints,
+        )

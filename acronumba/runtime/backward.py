@@ -133,6 +133,7 @@ class Seeds:
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
+    keep: Sequence[NDArray[Any]] = ()  # what the adjoints lie in
 
 
 class Done(NamedTuple):
