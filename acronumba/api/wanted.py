@@ -286,8 +286,8 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     arrays = {
         id(a): a for value, place in zip(shared, places, strict=True) if place is None for a in float_arrays(value)
     }
-    for path, value, place, inside in zip(paths, shared, places, parts, strict=True):
-        held = [value] if place is None else [*inside]
+    for path, value, place, within in zip(paths, shared, places, parts, strict=True):
+        held = [value] if place is None else [*within]
         might = place is not None and (not held or any(v is None or has_parts(v) for v in held))  # hold some elsewhere
         if not might and not any(map(float_arrays, held)):
             raise refuse("ACR706", message=f"`{path}` holds no float array", seen=type(held[0]).__name__,

@@ -32,6 +32,8 @@ class There:
 
     result: Callable[[int], Any]  # of an instance that did not fail
     failures: Mapping[int, Failure]
+    crowded: Sequence[int]  # instances that did not fit into memory beside the others
+    mean: bool  # whether gradients are those of the mean, not of the sum
     back: Done  # gradients of shared tensors: arrays, or `RowGrad`, sums over instances; of each of `asked`
     asked: Sequence[Asked]  # arrays that are packed
 
@@ -47,6 +49,7 @@ class Asked:
 
 SHARED = -1  # in place of the number of an instance
 _NONE = np.zeros(0, np.int64)
+_ALL = 1 << 40  # instances: more than there are
 
 
 def loss_type(result: Type, aux: bool) -> Type:
@@ -122,6 +125,8 @@ class Trained:
 
         self.compiled, self.loss = compiled, loss_type(compiled.program.result, aux)
         self.width = len(words(self.loss))
+        self.most = _ALL  # instances that fit into memory at once, about
+        self.calm, self.patience = 0, 2  # mini-batches that have run since that changed, and how many there shall be
         self.back = link_back(compiled.plan, compiled.options, wanted, self.width, params, packed)
 
     def run(
@@ -139,15 +144,38 @@ class Trained:
         tables
             Shared tensors whose gradients are wanted by rows.
         mean
-            Whether gradients are those of the mean over the instances that did not fail.
+            Whether gradients are those of the mean over the instances that did not fail, if all fit into memory.
         """
+        from acronumba.pipeline.compiled import memory_refused
+        from acronumba.runtime.state import MEMORY
+
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
+        alone = len(run.ran) == 1
+        crowded = [k for k, failure in run.errors.items() if failure.site == MEMORY and not alone]
+        mean = mean and not crowded
         good = np.array([k for k in run.ran.tolist() if k not in run.errors], np.int64)
         arrays = asked(run)
         seeds = self._seeds(run, good, 1.0 / max(len(good), 1) if mean else 1.0)
-        done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
-        return There(result=compiled.decoder(run, packed), failures=run.errors, back=done, asked=arrays)
+        with memory_refused():
+            done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
+        failures = {k: failure for k, failure in run.errors.items() if k not in crowded}
+        return There(
+            result=compiled.decoder(run, packed), failures=failures, crowded=crowded, mean=mean, back=done, asked=arrays
+        )
+
+    def pieces(self, count: int) -> list[Words]:
+        """Return which of so many instances run at once: as many as have found memory lately."""
+        return np.array_split(np.arange(count), max(-(-count // self.most), 1))
+
+    def went(self, fitted: int) -> None:
+        """Note how many instances at once fitted into memory at worst: after some mini-batches more are tried again."""
+        if fitted < self.most:
+            self.most, self.calm, self.patience = fitted, 0, 2 * self.patience
+        elif self.most < _ALL:
+            self.calm += 1
+            if self.calm == self.patience:
+                self.most, self.calm = 2 * self.most, 0
 
     def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
         """Return where the way back begins: the losses of instances that did not fail, in their order."""

@@ -73,6 +73,7 @@ class Pullback:
         tuple
             The gradients of shared tensors by their numbers, and that of each array that was asked for, or None.
         """
+        from acronumba.pipeline.compiled import memory_refused
         from acronumba.runtime.backward import Seeds
 
         arrays = [np.ascontiguousarray(g) for _, _, g in seeds]
@@ -81,5 +82,6 @@ class Pullback:
             adjoints=np.array(list(map(address, arrays)), np.int64),
             instances=np.searchsorted(run.ran, np.array([k for k, _, _ in seeds], np.int64)),
         )
-        done = self.back.gradients(run, where, own_of(run, asked))
+        with memory_refused():
+            done = self.back.gradients(run, where, own_of(run, asked))
         return done.shared, done.own

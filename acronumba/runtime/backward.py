@@ -142,6 +142,7 @@ class Done(NamedTuple):
     shared: dict[int, Any]  # gradients of shared tensors, by their number
     own: list[NDArray[Any] | None]  # gradients of arrays of instances
     records: Callable[[], tuple[BackRecord, ...]]  # its batches
+    bytes: int  # that the way there and back has taken at once
 
 
 class BackExecutable:
@@ -282,7 +283,7 @@ class BackExecutable:
         several = len(run.nodes_of_rounds) > 1
         graph = joint(self.forward, run, self.library) if several else run.buffers
         way = _Run(self, run, graph, seeds, own, tables)
-        out = Done(shared=way.gradients(), own=way.own_adjoints(), records=way.records)
+        out = Done(shared=way.gradients(), own=way.own_adjoints(), records=way.records, bytes=way.bytes)
         if several:
             self.forward.give_buffers(graph)
         return out
@@ -346,7 +347,7 @@ class _Run:
     def records(self) -> tuple[BackRecord, ...]:
         """Return the batches in order of execution."""
         batches, columns = self["batches"], self.state.keep
-        numbers = columns["keytab"].reshape(-1, 2)[:batches, 0].tolist() if batches else []
+        numbers = columns["keytab"][: 2 * batches : 2].tolist() if batches else []
         sizes = np.diff(columns["bstart"][: batches + 1]).tolist() if batches else []
         names = [spec.name for spec in self.back.specs]
         return (
@@ -461,6 +462,9 @@ class _Run:
             self.of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
             used, placed = self["links"] - links.address, self["place"] - place.address
             self.of.zeros = max(self.of.zeros, self["largest"] + 7)
+            need = used + placed + sum(a.nbytes for a in memory.values())
+            self.bytes = need + self.run.buffers.peak
+            self.of.forward.room.check_back(self.bytes, placed - place.size)
             if not self["lost"] and placed <= place.size and self["largest"] <= zeros.nbytes:
                 break
             self.of.links.wanted, self.of.places.wanted = max(used, links.size), max(placed, place.size)

@@ -577,6 +577,7 @@ def test_a_trace_has_the_batches_of_the_way_back() -> None:
     rng = np.random.default_rng(0)
     xs = [[rng.standard_normal(3).astype(np.float32) for _ in range(n)] for n in (1, 4, 2)]
     w, b = rng.standard_normal((3, 3)).astype(np.float32), np.zeros(3, np.float32)
+    assert len({len(summed.value_and_grad.trace(xs[:k], w=w, b=b).back) % 2 for k in (1, 3)}) == 2
     trace = summed.value_and_grad.trace(xs, w=w, b=b)
     assert trace.batches and not summed.trace(xs, w=w, b=b).back
     nodes = [t for t in trace.back if t.what == "nodes"]
