@@ -151,12 +151,14 @@ class ValueAndGrad:
     def trace(self, *columns: Any, **shared: Any) -> Trace:
         """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the way back.
 
-        These are of all instances that did not fail. Where the reference computes gradients, there are none.
+        `peak_bytes` is of the memory there and back. The batches are of all instances that did not fail. Where the
+        reference computes gradients, there are none.
         """
         with one_frame:
             run = self._ran(self.model._bind(columns, shared), together=True, tell=True)
             found = self.model.trace(*columns, **shared)
-            return replace(found, data=replace(found.data, back=tuple(run.told or ())))
+            peak = max(found.data.peak_bytes, run.peak)
+            return replace(found, data=replace(found.data, back=tuple(run.told or ()), peak_bytes=peak))
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
         """Return what the compiler decided: see `Model.explain`; and what gradients keep, and where they stop."""
@@ -244,6 +246,7 @@ class _Run:
         self.parts: list[Totals] = []  # of instances that ran together
         self.told: list[BackRecord] | None = [] if tell else None  # the batches of the way back
         self.means = False  # whether those are of the mean already
+        self.peak = 0  # bytes of memory, there and back
 
     def group(self, members: Sequence[int], fit: Fit | None) -> None:
         """Run some instances, which have types that go together: with what fits them, if they are all there are."""
@@ -302,7 +305,7 @@ class _Run:
             packed, leaves, frozen, tables=[n for n, key in tensors.items() if self.wanted.by_rows(key)],
             mean=self.means, asked=lambda run: [*own_arrays, *self.wanted.asked_of_shared(compiled, leaves, run)],
         )  # fmt: skip
-        self.means = done.mean
+        self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.told is not None:
             self.told += done.back.records()
         own: list[dict[int, Any]] = [{} for _ in members]

@@ -259,8 +259,15 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     """Return what gradients are wanted of in a call."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     paths = choices.wrt
+    found: dict[int, list[Any]] = {}  # float arrays of a value, by its id
+
+    def arrays_of(value: Any) -> list[Any]:
+        if id(value) not in found:
+            found[id(value)] = float_arrays(value)
+        return found[id(value)]
+
     if paths is None:
-        paths = tuple(name for name, value in call.shared.items() if float_arrays(value))
+        paths = tuple(name for name, value in call.shared.items() if arrays_of(value))
         if not paths:
             raise refuse(
                 "ACR706", message="no keyword-only parameter holds a float array", rewrite="name others: `wrt=`"
@@ -283,13 +290,11 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
         shared.append(value)
         places.append(place)
         parts.append(inside)
-    arrays = {
-        id(a): a for value, place in zip(shared, places, strict=True) if place is None for a in float_arrays(value)
-    }
+    arrays = {id(a): a for value, place in zip(shared, places, strict=True) if place is None for a in arrays_of(value)}
     for path, value, place, within in zip(paths, shared, places, parts, strict=True):
         held = [value] if place is None else [*within]
         might = place is not None and (not held or any(v is None or has_parts(v) for v in held))  # hold some elsewhere
-        if not might and not any(map(float_arrays, held)):
+        if not might and not any(map(arrays_of, held)):
             raise refuse("ACR706", message=f"`{path}` holds no float array", seen=type(held[0]).__name__,
                          rewrite="name what does; a number as np.float32(x)")  # fmt: skip
     single = choices.single or (choices.wrt is None and len(paths) == 1)

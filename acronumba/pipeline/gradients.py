@@ -6,6 +6,7 @@ there and back.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -81,10 +82,19 @@ def losses_in(t: Type, given: NDArray[np.int64]) -> list[tuple[str, Words, Words
     return []
 
 
+@functools.cache
+def _nothing() -> Own:
+    from acronumba.runtime.instances import Own
+
+    return Own([], [], [])
+
+
 def own_of(run: Run, asked: Sequence[Asked]) -> Own:
     """Return what is asked of a run, with its numbers of instances."""
     from acronumba.runtime.instances import Own
 
+    if not asked:
+        return _nothing()
     numbers = np.array([a.instance for a in asked], np.int64)
     instances = np.where(numbers < 0, numbers, np.searchsorted(run.ran, numbers))
     return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked])
@@ -159,6 +169,7 @@ class Trained:
         seeds = self._seeds(run, good, 1.0 / max(len(good), 1) if mean else 1.0)
         with memory_refused():
             done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
+        self.back.forward.shared.give(run.prepared)
         failures = {k: failure for k, failure in run.errors.items() if k not in crowded}
         return There(
             result=compiled.decoder(run, packed), failures=failures, crowded=crowded, mean=mean, back=done, asked=arrays
