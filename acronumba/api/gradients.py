@@ -257,10 +257,10 @@ class _Run:
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
         self.wanted.check_apart(compiled, leaves, self.call, members)
-        tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
-        given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves)
-        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux, *given)
-        if there is not None and tensors is not None and packed is not None:
+        if packed is not None:
+            tensors = self.wanted.tensors(compiled, leaves)
+            given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves)
+            there = trained(compiled, frozenset(tensors), self.choices.aux, *given)
             self._in_parts(members, there, packed, leaves, tensors, some.frozen, fit is not None)
             return
         recorder = compiled.recorder_of_tapes(leaves)
@@ -313,7 +313,7 @@ class _Run:
             if x is not None and a.instance >= 0:
                 own[a.instance][id(a.array)] = x
             elif x is not None:
-                of[id(a.array)] = total([of[id(a.array)], x]) if id(a.array) in of else x.copy()
+                of[id(a.array)] = total([of[id(a.array)], x] if id(a.array) in of else [x])
         for j, k in enumerate(members):
             if j in packed.errors:
                 self.errors[k] = packed.errors[j]

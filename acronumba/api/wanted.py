@@ -134,10 +134,11 @@ class Wanted:
         own = self.own(k)
         given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
         mine = {n: id(x) for n, x in tape.own.items() if id(x) in own}
-        found = tape.pull(seeds, given.keys() | mine.keys(), wide=wide)
+        read: dict[int, list[int] | None] = {}
+        found = tape.pull(seeds, given.keys() | mine.keys(), wide=wide, read=read)
         for n in found.keys() & given.keys() if self.sparse else ():
-            if self.by_rows(given[n]) and found[n].ndim and (read := tape.rows_read(n)) is not None:
-                index = np.unique(np.asarray(read, np.int64) % max(len(found[n]), 1))
+            if self.by_rows(given[n]) and found[n].ndim and (rows := read.get(n)) is not None:
+                index = np.unique(np.asarray(rows, np.int64) % max(len(found[n]), 1))
                 found[n] = RowGrad(index, found[n][index], found[n].shape)
         return Totals(of=_by_id(given, found), own=_by_id(mine, found))
 
@@ -145,14 +146,9 @@ class Wanted:
         """Whether the gradient of an array, by its id, is wanted by rows."""
         return self.sparse is True or (self.sparse is not False and key in self.sparse)
 
-    def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int] | None:
-        """Return the shared tensors of a program that are wanted, with the ids of their arrays.
-
-        None if gradients by rows are wanted, and some of shared objects.
-        """
+    def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int]:
+        """Return the shared tensors of a program that are wanted, with the ids of their arrays."""
         shared = compiled.program.shared
-        if self.sparse and self.packed(compiled, leaves):
-            return None
         tensors = (k for k, p in enumerate(shared[: len(leaves)]) if isinstance(p.type, TensorT))
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
 
@@ -171,7 +167,7 @@ class Wanted:
             for a in arrays_in(leaves[k], compiled.program.shared[k].type, [run.prepared.given[k]], references):
                 if id(a.array) in self.arrays:
                     data = references.data(a.words[0])
-                    found.setdefault(data, Asked(SHARED, a.array, data))
+                    found.setdefault(data, Asked(SHARED, a.array, data, self.by_rows(id(a.array))))
         return list(found.values())
 
     def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:

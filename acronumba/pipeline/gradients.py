@@ -46,6 +46,7 @@ class Asked:
     instance: int  # SHARED: of a shared object
     array: Any
     data: int  # address of its data
+    by_rows: bool = False  # whether it is wanted by rows
 
 
 SHARED = -1  # in place of the number of an instance
@@ -97,7 +98,8 @@ def own_of(run: Run, asked: Sequence[Asked]) -> Own:
         return _nothing()
     numbers = np.array([a.instance for a in asked], np.int64)
     instances = np.where(numbers < 0, numbers, np.searchsorted(run.ran, numbers))
-    return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked])
+    by_rows = [a.by_rows for a in asked]
+    return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked], by_rows)
 
 
 def trained(

@@ -44,7 +44,7 @@ from acronumba.runtime.summing import WORDS, Found, Sums, parameters, tables_of
 from acronumba.runtime.tables import Tables, made_of
 from acronumba.runtime.trace import BackRecord
 
-_CALLED = ("transpose", "make_room", "join", "pack_turned", "collect")  # from Python
+_CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "rows_of_links")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first room for what is computed
 _ZEROS = 1 << 12  # bytes of the first zeros
@@ -310,7 +310,11 @@ class _Run:
         heads = self._heads(self.n * self.most, len(self.prepared.table))
         by_rows = Tables((), {}, {}, (), {})
         if tables:
-            ordinary = {k for k in self.back.wanted if heads[k, words.HEAD.at["key"]]}
+            ordinary = {
+                k: self._rows_read(k, arrays[k].nbytes // max(len(arrays[k]), 1) if arrays[k].ndim else 0)
+                for k in self.back.wanted
+                if heads[k, words.HEAD.at["key"]]
+            }
             by_rows = tables_of(tables, found, ordinary, kernels, self.prepared, self.of.made_of)
         room = Pieces(self.of.sums_of_all)
         grads = {
@@ -380,7 +384,20 @@ class _Run:
 
     def own_adjoints(self) -> list[NDArray[Any] | None]:
         """Return the adjoints of arrays of instances, None where there is none."""
-        return self.own.adjoints(self._heads(self.n * self.most + self["shareds"], self["owns"]))
+        return self.own.adjoints(
+            self._heads(self.n * self.most + self["shareds"], self["owns"]),
+            lambda k, width: self._rows_read(self["shareds"] + k, width),
+        )
+
+    def _rows_read(self, k: int, width: int) -> Words | None:
+        """Return the rows of what is given (shared tensors first) that its adjoint's parts are for; None: all of it."""
+        link, call = int(self.firsts[k]), self.of.library.call
+        count = call("rows_of_links", link, width, 0) if link and width else -1
+        if count < 0:
+            return None
+        rows = np.empty(count, np.int64)
+        call("rows_of_links", link, width, address(rows))
+        return rows
 
     # ---- transposition
 
@@ -401,10 +418,11 @@ class _Run:
             adds[k] = of.adder(array.dtype.name) if array.dtype.name in of.sums else 0
         counts = np.zeros(of.rows.parts + 1, np.int64)
         self.heads = desk.array("heads", words.HEAD.count * heads)
+        self.firsts = desk.array("firsts", shareds + owns + 1)
         self.rows = desk.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
         tables: dict[str, NDArray[Any]] = {
             "heads": self.heads, "rows": self.rows, "row_of": desk.array("row_of", n + 1),
-            "alive": desk.array("alive", n + 1), "there": desk.array("there", entries + 1),
+            "alive": desk.array("alive", n + 1), "firsts": self.firsts, "there": desk.array("there", entries + 1),
             "of": desk.array("of", entries + 1), "turns": desk.array("turns", entries + 1),
             "arrays": arrays, "sizes": sizes, "adds": adds,
             "losses": np.ascontiguousarray(self.seeds.records, np.int64),
