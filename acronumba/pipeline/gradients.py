@@ -178,8 +178,14 @@ class Trained:
         )
 
     def pieces(self, count: int) -> list[Words]:
-        """Return which of so many instances run at once: as many as have found memory lately."""
-        return np.array_split(np.arange(count), max(-(-count // self.most), 1))
+        """Return which of so many instances run at once: as many as have found memory lately.
+
+        They are halves of halves, as they are where memory does not suffice: where sums are cut does not depend on it.
+        """
+        found = [np.arange(count)]
+        while len(found[0]) > self.most:
+            found = [half for piece in found for half in np.array_split(piece, 2)]
+        return found
 
     def went(self, fitted: int) -> None:
         """Note how many instances at once fitted into memory at worst: after some mini-batches more are tried again."""

@@ -41,7 +41,7 @@ from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared
 from acronumba.runtime.state import AT, TABLE
 from acronumba.runtime.summing import WORDS, Found, Sums, parameters, tables_of
-from acronumba.runtime.tables import Tables, made_of
+from acronumba.runtime.tables import Tables
 from acronumba.runtime.trace import BackRecord
 
 _CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "rows_of_links")  # from Python
@@ -155,7 +155,6 @@ class BackExecutable:
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
-        self.made_of = made_of(back.plan)
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
         self.sums_of_all = ArenaPool(0)  # memory for gradients
         self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
@@ -315,7 +314,7 @@ class _Run:
                 for k in self.back.wanted
                 if heads[k, words.HEAD.at["key"]]
             }
-            by_rows = tables_of(tables, found, ordinary, kernels, self.prepared, self.of.made_of)
+            by_rows = tables_of(tables, found, ordinary, self.back.plan, self.prepared)
         room = Pieces(self.of.sums_of_all)
         grads = {
             k: room.array(by_rows.shape(k, arrays[k].shape), program.shared[k].type.dtype)  # type: ignore[union-attr]
