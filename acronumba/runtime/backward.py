@@ -320,7 +320,7 @@ class _Run:
             k: room.array(by_rows.shape(k, arrays[k].shape), program.shared[k].type.dtype)  # type: ignore[union-attr]
             for k in sorted(self.back.wanted)
         }
-        totals = Sums(kernels, self.prepared, grads, self.of.sums, self.of.on, by_rows)
+        totals = Sums(kernels, self.prepared, grads, self.of.sums, self.of.on, by_rows, self.threads)
         totals.add_ordinary(heads)
         self._run_sums(totals, found)
         for (k, v), g in totals.inner.items():

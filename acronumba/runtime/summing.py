@@ -64,6 +64,8 @@ class Sums:
         Of `kernels.sums`, by dtype; and what it was made for.
     tables
         Those whose gradients are wanted by rows.
+    threads
+        That run the sums.
 
     Attributes
     ----------
@@ -73,8 +75,9 @@ class Sums:
 
     def __init__(
         self, kernels: Sequence[KernelSpec], prepared: Prepared, totals: Mapping[int, NDArray[Any]],
-        code: Mapping[str, Compiled], on: Target, tables: Tables,
+        code: Mapping[str, Compiled], on: Target, tables: Tables, threads: int,
     ) -> None:  # fmt: skip
+        self.threads = threads
         self.kernels, self.prepared, self.totals, self.code, self.on = kernels, prepared, totals, code, on
         self.tables = tables
         self.inner: dict[tuple[int, int], NDArray[Any]] = {}
@@ -159,8 +162,8 @@ class Sums:
         self._begun(total)
         step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
         where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
-        count, tasks = len(left), sums.outer_tasks(panels, rows)
-        job = address(right), address(left), count, columns, rows, where, step, first, panels
+        count, (each, tasks) = len(left), sums.outer_shares(panels, rows, self.threads)
+        job = address(right), address(left), count, columns, rows, where, step, first, panels, each
         return Job(dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1)))
 
     def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]) -> list[Job]:
