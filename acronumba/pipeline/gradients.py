@@ -200,14 +200,16 @@ class Trained:
         """Return where the way back begins: the losses of instances that did not fail, in their order."""
         from acronumba.runtime.backward import Seeds
 
-        found = losses_in(self.loss, run.words[good, : self.width])
-        adjoints = [np.full(1, share, dtype) for dtype, _, _ in found]
-        rows = np.concatenate([rows for _, rows, _ in found] or [_NONE])
-        order = np.argsort(rows, kind="stable")
-        of = [np.full(len(rows), address(adjoint)) for adjoint, (_, rows, _) in zip(adjoints, found, strict=True)]
-        return Seeds(
-            records=np.concatenate([records for _, _, records in found] or [_NONE])[order],
-            adjoints=np.concatenate(of or [_NONE])[order],
-            instances=np.searchsorted(run.ran, good[rows[order]]),
-            keep=adjoints,
-        )
+        found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
+        keep = [np.full(1, share, dtype) for dtype, _, _ in found]
+        adjoints = [np.full(len(rows), address(a)) for a, (_, rows, _) in zip(keep, found, strict=True)]
+        _, rows, records = found[0]
+        adjoint = adjoints[0]
+        if len(found) > 1:
+            rows, records, adjoint = (
+                np.concatenate(x) for x in ([f[1] for f in found], [f[2] for f in found], adjoints)
+            )
+            order = np.argsort(rows, kind="stable")
+            rows, records, adjoint = rows[order], records[order], adjoint[order]
+        instances = np.searchsorted(run.ran, good[rows])
+        return Seeds(records=records, adjoints=adjoint, instances=instances, keep=keep)
