@@ -143,6 +143,12 @@ def test_what_did_not_fit_is_remembered_and_what_fits_easily_too(sizes: Sizes) -
     assert tried == sorted(tried, reverse=True) and tried[-1] == 1
 
 
+def test_a_trace_has_the_memory_of_both_ways() -> None:
+    long, f = [x * 20 for x in XS], model(fold.__wrapped__)
+    there, both = (g.trace(long, KS, p=P).peak_bytes for g in (f, value_and_grad(f, aux=True)))
+    assert both > there
+
+
 def test_a_pullback_that_does_not_fit_is_refused(sizes: Sizes) -> None:
     small = vjp(fold.with_options(memory_limit=sizes.limit(fold)))
 
