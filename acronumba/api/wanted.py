@@ -53,7 +53,8 @@ class Choices:
 
 
 def _wrong(name: str, value: Any, right: str, rewrite: str) -> Exception:
-    return refuse("ACR706", message=f"`{name}` is {right}", seen=repr(value), rewrite=rewrite)
+    seen = repr(value) if isinstance(value, str | int | float | tuple | None) else _form(value)
+    return refuse("ACR706", message=f"`{name}` is {right}", seen=seen, rewrite=rewrite)
 
 
 def _paths_in(name: str, value: Any) -> tuple[str, ...]:
