@@ -29,7 +29,7 @@ from acronumba.kernels.cost import cost
 from acronumba.memory import address, aligned
 from acronumba.runtime import state
 from acronumba.runtime.back_rows import BackRows
-from acronumba.runtime.buffers import ArenaPool, Buffers, Pieces, Words
+from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, Words
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, threads_of_process
 from acronumba.runtime.instances import Own
@@ -155,7 +155,8 @@ class BackExecutable:
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
-        self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
+        self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES, kept=KEPT_IN_TRAINING)
+        forward.arenas.kept = KEPT_IN_TRAINING
         self.sums_of_all = ArenaPool(0)  # memory for gradients
         self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
         forward.shared.packer = partial(Packer, library, self.packings[0])
