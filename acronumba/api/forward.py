@@ -134,7 +134,7 @@ class Forward:
             wanted.check_apart(compiled, leaves, call, members)
             tensors = wanted.tensors(compiled, leaves) if together else None
             given = frozenset(wanted.columns), wanted.packed(compiled, leaves)
-            there = None if tensors is None else pullback(compiled, frozenset(tensors), *given)
+            there = None if tensors is None else pullback(compiled, frozenset(tensors), *given, model.device)
             if there is not None and tensors is not None and packed is not None:
                 run = there.run(packed, leaves, some.frozen)
                 self._together(members, there, packed, run, tensors, leaves)

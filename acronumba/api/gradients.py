@@ -67,6 +67,8 @@ class Lossy(Protocol):
 
     @property
     def options(self) -> Any: ...
+    @property
+    def device(self) -> str: ...
     def on(self, device: str) -> Any: ...
     def with_options(self, **changes: Any) -> Any: ...
     def trace(self, *columns: Any, **shared: Any) -> Trace: ...
@@ -253,7 +255,11 @@ class _Run:
         self.wanted.check_apart(compiled, leaves, self.call, members)
         tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
         given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves)
-        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux, *given)
+        there = (
+            None
+            if tensors is None
+            else trained(compiled, frozenset(tensors), self.choices.aux, *given, self.model.device)
+        )
         if there is not None and tensors is not None and packed is not None:
             self.means = fit is not None and self.choices.reduce == "mean"
             own = self.wanted.asked(compiled, packed, members)

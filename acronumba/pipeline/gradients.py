@@ -19,7 +19,7 @@ from acronumba.memory import address
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.runtime.backward import Done
+    from acronumba.runtime.backward import BackExecutable, Done
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -71,17 +71,32 @@ def own_of(run: Run, asked: Sequence[Asked]) -> Own:
     return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked])
 
 
+def there_and_back(
+    compiled: Compiled, device: str, wanted: Collection[int], width: int | None, params: Collection[int],
+    packed: Collection[int],
+) -> BackExecutable:  # fmt: skip
+    """Return what runs a specialisation and its way back on a device: see `pipeline.link.link_back`."""
+    if device == "cpu":
+        from acronumba.pipeline.link import link_back
+
+        return link_back(compiled.plan, compiled.options, wanted, width, params, packed)
+    from acronumba.pipeline.link_device import link_back_device
+    from acronumba.runtime.devices.names import open_device
+
+    return link_back_device(compiled.plan, compiled.options, open_device(device), wanted, width, params, packed)
+
+
 def trained(
     compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int] = frozenset(),
-    packed: frozenset[int] = frozenset(),
+    packed: frozenset[int] = frozenset(), device: str = "cpu",
 ) -> Trained | None:  # fmt: skip
     """Return the specialisation with compiled gradients; None where there are none yet."""
-    key = wanted, aux, params, packed
+    key = wanted, aux, params, packed, device
     with compiled.lock:
         if key not in compiled.derived:
             why = missing(compiled.program.result, aux)
             with compiled.timed("compile"):
-                compiled.derived[key] = None if why else Trained(compiled, wanted, aux, params, packed)
+                compiled.derived[key] = None if why else Trained(compiled, wanted, aux, params, packed, device)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -98,15 +113,16 @@ class Trained:
         Whether its result is a pair, of which the first is the loss.
     params, packed
         Positional parameters, and shared objects and lists, whose arrays are wanted.
+    device
+        Where it runs.
     """
 
     def __init__(
-        self, compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int], packed: frozenset[int]
-    ) -> None:
-        from acronumba.pipeline.link import link_back
-
+        self, compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int], packed: frozenset[int],
+        device: str,
+    ) -> None:  # fmt: skip
         self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
-        self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1, params, packed)
+        self.back = there_and_back(compiled, device, wanted, self.place + 1, params, packed)
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
@@ -135,6 +151,7 @@ class Trained:
             records=run.words[good, self.place],
             adjoints=np.full(len(good), address(adjoint)),
             instances=np.searchsorted(run.ran, good),
+            keep=[adjoint],
         )
         arrays = asked(run)
         done = self.back.gradients(run, seeds, own_of(run, arrays), tables)

@@ -28,18 +28,19 @@ from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost
 from acronumba.kernels.tiles import TYPES
-from acronumba.memory import address, aligned
-from acronumba.runtime import state
+from acronumba.memory import address
+from acronumba.runtime.batches import Batches
 from acronumba.runtime.buffers import ArenaPool, Buffers, Pieces, Words
 from acronumba.runtime.driver import Executable, ways_of_rows
-from acronumba.runtime.engines import Native, threads_of_process
+from acronumba.runtime.engines import Native
 from acronumba.runtime.instances import Own
+from acronumba.runtime.jobs import Here, Job, Place, WayMemory
 from acronumba.runtime.joint import joint
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
-from acronumba.runtime.state import AT, TABLE
+from acronumba.runtime.state import TABLE
 from acronumba.runtime.tables import Tables, made_of, shared_in
 from acronumba.runtime.trace import BackRecord
 
@@ -58,61 +59,13 @@ def transposer() -> tree.Module:
     return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
 
 
-class _State:
-    """A state table for `execute`: batches of kernels that are not those of a plan."""
-
-    def __init__(self, kernels: int, most: int) -> None:
-        self.st: Words = np.zeros(AT["free"] + 1, np.int64)
-        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
-        self.sizes: Words = np.zeros(most + 3, np.int64)
-        self.keep: dict[str, Any] = {}
-        self.params: list[Words] = []
-        for name, array in (("table", self.table), ("sizes", self.sizes)):
-            self[name] = address(array)
-        self["kernels"], self["most"] = kernels, most
-        self["single"], self["run_slice"] = 1, state.RUN_SLICE
-
-    def __setitem__(self, name: str, value: int) -> None:
-        self.st[AT[name]] = value
-
-    def __getitem__(self, name: str) -> int:
-        return int(self.st[AT[name]])
-
-    def room(self, batches: int, entries: int) -> None:
-        """Make room for so many batches and entries of `args`."""
-        lengths = {
-            "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
-            "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),
-            "offset": (2 * (batches + 1) * max(self["most"], 1), np.int64),
-        }  # fmt: skip
-        for name, (length, dtype) in lengths.items():
-            if name not in self.keep or len(self.keep[name]) < length:
-                self.keep[name] = np.empty(length + length // 2, dtype)
-                self[name] = address(self.keep[name])
-
-    def add(self, k: int, run: int, params: Words, cost: int) -> None:
-        """Describe a kernel."""
-        row = self.table[k]
-        row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = run, address(params), max(cost, 1)
-        self.params.append(params)
-
-    def execute(self, engine: Native, batches: int, scratch: int, threads: int) -> None:
-        """Run the batches."""
-        stride = (scratch + 127) & -64
-        memory = aligned(stride * threads)
-        for name, value in {
-            "batches": batches, "stage": state.TO_EXECUTE, "stop": state.EXECUTED, "run_batches": 0, "failures": 0,
-            "taken": 0, "stride": stride, "scratch": address(memory), "threads": threads, "rounds": 0,
-        }.items():  # fmt: skip
-            self[name] = value
-        pool = threads_of_process() if threads > 1 else None
-        self["pool"] = pool.enter(threads) if pool is not None else 0
-        try:
-            while engine.drive(address(self.st)) != state.DONE:
-                pass
-        finally:
-            if pool is not None:
-                pool.leave(threads)
+def dtypes_of(back: WayBack) -> list[str]:
+    """Return the dtypes of sums on a way back."""
+    params = back.plan.program.shared
+    found = {params[k].type.dtype for k in back.wanted}  # type: ignore[union-attr]
+    for spec in back.plan.kernels:
+        found |= {spec.body[v - len(spec.operands)].dtype for v in spec.results}
+    return [dtype for dtype in _DTYPES if dtype in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,6 +86,7 @@ class Seeds:
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
+    keep: Sequence[NDArray[Any]] = ()  # what the adjoints lie in
 
 
 class Done(NamedTuple):
@@ -154,14 +108,19 @@ class BackExecutable:
         The derivative.
     engine, entries
         Backward kernels, in the order of `back.specs`.
+    library
+        Of `transposer`.
+    place
+        Where it runs; the processor, if it is not given.
     """
 
     def __init__(
-        self, forward: Executable, back: WayBack, engine: Native, entries: Sequence[KernelEntry], library: Compiled
-    ) -> None:
+        self, forward: Executable, back: WayBack, engine: Native, entries: Sequence[KernelEntry], library: Compiled,
+        place: Place | None = None,
+    ) -> None:  # fmt: skip
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
-        self.on = target.host()
-        self.sums = {dtype: load([sums.deferred(dtype, self.on)])[0] for dtype in _DTYPES if dtype in self._dtypes()}
+        self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
+        self.place = place or Here(engine, self.sums, forward.threads)
         self.costs = [cost(spec) for spec in back.specs]
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self._keep: list[Words] = []
@@ -178,18 +137,12 @@ class BackExecutable:
             if b is not None
             for t in b.terms
         ]
+        self.numbers_are_computed = any(_reads_numbers(b) for b in back.kernels if b is not None)
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
         self.sums_of_all = ArenaPool(0)  # memory for gradients
         self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
         forward.shared.packer = partial(Packer, library, self.packings[0])
         self.zeros = 1 << 12  # bytes of zeros: as many as the largest adjoint of the last mini-batches had
-
-    def _dtypes(self) -> set[str]:
-        params = self.back.plan.program.shared
-        found = {params[k].type.dtype for k in self.back.wanted}  # type: ignore[union-attr]
-        for spec in self.back.plan.kernels:
-            found |= {spec.body[v - len(spec.operands)].dtype for v in spec.results}
-        return found & set(_DTYPES)
 
     def packer(self) -> Packer:
         """Return what packs weights for the way back of a mini-batch."""
@@ -280,11 +233,21 @@ class BackExecutable:
         """
         several = len(run.nodes_of_rounds) > 1
         graph = joint(self.forward, run, self.library) if several else run.buffers
-        way = _Run(self, run, graph, seeds, own, tables)
-        out = Done(shared=way.gradients(), own=way.own_adjoints(), records=way.records)
+        with self.place.turn():
+            way = _Run(self, run, graph, seeds, own, tables)
+            out = Done(shared=way.gradients(), own=way.own_adjoints(), records=way.records)
         if several:
             self.forward.give_buffers(graph)
         return out
+
+
+def _reads_numbers(back: Backward) -> bool:
+    """Whether sums over the nodes of a kernel ask for numbers of rows that some kernel may have computed."""
+    parts = [p for t in back.terms for p in (*t.parts, *(() if t.row is None else (t.row,)))]
+    found = [p.source for p in parts if p.dtype == "int64"]
+    found += [p.source.row for p in parts if p.source.row is not None]
+    given = {o.index for o in back.forward.operands if o.kind not in ("shared", "tensor", "list")}
+    return any(s.kind != "argument" or s.number not in given for s in found)
 
 
 def _adjoints_read(back: Backward) -> set[int]:
@@ -306,10 +269,9 @@ class _Run:
         self.losses, self.seeds, self.loss_of = (
             np.ascontiguousarray(x, np.int64) for x in (seeds.records, seeds.adjoints, seeds.instances)
         )
-        self.own, self.by_rows = own, set(tables)
-        self.threads = of.forward.threads
+        self.own, self.by_rows, self.given = own, set(tables), seeds.keep
         self.words: Words = np.zeros(words.BACK.count, np.int64)
-        self.state = _State(
+        self.state = Batches(
             len(self.back.specs) + len(_DTYPES), max((len(s.results) for s in self.back.specs), default=1)
         )
         self._kernels()
@@ -339,8 +301,9 @@ class _Run:
                 self.packed.append(shares)
                 row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
                 row[TABLE["shares"]] = address(shares)
-        for dtype, code in self.of.sums.items():
-            self.state.add(self.of._adder(dtype), code.address["adjoints"], np.zeros(FIXED, np.int64), 500)
+        for dtype in self.of.sums:
+            run, tail = self.of.place.adder(dtype)
+            self.state.add(self.of._adder(dtype), run, np.array([0] * FIXED + [*tail], np.int64), 500)
 
     def records(self) -> tuple[BackRecord, ...]:
         """Return the batches in order of execution."""
@@ -361,8 +324,13 @@ class _Run:
         params = self.back.plan.program.shared
         arrays = self.prepared.arrays
         self._transpose()
-        self.state.execute(self.of.engine, self["batches"], self["scratch"], self.threads)
-        self.hold: list[Any] = []
+        _, _, place, zeros, _ = self.memory
+        memory = WayMemory(
+            run=self.run, read=[*self.packed, *self.given], zeros=zeros, start=place.address, size=self.placed
+        )
+        self.of.place.execute(memory, self.state, self["batches"], self["scratch"])
+        if self.of.numbers_are_computed:
+            self.of.place.fetch_all()
         found = [(parts, *rows) for parts in self.of.parts if (rows := self._collect(parts)) is not None]
         self.tables = self._tables(found)
         room = Pieces(self.of.sums_of_all)
@@ -464,11 +432,14 @@ class _Run:
                 break
             self.of.links.wanted, self.of.places.wanted = max(used, links.size), max(placed, place.size)
         self.of.links.wanted, self.of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
+        self.placed = placed
         self.memory = (memory, links, place, zeros, own_table)
 
     def _ordinary(self) -> None:
         """Add what shared tensors got that nodes read like any other value."""
         heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)[self.n * self["most"] :]
+        known = [k for k in self.grads if heads[k][1]]
+        self.of.place.fetch([int(heads[k][0]) for k in known], [self.grads[k].nbytes for k in known])
         for k in self.grads:
             source, key = heads[k]
             if key:
@@ -479,8 +450,9 @@ class _Run:
     def own_adjoints(self) -> list[NDArray[Any] | None]:
         """Return the adjoints of arrays of instances, None where there is none."""
         first = self.n * self["most"] + self["shareds"]
-        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)
-        return self.own.adjoints(heads[first : first + self["owns"]])
+        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)[first : first + self["owns"]]
+        self.of.place.fetch(*self.own.places_of(heads))
+        return self.own.adjoints(heads)
 
     # ---- sums over nodes
 
@@ -499,25 +471,15 @@ class _Run:
 
     def _sums(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> None:
         """Run the sums over nodes: terms with how many rows their parts have, and where these lie."""
-        jobs: list[tuple[str, str, Words, int, int]] = []  # dtype, function, words, tasks, cost of one
+        jobs: list[Job] = []
         self.summed: list[BackRecord] = []
         for parts, count, rows in found:
             jobs += self._jobs(parts, count, rows)
             self.summed.append(BackRecord(kernel=parts.name, what="sum", size=count))
         for g in self.grads.values():
             self._begun(g)
-        if not jobs:
-            return
-        st = _State(len(jobs), 1)
-        st.room(len(jobs), 0)
-        at = 0
-        for b, (dtype, name, job, tasks, cost_of) in enumerate(jobs):
-            st.add(b, self.of.sums[dtype].address[name], np.concatenate([np.zeros(FIXED, np.int64), job]), cost_of)
-            st.keep["bstart"][b], st.keep["bkey"][b] = at, b
-            st.keep["keytab"][2 * b : 2 * b + 2] = b, 0
-            at += tasks
-        st.keep["bstart"][len(jobs)] = at
-        st.execute(self.of.engine, len(jobs), sums.outer_scratch(self.of.on), self.threads)
+        if jobs:
+            self.of.place.add_up(jobs)
 
     def _collect(self, parts: _Parts) -> tuple[int, list[Words]] | None:
         """Return how many rows the parts of a term have, and where these lie."""
@@ -546,7 +508,6 @@ class _Run:
             row[at] = address(array)
         memory = np.array(table, np.int64)
         library.call("collect", self.buffers.address, address(self.words), k, address(memory), len(table))
-        self.hold += found
         return (counts[0], found) if counts[0] else None
 
     def _count(self, k: int, rows: Sequence[Size]) -> int:
@@ -557,8 +518,8 @@ class _Run:
             return int(extent[0] * np.count_nonzero(alive & (self.buffers.column("kind", self.n) == k)))
         return int(self.of.library.call("count_rows_of", self.buffers.address, address(self.words), k, address(extent)))
 
-    def _jobs(self, parts: _Parts, count: int, rows: Sequence[Words]) -> list[tuple[str, str, Words, int, int]]:
-        term, dtype = parts.term, parts.dtype
+    def _jobs(self, parts: _Parts, count: int, rows: Sequence[Words]) -> list[Job]:
+        term, dtype, rows = parts.term, parts.dtype, [of[:count] for of in rows]
         if term.which >= 0:
             return self._jobs_of_each(dtype, term, *rows)
         spec = self.back.plan.kernels[parts.kernel]
@@ -571,69 +532,69 @@ class _Run:
             total = self.inner.setdefault((parts.kernel, term.of), np.zeros(op.shape, op.dtype))  # type: ignore[arg-type]
         if total is None or not total.size:
             return []
-        lanes = self.of.on.lanes(TYPES[dtype])
+        lanes = self.of.place.on.lanes(TYPES[dtype])
         if term.kind == "sum":
             first = self._is_first(total)
-            job = np.array([address(rows[0]), count, total.size, address(total), first], np.int64)
-            return [(dtype, "columns", job, -(-total.size // lanes), count)]
+            given: dict[str, int | Words] = {"g": rows[0], "count": count, "k": total.size}
+            given |= {"c": address(total), "first": int(first)}
+            tasks = -(-total.size // lanes)
+            return [Job(dtype=dtype, what="columns", total=total, first=first, tasks=tasks, cost=count,
+                        words=given, rows=("g",))]  # fmt: skip
         if term.kind == "rows":
-            numbers = rows[0][:count]
+            numbers = rows[0]
             if of in self.tables.apart:
                 numbers = self.tables.places(of, numbers, len(self.prepared.arrays[of]))
             return self._table_rows(dtype, count, numbers, rows[1], self._begun(total))
         chosen: list[tuple[Words, Words, int, NDArray[Any]]] = [(rows[0], rows[1], count, total)]
         if term.row is not None:
             self._begun(total)
-            numbers = np.clip(rows[2][:count], 0, len(total) - 1)
+            numbers = np.clip(rows[2], 0, len(total) - 1)
             groups = [(total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist()]
             chosen = [(rows[0][of], rows[1][of], len(of), matrix) for matrix, of in groups]
-            self.hold += [x for left, right, _, _ in chosen for x in (left, right)]
         return [self._outer(dtype, term, *one) for one in chosen]
 
-    def _jobs_of_each(
-        self, dtype: str, term: Term, left: Words, right: Words, records: Words
-    ) -> list[tuple[str, str, Words, int, int]]:
+    def _jobs_of_each(self, dtype: str, term: Term, left: Words, right: Words, records: Words) -> list[Job]:
         """Return the jobs of outer products, one for each shared tensor that is the matrix of some nodes."""
-        numbers = self._numbers(records[: len(left) - 1])
+        numbers = self._numbers(records)
         jobs = []
         for k, total in self.grads.items():
             of = np.flatnonzero(numbers == k)
             if len(of) and total.size:
-                mine = left[of], right[of]
-                self.hold += mine
-                jobs.append(self._outer(dtype, term, *mine, len(of), total))
+                jobs.append(self._outer(dtype, term, left[of], right[of], len(of), total))
         return jobs
 
     def _numbers(self, records: Words) -> Words:
         """Return which shared tensors value records are of."""
         return (records - address(self.prepared.records)) // RECORD.size
 
-    def _outer(
-        self, dtype: str, term: Term, left: Words, right: Words, count: int, total: NDArray[Any]
-    ) -> tuple[str, str, Words, int, int]:
+    def _outer(self, dtype: str, term: Term, left: Words, right: Words, count: int, total: NDArray[Any]) -> Job:
         """Return the job of outer products; an extent that is known at run time only is all of the matrix's."""
         rows, columns = (
             size if isinstance(size := p.shape[-1], int) else all_of
             for p, all_of in zip(term.parts, total.shape, strict=True)
         )
-        panels = sums.outer_panels(self.of.on, dtype, columns)
+        on = self.of.place.on
+        panels = sums.outer_panels(on, dtype, columns)
         first = (rows, columns) == total.shape and self._is_first(total)
         self._begun(total)
         step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
         where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
-        job = np.array([address(right), address(left), count, columns, rows, where, step, first, panels], np.int64)
-        tasks = sums.outer_tasks(panels, rows)
-        return dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1))
+        tasks = sums.outer_tasks(on, panels, rows)
+        given: dict[str, int | Words] = {
+            "x": right, "g": left, "count": count, "k": columns, "m": rows, "c": where, "step": step,
+            "first": int(first), "panels": panels,
+        }  # fmt: skip
+        return Job(dtype=dtype, what="outer", total=total, first=first, tasks=tasks, words=given, rows=("x", "g"),
+                   cost=count * rows * columns // (32 * max(tasks, 1)))  # fmt: skip
 
-    def _table_rows(
-        self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]
-    ) -> list[tuple[str, str, Words, int, int]]:
+    def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]) -> list[Job]:
         most, width = len(total), total.size // len(total)
         index: Words = np.clip(numbers, 0, most - 1)
         order, starts, counts = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(most + 1, np.int64)
         groups = self.of.sums[dtype].call(
             "sort_rows", address(index), count, address(order), address(starts), address(counts), most
         )
-        self.hold += [index, order, starts]
-        job = np.array([*map(address, (order, starts, index, rows)), width, address(total)], np.int64)
-        return [(dtype, "rows", job, groups, width // 8 + 10)]
+        given: dict[str, int | Words] = {"order": order, "starts": starts, "index": index, "g": rows, "k": width}
+        given["c"] = address(total)
+        return [Job(dtype=dtype, what="rows", total=total, first=False, tasks=groups, cost=width // 8 + 10,
+                    words=given, rows=("g",))]  # fmt: skip

@@ -58,7 +58,7 @@ class Machine:
 
 def outer(run: Machine, x: np.ndarray, g: np.ndarray, c: np.ndarray, first: bool, step: int = 99) -> None:
     panels = sums.outer_panels(run.on, run.dtype, x.shape[1])
-    tasks = sums.outer_tasks(panels, g.shape[1])
+    tasks = sums.outer_tasks(run.on, panels, g.shape[1])
     job = {
         "x": pointers(x), "g": pointers(g), "count": len(x), "k": x.shape[1], "m": g.shape[1], "c": c,
         "step": c.strides[0], "first": int(first), "panels": panels,
