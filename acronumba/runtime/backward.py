@@ -308,7 +308,7 @@ class _Run:
     def records(self) -> tuple[BackRecord, ...]:
         """Return the batches in order of execution."""
         batches, columns = self["batches"], self.state.keep
-        numbers = columns["keytab"].reshape(-1, 2)[:batches, 0].tolist() if batches else []
+        numbers = columns["keytab"][: 2 * batches : 2].tolist() if batches else []
         sizes = np.diff(columns["bstart"][: batches + 1]).tolist() if batches else []
         names = [spec.name for spec in self.back.specs]
         return (
