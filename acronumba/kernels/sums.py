@@ -39,6 +39,7 @@ OUTER_BLOCK = 640  # rows of C that share a copy of a panel; on a GPU nobody cop
 OUTER = "x g count k m c step first panels".split()
 COLUMNS = "g count k c first".split()
 ROWS = "order starts index g k c".split()
+WORDS_OF = {"outer": OUTER, "columns": COLUMNS, "rows": ROWS}
 
 # What `adjoints` reads: a sum and its parts.
 SUM = Words("""

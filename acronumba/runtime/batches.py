@@ -21,38 +21,32 @@ class Batches:
 
     def __init__(self, kernels: int, most: int) -> None:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)
-        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
         self.sizes: Words = np.zeros(most + 3, np.int64)
         self.keep: dict[str, Any] = {}
-        self.params: list[Words] = []
-        for name, array in (("table", self.table), ("sizes", self.sizes)):
-            self[name] = address(array)
-        self["kernels"], self["most"] = kernels, most
+        self.most = most
+        self.kernels(kernels)
+        self["sizes"], self["most"] = address(self.sizes), most
         self["single"], self["run_slice"] = 1, state.RUN_SLICE
 
     def __setitem__(self, name: str, value: int) -> None:
         self.st[AT[name]] = value
 
-    def __getitem__(self, name: str) -> int:
-        return int(self.st[AT[name]])
+    def kernels(self, kernels: int) -> None:
+        """Make room for the rows of so many kernels."""
+        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
+        self["table"], self["kernels"] = address(self.table), kernels
 
     def room(self, batches: int, entries: int) -> None:
         """Make room for so many batches and entries of `args`."""
         lengths = {
             "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
             "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),
-            "offset": (2 * (batches + 1) * max(self["most"], 1), np.int64),
+            "offset": (2 * (batches + 1) * max(self.most, 1), np.int64),
         }  # fmt: skip
         for name, (length, dtype) in lengths.items():
             if name not in self.keep or len(self.keep[name]) < length:
                 self.keep[name] = np.empty(length + length // 2, dtype)
                 self[name] = address(self.keep[name])
-
-    def add(self, k: int, run: int, params: Words, cost: int) -> None:
-        """Describe a kernel."""
-        row = self.table[k]
-        row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = run, address(params), max(cost, 1)
-        self.params.append(params)
 
     def begin(self, batches: int, scratch: int, threads: int) -> None:
         """Be ready to run the batches."""

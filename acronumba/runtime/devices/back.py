@@ -1,6 +1,6 @@
 """Ways back on a device: the graph is transposed by the processor, its kernels and the sums over nodes run there.
 
-In: a `DeviceExecutor` that has run mini-batches there, and the kernels of the way back. Out: a `runtime.jobs.Place`.
+In: a `DeviceExecutor` that has run mini-batches there, and the kernels of the way back. Out: a `runtime.places.Place`.
 Batches of backward kernels are written down and launched like those of the way there (`kernels.cuda.marshal`), the sums
 of adjoints among them (`runtime.library.launch_sums`). The sums over nodes are one launch for all that add to different
 arrays. What is computed has addresses of the processor's, as everything else; it is copied here when it is asked for.
@@ -31,9 +31,12 @@ from acronumba.runtime.devices.arrays import sweep
 from acronumba.runtime.devices.device import Twin
 from acronumba.runtime.devices.executor import UNLIMITED, DeviceExecutor, Launching, Stream, together
 from acronumba.runtime.devices.launches import launches
-from acronumba.runtime.jobs import Job, WayMemory
+from acronumba.runtime.places import WayMemory
+from acronumba.runtime.summing import Job
 
 _LAUNCHES = 256  # more than there are batches, that the table has room for
+_ROWS = {"x", "g"}  # words of jobs that are the addresses of addresses of rows,
+_ARRAYS = _ROWS | {"order", "starts", "index"}  # ... or of numbers
 
 
 def sums_module() -> tree.Module:
@@ -174,10 +177,11 @@ class BackDevice(Launching):
 
     # ---- sums over nodes
 
-    def add_up(self, jobs: Sequence[Job]) -> None:
+    def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
         totals = {address(job.total): job.total for job in jobs}
-        place, there = self._have("totals", sum(g.nbytes + 255 & -256 for g in totals.values())).address, {}
-        stored = {address(job.total) for job in jobs if job.first}
+        place = self._have("totals", sum(g.nbytes + 255 & -256 for g in totals.values())).address
+        there = {}
+        stored = {address(job.total) for job in jobs if _named(job).get("first")}
         for at, total in totals.items():
             there[at] = place
             if at not in stored:
@@ -199,7 +203,7 @@ class BackDevice(Launching):
             levels += [[]] if level == len(levels) else []
             levels[level].append(job)
         groups = [[j for j in level if j.dtype == d] for level in levels for d in self._kernels]
-        image = _Image(self, sum(1 + TASKS.count + FIXED + _size(job) for job in jobs))
+        image = _Image(self, sum(1 + TASKS.count + FIXED + len(job.words) + 4 * job.many + 1 for job in jobs))
         rows = np.zeros((0, ROW.count), np.int64)
         for group in groups:
             if group:
@@ -215,16 +219,16 @@ class BackDevice(Launching):
         rows: Words = np.zeros((len(jobs), TASKS.count), np.int64)
         before = 0
         for row, job in zip(rows, jobs, strict=True):
-            given = [0] * FIXED
-            for name, x in job.words.items():
-                if isinstance(x, np.ndarray):
-                    given.append(image.put(self._moved(x) if name in job.rows else x))
-                else:
-                    at = address(job.total)
-                    given.append(x - at + there[at] if name == "c" else x)
+            given = _named(job)
+            for name in given.keys() & _ARRAYS:
+                array = _memory(given[name], given[name] + 8 * (job.tasks + 1 if name == "starts" else job.many))
+                numbers = array.view(np.int64)
+                given[name] = image.put(self._moved(numbers) if name in _ROWS else numbers)
+            at = address(job.total)
+            given["c"] += there[at] - at
             row[TASKS.at["first"]], row[TASKS.at["end"]] = before, before + job.tasks
-            row[TASKS.at["what"]] = sums.SUMS.index(job.what)
-            row[TASKS.at["words"]] = image.put(np.array(given, np.int64))
+            row[TASKS.at["what"]] = sums.SUMS.index(job.function)
+            row[TASKS.at["words"]] = image.put(np.array([*(0,) * FIXED, *given.values()], np.int64))
             before += job.tasks
         return rows.reshape(-1)
 
@@ -256,9 +260,9 @@ class _Image:
         self._device.upload(self._there, self._words[: self._used].view(np.uint8))
 
 
-def _size(job: Job) -> int:
-    """Return how many words a job has, with those of its arrays."""
-    return sum(1 + (len(x) if isinstance(x, np.ndarray) else 0) for x in job.words.values())
+def _named(job: Job) -> dict[str, int]:
+    """Return the words of a job by their names."""
+    return dict(zip(sums.WORDS_OF[job.function], map(int, job.words), strict=True))
 
 
 def _covered(rows: Sequence[tuple[int, int, int]], at: int, size: int) -> bool:

@@ -358,6 +358,7 @@ class DeviceExecutor(Launching):
         if not stable or rows is _NOWHERE:
             # the user's own memory, also where it came as something else that has an array
             users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
+            users |= {id(p.array) for p in prepared.packed.values()} if prepared.by is not None else set()
             arrays = {id(a): a for a in prepared.keep if a.nbytes}
             last = known or next(reversed(self._shared.values()), ({}, []))[0]
             copies = {

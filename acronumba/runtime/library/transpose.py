@@ -22,16 +22,17 @@ from acronumba.runtime.library.words import (  # isort: skip
 )  # fmt: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
-    AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN,
-    BK_RECORDS, BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES, B_ENTRIES, B_HEADS,
-    B_LARGEST, B_LINKS, B_LINKS_END, B_LOSSES, B_LOSSES_COUNT, B_LOSS_OF, B_LOST, B_MADE, B_MOST, B_OWN, B_OWNS,
-    B_PLACE, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH, B_SEEDS, B_SHARED, B_SHAREDS, B_SIZES, B_TABLE, B_ZEROS,
-    EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST, GIVE_PART, GIVE_ROW,
-    GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES,
-    LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE, LINK_SOURCE, LINK_START, LINK_WIDTH, OF_ADJOINT,
-    OF_ARGUMENT, OF_BACKWARD, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE, PART_ALL, PART_BYTES,
-    PART_READ, PART_ROWS, PART_SOURCE, PART_STEP, PART_TO, SOURCE_BYTES, SOURCE_KIND, SOURCE_NUMBER, SOURCE_ROWS,
-    SOURCE_ROW_BYTES, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER, SOURCE_START, SUM_BYTES, SUM_LINKS, SUM_SIZE, SUM_TO,
+    AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FIRST, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN,
+    BK_PARTS, BK_RECORDS, BK_RESULTS, BK_ROWS, BK_SOURCES, BK_SUMMED, BK_WIDTH, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES,
+    B_COUNTS, B_ENTRIES, B_HEADS, B_LARGEST, B_LINKS, B_LINKS_END, B_LOSSES, B_LOSSES_COUNT, B_LOSS_OF, B_LOST,
+    B_MADE, B_MOST, B_OWN, B_OWNS, B_PLACE, B_PLACES, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH, B_SEEDS, B_SHARED,
+    B_SHAREDS, B_SIZES, B_TABLE, B_ZEROS, EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR, GIVE_ARG, GIVE_AT, GIVE_BYTES,
+    GIVE_LIST, GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY,
+    HEAD_SOURCE, LINK_BYTES, LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE, LINK_SOURCE, LINK_START,
+    LINK_WIDTH, OF_ADJOINT, OF_ARGUMENT, OF_BACKWARD, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE,
+    PART_ALL, PART_BYTES, PART_READ, PART_ROWS, PART_SOURCE, PART_STEP, SOURCE_BYTES, SOURCE_KIND, SOURCE_NUMBER,
+    SOURCE_ROWS, SOURCE_ROW_BYTES, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER, SOURCE_START, SUM_BYTES, SUM_LINKS, SUM_SIZE,
+    SUM_TO,
 )  # fmt: skip
 
 
@@ -237,7 +238,9 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
     if number >= 0:
         st(W, B_MADE, made + entries)
     for a in range(alive):
-        give_all(ST, W, kernel, ld(ld(W, B_ALIVE), a))
+        v = ld(ld(W, B_ALIVE), a)
+        give_all(ST, W, kernel, v)
+        count_rows(ST, W, kernel, v)
 
 
 def make_room(ST: i64, W: i64) -> None:
@@ -474,44 +477,43 @@ def give_part(
     give(W, head, data, key, size, max(min(index, last), 0) * width, 0, 0, 0)
 
 
-def collect(ST: i64, W: i64, of: i64, parts: i64, count: i64) -> None:
-    """Write down where the rows of parts of sums over the nodes of a kernel are, in the order of recording."""
-    kernel = ld(W, B_TABLE) + BK_BYTES * of
+def count_rows(ST: i64, W: i64, kernel: i64, v: i64) -> None:
+    """Count the rows that a node adds to the parts of sums."""
+    dims = ld(ld(ST, ROW), v) + 8 * ld(kernel, BK_FORWARD)
+    rows = rows_of(ST, kernel, v)
+    counts = ld(W, B_COUNTS) + 8 * ld(kernel, BK_FIRST)
+    for p in range(ld(kernel, BK_SUMMED)):
+        each = extent(ld(kernel, BK_PARTS) + PART_BYTES * p + 8 * PART_ROWS, dims)
+        st(counts, p, ld(counts, p) + each * rows)
+
+
+def collect(ST: i64, W: i64) -> None:
+    """Write down where the rows of parts of sums are, of the nodes of each kernel in the order of recording."""
     for v in range(ld(ST, N)):
-        if ld32(ld(ST, KIND), v) == of and ld(ld(W, B_ROW_OF), v) != 0:
+        kernel = ld(W, B_TABLE) + BK_BYTES * ld32(ld(ST, KIND), v)
+        if ld(kernel, BK_SUMMED) != 0 and ld(ld(W, B_ROW_OF), v) != 0:
             for r in range(rows_of(ST, kernel, v)):
-                collect_row(ST, W, kernel, v, r, parts, count)
+                collect_row(ST, W, kernel, v, r)
 
 
-def collect_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64, parts: i64, count: i64) -> None:
+def collect_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64) -> None:
     """Write down where the parts of one row of a node are."""
     row = ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH)
     forward = forward_of(ST, W, kernel, v, r)
     dims = forward + 8 * ld(kernel, BK_FORWARD)
-    for p in range(count):
-        part = parts + PART_BYTES * p
+    places = ld(W, B_PLACES) + 8 * ld(kernel, BK_FIRST)
+    for p in range(ld(kernel, BK_SUMMED)):
+        part = ld(kernel, BK_PARTS) + PART_BYTES * p
         many = extent(part + 8 * PART_ROWS, dims)
         step = extent(part + 8 * PART_STEP, dims)
         data = locate(W, kernel, forward, row, part + 8 * PART_SOURCE)
-        to = ld(part, PART_TO)
+        to = ld(places, p)
         for k in range(many):
             if ld(part, PART_READ) != 0:
                 st(to, k, ld(data + k * step))
             else:
                 st(to, k, data + k * step)
-        st(part, PART_TO, to + 8 * many)
-
-
-def count_rows_of(ST: i64, W: i64, of: i64, rows: i64) -> i64:
-    """Return how many rows a part of a sum has over the nodes of a kernel."""
-    kernel = ld(W, B_TABLE) + BK_BYTES * of
-    kind, row = lds(ST, KIND, ROW)
-    total = 0
-    for v in range(ld(ST, N)):
-        if ld32(kind, v) == of and ld(ld(W, B_ROW_OF), v) != 0:
-            each = extent(rows, ld(row, v) + 8 * ld(kernel, BK_FORWARD))
-            total = total + each * rows_of(ST, kernel, v)
-    return total
+        st(places, p, to + 8 * many)
 
 
 def pack_turned(array: i64, stride: i64, to: i64, k: i64, gates: i64, n: i64, columns: i64, size: i64) -> None:

@@ -1,7 +1,7 @@
-"""Sums over nodes as jobs, and where the way back of a mini-batch runs: here, or on a device.
+"""Where the way back of a mini-batch runs: here, or on a device.
 
-In: what `runtime.backward` has found to do. Out: a `Job` for each sum, and what does them:
-a `Place`.
+In: batches, and sums over nodes, that `runtime.backward` has found. Out: they have run. On a device, what is computed
+is fetched when the processor has to read it.
 """
 
 from __future__ import annotations
@@ -21,28 +21,10 @@ from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
 from acronumba.memory import address
 from acronumba.runtime.batches import Batches
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import Native
 from acronumba.runtime.run import Run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Job:
-    """A sum over nodes, for a function of `kernels.sums`."""
-
-    dtype: str
-    what: str  # the function
-    total: NDArray[Any]  # what it adds to
-    first: bool  # whether `total` holds nothing yet
-    tasks: int
-    cost: int  # nanoseconds of a task
-    words: Mapping[str, int | Words]  # of the function, in their order; arrays by their addresses
-    rows: tuple[str, ...]  # those of the arrays that are addresses of rows
-
-    def table(self) -> Words:
-        """Return the table P of the function."""
-        given = (address(x) if isinstance(x, np.ndarray) else x for x in self.words.values())
-        return np.array([*(0,) * FIXED, *given], np.int64)
+from acronumba.runtime.state import TABLE
+from acronumba.runtime.summing import WORDS, Job, parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,7 +39,7 @@ class WayMemory:
 
 
 class Place(Protocol):
-    """Where ways back run. What is computed there may have to be fetched before Python, or compiled code, reads it."""
+    """Where ways back run."""
 
     @property
     def on(self) -> Target:
@@ -78,12 +60,12 @@ class Place(Protocol):
     def fetch_all(self) -> None:
         """Bring all that was computed, on the way there, too."""
 
-    def add_up(self, jobs: Sequence[Job]) -> None:
-        """Do the jobs, those of one array in their order, and bring the arrays."""
+    def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
+        """Do the jobs, those of one array in their order, and bring the arrays; `batches`: a table that nobody uses."""
 
 
 class Here:
-    """The processor as the place of ways back."""
+    """The processor."""
 
     def __init__(self, engine: Native, code: Mapping[str, Compiled], threads: int) -> None:
         self.engine, self.code, self.threads = engine, code, threads
@@ -101,14 +83,17 @@ class Here:
     def fetch(self, starts: Sequence[int], sizes: Sequence[int]) -> None: ...
     def fetch_all(self) -> None: ...
 
-    def add_up(self, jobs: Sequence[Job]) -> None:
-        st = Batches(len(jobs), 1)
-        st.room(len(jobs), 0)
-        at = 0
-        for b, job in enumerate(jobs):
-            st.add(b, self.code[job.dtype].address[job.what], job.table(), job.cost)
-            st.keep["bstart"][b], st.keep["bkey"][b] = at, b
-            st.keep["keytab"][2 * b : 2 * b + 2] = b, 0
-            at += job.tasks
-        st.keep["bstart"][len(jobs)] = at
-        st.execute(self.engine, len(jobs), sums.outer_scratch(self.on), self.threads)
+    def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
+        count, st, params = len(jobs), batches, parameters(jobs)
+        if len(st.table) < count:
+            st.kernels(count + count // 2)
+        st.room(count, 0)
+        st.table[:count, TABLE["run"]] = [self.code[job.dtype].address[job.function] for job in jobs]
+        st.table[:count, TABLE["params"]] = address(params) + 8 * (FIXED + WORDS) * np.arange(count)
+        st.table[:count, TABLE["cost"]] = [max(job.cost, 1) for job in jobs]
+        st.keep["bstart"][0] = 0
+        np.cumsum([job.tasks for job in jobs], out=st.keep["bstart"][1 : count + 1])
+        st.keep["bkey"][:count] = np.arange(count)
+        keys = st.keep["keytab"][: 2 * count].reshape(-1, 2)
+        keys[:, 0], keys[:, 1] = np.arange(count), 0
+        st.execute(self.engine, count, sums.outer_scratch(self.on), self.threads)
