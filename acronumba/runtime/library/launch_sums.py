@@ -32,8 +32,8 @@ def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
     count = high - low
     top, delta = lds(stream, STREAM_TOP, STREAM_DELTA)
     job = top + 8
-    words = job + TASKS_BYTES
-    places = words + 8
+    table = job + TASKS_BYTES
+    places = table + 8
     row = places + 8 * count
     link = row + SUM_BYTES * count
     end = (link + LINK_BYTES * count_links(given, low, high) + 15) & -16
@@ -43,8 +43,8 @@ def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
     st(job, TASKS_END, count)
     st(job, TASKS_FIRST, 0)
     st(job, TASKS_WHAT, ADJOINTS)
-    st(job, TASKS_WORDS, words + delta)
-    st(words, 0, places + delta)
+    st(job, TASKS_WORDS, table + delta)
+    st(table, 0, places + delta)
     for k in range(count):
         source = ld(given, low + k)
         st(places, k, row + delta)
