@@ -6,13 +6,14 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options
 from acronumba.emit.compile import Deferred, load
 from acronumba.host.machine import make_host
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import marshal
 from acronumba.kernels.strategy import Fusion
@@ -38,7 +39,7 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     options = options.replace(recycle=False, parts=False, threads=1)
     host = make_host(plan, options)
     modules = (library(), host.module)
-    codes = [generate(spec, Fusion.of(options), options.precision) for spec in plan.kernels]
+    codes = _codes(plan.kernels, options)
     once = sorted({once.kernel for once in plan.program.once})
     written = [marshal(spec, code) for spec, code in zip(plan.kernels, codes, strict=True)]
     engine, computed = with_kernels(
@@ -84,6 +85,17 @@ def link_back_device(
     return BackExecutable(forward, back, engine, entries, transposed, place)
 
 
+def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
+    """Return the code of the kernels that run on the device, by their numbers: not those that run once."""
+    once = {o.kernel for o in plan.program.once}
+    there = [k for k in range(len(plan.kernels)) if k not in once]
+    return dict(zip(there, _codes([plan.kernels[k] for k in there], options), strict=True))
+
+
 def back_codes(back: WayBack, options: Options) -> list[CudaCode]:
     """Return the code of the backward kernels."""
-    return [generate(spec, Fusion.of(options), options.precision) for spec in back.specs]
+    return _codes(back.specs, options)
+
+
+def _codes(specs: Sequence[KernelSpec], options: Options) -> list[CudaCode]:
+    return [generate(spec, Fusion.of(options), options.precision) for spec in specs]
