@@ -52,10 +52,10 @@ _KEPT = 1 << 22  # words of an array that is not kept for the next mini-batch
 
 
 def transposer() -> tree.Module:
-    """Return the library code of `runtime.library.transpose` and `own`."""
+    """Return the library code of `runtime.library.transpose` and what it is made of."""
     from acronumba.emit.parse import parse_files
 
-    functions = parse_files([f"acronumba.runtime.library.{name}" for name in ("own", "transpose")])
+    functions = parse_files([f"acronumba.runtime.library.{name}" for name in ("own", "adjoints", "transpose")])
     return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
 
 
@@ -324,7 +324,9 @@ class _Run:
         self.rows = desk.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
         tables: dict[str, NDArray[Any]] = {
             "heads": self.heads, "rows": self.rows, "row_of": desk.array("row_of", n + 1),
-            "alive": desk.array("alive", n + 1), "arrays": arrays, "sizes": sizes, "adds": adds,
+            "alive": desk.array("alive", n + 1), "there": desk.array("there", entries + 1),
+            "of": desk.array("of", entries + 1), "turns": desk.array("turns", entries + 1),
+            "arrays": arrays, "sizes": sizes, "adds": adds,
             "losses": np.ascontiguousarray(self.seeds.records, np.int64),
             "seeds": np.ascontiguousarray(self.seeds.adjoints, np.int64),
             "loss_of": np.ascontiguousarray(self.seeds.instances, np.int64), "own": own, "counts": counts,

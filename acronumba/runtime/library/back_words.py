@@ -29,6 +29,9 @@ largest     bytes of the largest of them
 counts      int64[parts]: how many rows each part of a sum has,
 places      int64[parts]: ... and where the next address of one is written; or the number, if it is wanted itself
 alive       int64[n]: nodes of the batch at hand that have an adjoint
+there       int64[entries]: of each row of theirs, its forward row,
+of          int64[entries]: ... its node,
+turns       int64[entries]: ... and which row of that it is
 rows        first free byte of the rows of backward nodes
 row_of      int64[n]: row of the backward node of each node; 0 without
 links       first free byte of the links,
