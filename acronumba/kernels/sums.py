@@ -7,11 +7,13 @@ Each function is one that threads share: `run(P, low, high, scratch)` does the t
     columns   C[j] += sum over nodes of g[j]              biases, scales, start states; a task is a vector of columns
     rows      C[index[i]] += the row of node i            tables; a task is an index, with the nodes that have it
     adjoints  C += the parts of an adjoint                a task is an adjoint, a row of `SUM`
+    spans     C[m, k] += sum over spans of C'[m, k]       on a GPU: a task is a vector of a row of C
 
 Rows are added in chunks of a fixed length, and the chunks one after the other: no bit depends on threads, tasks, tiles
 or the width of vectors. Products are tiles of accumulators, which read g where it lies; x is copied for each panel of
 columns, or read where it lies if C has few rows. On a GPU a warp is a thread with vectors of 32 lanes: the same text,
-with tasks of few rows of C, as thousands of warps want some (`kernels.cuda.sums`).
+with tasks of few rows of C, as thousands of warps want some; and long sums are cut into spans of whole chunks, each of
+which has a C' of its own (`kernels.cuda.sums`).
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ OUTER_BLOCK = 640  # rows of C that share a copy of a panel; on a GPU nobody cop
 OUTER = "x g count k m c step first panels".split()
 COLUMNS = "g count k c first".split()
 ROWS = "order starts index g k c".split()
-WORDS_OF = {"outer": OUTER, "columns": COLUMNS, "rows": ROWS}
+SPANS = "parts apart count m k c step first panels".split()
+WORDS_OF = {"outer": OUTER, "columns": COLUMNS, "rows": ROWS, "spans": SPANS}
 
 # What `adjoints` reads: a sum and its parts.
 SUM = Words("""
@@ -153,6 +156,23 @@ def rows(P, low, high, S) -> None:
             for k in range(start, stop):
                 total = total + load(vec, ld(G, ld(order, k)) + j * SIZE, left)
             store(to + j * SIZE, load(vec, to + j * SIZE, left) + total, left)
+'''
+
+_SPANS = '''
+def spans(P, low, high, S) -> None:
+    """C[m, k] += the sums of spans, one after the other; a task is a vector of a row of C."""
+    parts, apart, count, columns, C, step, panels = lds(P, P_PARTS, P_APART, P_COUNT, P_K, P_C, P_STEP, P_PANELS)
+    for t in range(low, high):
+        at = t % panels * LANES
+        left = min(columns - at, LANES)
+        to = C + t // panels * step + at * SIZE
+        part = parts + (t // panels * columns + at) * SIZE
+        total = vec(0.0)
+        if ld(P, P_FIRST) == 0:
+            total = load(vec, to, left)
+        for k in range(count):
+            total = total + load(vec, part + k * apart, left)
+        store(to, total, left)
 '''
 
 _SORT = '''
@@ -297,7 +317,7 @@ def _outer(on: Target) -> str:
 
 
 def functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
-    """Return the functions for a dtype; those of a GPU sort nothing."""
+    """Return the functions for a dtype; those of a GPU sort nothing, and add up spans."""
     rows, vectors = outer_tile(on)
     types = {"vec": on.vector(TYPES[dtype]), "num": TYPES[dtype]}
     lanes, size = on.lanes(TYPES[dtype]), TYPES[dtype].bits // 8
@@ -313,12 +333,12 @@ def functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
         *read(_outer(on), OUTER, **sizes),
         *read(_COLUMNS, COLUMNS, CHUNK=SUM_CHUNK),
         *read(_ROWS, ROWS),
-        *(() if on.warps else read(_SORT, ())),
+        *(read(_SPANS, SPANS) if on.warps else read(_SORT, ())),
         *read(_ADJOINTS.format(**_BY_LANES if on.warps else _BY_BYTES), (), **WORDS),
     )
 
 
-SUMS = ("outer", "columns", "rows", "adjoints")
+SUMS = ("outer", "columns", "rows", "adjoints")  # and, on a GPU, "spans"
 EXPORTS = (*SUMS, "sort_rows")
 _MEET = tree.Function("meet_warp", (), tree.VOID, [])  # of `emit.simt`
 

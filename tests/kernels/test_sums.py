@@ -165,11 +165,11 @@ class Launch:
         given = [self.place(v) if isinstance(v, np.ndarray) else v for v in job.values()]
         words = self.place(np.array([0] * FIXED + given, np.int64))
         first = self.rows[-1][0] if self.rows else 0
-        self.rows.append([first + tasks, first, sums.SUMS.index(name), words])
+        self.rows.append([first + tasks, first, cuda_sums.FUNCTIONS.index(name), words])
 
     def run(self, blocks: int, seed: int) -> None:
         table = self.place(np.array(self.rows, np.int64))
-        given = self.place(np.array([table], np.int64))
+        given = self.place(np.array([table, len(self.rows)], np.int64))
         gpu = Simulator(self.code.source, self.memory, seed)
         gpu.launch(self.code.entries[0], blocks, THREADS, given, self.rows[-1][0], 0, 0)
 

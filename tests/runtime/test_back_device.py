@@ -113,6 +113,18 @@ def test_there_may_be_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatc
     assert bits(again.batch(*COLUMNS, p=p).grads) == bits(wanted)
 
 
+def test_long_sums_are_cut_alike_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = params()
+    f = there(loss).value_and_grad
+    whole = f.batch(*COLUMNS, p=p).grads
+    monkeypatch.setattr(places, "_SPANS", {"outer": 2, "columns": 3})
+    found = [f.batch(*COLUMNS, p=p).grads for _ in range(2)]
+    assert bits(found[0]) == bits(found[1]) != bits(whole)
+    alike([found[0]], [whole])
+    monkeypatch.setattr(places, "_PARTS", 800)  # fewer parts, where a sum is large
+    alike([f.batch(*COLUMNS, p=p).grads], [whole])
+
+
 @model
 def several(x: np.ndarray, k: int, *, w: np.ndarray, table: np.ndarray) -> Any:
     """One value with many readers, rows by a number that is computed, and parts of an argument."""

@@ -1,9 +1,9 @@
 """Sums over nodes on a GPU: the functions of `kernels.sums`, as one kernel for each dtype that does many jobs at once.
 
 In: a dtype. Out: a `CudaCode` whose one function has the signature of all, `sums(P, nodes, S, T)`: P[0] is the address
-of rows of `TASKS`, and `nodes` the number of all tasks. A warp takes one task after the other, of whichever job it is;
-each task is done by one warp alone, in the order of `kernels.sums`. So no bit depends on how many blocks there are, and
-nothing is added atomically. Jobs of one launch must not add to the same array.
+of rows of `TASKS`, P[1] how many there are, and `nodes` the number of all tasks. A warp takes one task after the other,
+of whichever job it is; each task is done by one warp alone, in the order of `kernels.sums`. So no bit depends on how
+many blocks there are, and nothing is added atomically. Jobs of one launch must not add to the same array.
 """
 
 from __future__ import annotations
@@ -20,21 +20,29 @@ from acronumba.kernels.cuda.writer import WARPS, Grid
 TASKS = Words("""
 end         tasks of the launch up to the last of this job,
 first       ... and before the first of it
-what        number of the function, in `kernels.sums.SUMS`
+what        number of the function, in `FUNCTIONS`
 words       address of the words of the job, the table P of the function
 """)
 
-ADJOINTS = sums.SUMS.index("adjoints")
+FUNCTIONS = (*sums.SUMS, "spans")
+ADJOINTS = FUNCTIONS.index("adjoints")
 
 _RUN = '''
 def sums_{dtype}(P, nodes, S, T) -> None:
     """Sums over nodes, {dtype}: the tasks of all jobs, shared out to warps."""
     t = block() * WARPS + thread() // 32
     warps = blocks() * WARPS
-    job = ld(P)
+    jobs, count = lds(P, 0, 1)
     while t < nodes:
-        while ld(job, TASKS_END) <= t:
-            job = job + TASKS_BYTES
+        low = 0
+        high = count - 1
+        while low < high:
+            middle = (low + high) // 2
+            if ld(jobs + middle * TASKS_BYTES, TASKS_END) <= t:
+                low = middle + 1
+            else:
+                high = middle
+        job = jobs + low * TASKS_BYTES
         what, words = lds(job, TASKS_WHAT, TASKS_WORDS)
         at = t - ld(job, TASKS_FIRST)
 {choice}
@@ -49,7 +57,7 @@ def code(dtype: str) -> CudaCode:
     own = sums.functions(dtype, WARP)
     choice = [
         line
-        for k, name in enumerate(sums.SUMS)
+        for k, name in enumerate(FUNCTIONS)
         for line in (f"        {'elif' if k else 'if'} what == {k}:", f"            {name}(words, at, at + 1, S)")
     ]
     numbers = {"WARPS": WARPS, "TASKS_BYTES": TASKS.size, **TASKS.constants("TASKS_")}

@@ -11,17 +11,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit import tree
+from acronumba.emit.simt import WARP as WARP_SIZE
 from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
 from acronumba.kernels.cuda.generate import WARP, CudaCode
 from acronumba.kernels.cuda.marshal import ROW, locate
-from acronumba.kernels.cuda.sums import TASKS, code
+from acronumba.kernels.cuda.sums import FUNCTIONS, TASKS, code
 from acronumba.locks import ForkLock
 from acronumba.memory import address
 from acronumba.runtime import state
@@ -37,6 +38,8 @@ from acronumba.runtime.summing import Job
 _LAUNCHES = 256  # more than there are batches, that the table has room for
 _ROWS = {"x", "g"}  # words of jobs that are the addresses of addresses of rows,
 _ARRAYS = _ROWS | {"order", "starts", "index"}  # ... or of numbers
+_SPANS = {"outer": sums.OUTER_CHUNK, "columns": sums.SUM_CHUNK}  # rows of a part of a long sum, at least
+_PARTS = 1 << 28  # bytes that the parts of a sum may take
 
 
 def sums_module() -> tree.Module:
@@ -187,49 +190,61 @@ class BackDevice(Launching):
             if at not in stored:
                 self.device.upload(place, _bytes(total))
             place += total.nbytes + 255 & -256
-        table = self._tables(jobs, there)
+        table = self._tables(self._levels(jobs, there))
         self._call(self._loop, self.stream, address(table), len(table))
         for at, total in totals.items():
             self.device.download(_bytes(total), there[at])
         self.device.wait()
 
-    def _tables(self, jobs: Sequence[Job], there: Mapping[int, int]) -> Words:
-        """Copy what the jobs need; return rows of ROW: launches, of which each adds to an array once."""
-        levels: list[list[Job]] = []
+    def _levels(self, jobs: Sequence[Job], there: Mapping[int, int]) -> list[list[_Work]]:
+        """Return what is done at the same time, step by step: the spans of all, then what adds to an array once."""
+        cuts = [_Cut.of(job) for job in jobs]
+        place = self._have("parts", sum(cut.parts * cut.size for cut in cuts if cut is not None)).address
+        levels: list[list[_Work]] = [[]]
         count: dict[int, int] = {}
-        for job in jobs:
-            level = count.setdefault(address(job.total), 0)
-            count[address(job.total)] += 1
+        for job, cut in zip(jobs, cuts, strict=True):
+            at = address(job.total)
+            words = _named(job)
+            words["c"] += there[at] - at
+            work = _Work(job.dtype, job.function, words, job.tasks, job.many)
+            if cut is not None:
+                levels[0] += cut.spans(work, place)
+                work = cut.sum(work, place)
+                place += cut.parts * cut.size
+            count[at] = level = count.get(at, 0) + 1
             levels += [[]] if level == len(levels) else []
-            levels[level].append(job)
-        groups = [[j for j in level if j.dtype == d] for level in levels for d in self._kernels]
-        image = _Image(self, sum(1 + TASKS.count + FIXED + len(job.words) + 4 * job.many + 1 for job in jobs))
+            levels[level].append(work)
+        return levels
+
+    def _tables(self, levels: Sequence[Sequence[_Work]]) -> Words:
+        """Copy what is to be done; return rows of ROW: a launch for each level and dtype."""
+        groups = [[w for w in level if w.dtype == d] for level in levels for d in self._kernels]
+        every = [work for level in levels for work in level]
+        image = _Image(self, sum(2 + TASKS.count + FIXED + len(w.words) + 4 * w.many + 1 for w in every))
         rows = np.zeros((0, ROW.count), np.int64)
         for group in groups:
             if group:
                 row = np.zeros(ROW.count, np.int64)
-                row[ROW.at["kernel"]], row[ROW.at["nodes"]] = self._kernels[group[0].dtype], sum(j.tasks for j in group)
-                row[ROW.at["p"]] = image.put(np.array([image.put(self._tasks(group, image, there))], np.int64))
+                row[ROW.at["kernel"]], row[ROW.at["nodes"]] = self._kernels[group[0].dtype], sum(w.tasks for w in group)
+                row[ROW.at["p"]] = image.put(np.array([image.put(self._tasks(group, image)), len(group)], np.int64))
                 rows = np.concatenate([rows, row[None]])
         image.send()
         return rows
 
-    def _tasks(self, jobs: Sequence[Job], image: _Image, there: Mapping[int, int]) -> Words:
-        """Return the rows of TASKS of the jobs of a launch."""
-        rows: Words = np.zeros((len(jobs), TASKS.count), np.int64)
+    def _tasks(self, group: Sequence[_Work], image: _Image) -> Words:
+        """Return the rows of TASKS of a launch."""
+        rows: Words = np.zeros((len(group), TASKS.count), np.int64)
         before = 0
-        for row, job in zip(rows, jobs, strict=True):
-            given = _named(job)
+        for row, work in zip(rows, group, strict=True):
+            given = dict(work.words)
             for name in given.keys() & _ARRAYS:
-                array = _memory(given[name], given[name] + 8 * (job.tasks + 1 if name == "starts" else job.many))
+                array = _memory(given[name], given[name] + 8 * (work.tasks + 1 if name == "starts" else work.many))
                 numbers = array.view(np.int64)
                 given[name] = image.put(self._moved(numbers) if name in _ROWS else numbers)
-            at = address(job.total)
-            given["c"] += there[at] - at
-            row[TASKS.at["first"]], row[TASKS.at["end"]] = before, before + job.tasks
-            row[TASKS.at["what"]] = sums.SUMS.index(job.function)
+            row[TASKS.at["first"]], row[TASKS.at["end"]] = before, before + work.tasks
+            row[TASKS.at["what"]] = FUNCTIONS.index(work.function)
             row[TASKS.at["words"]] = image.put(np.array([*(0,) * FIXED, *given.values()], np.int64))
-            before += job.tasks
+            before += work.tasks
         return rows.reshape(-1)
 
     def _moved(self, addresses: Words) -> Words:
@@ -258,6 +273,60 @@ class _Image:
     def send(self) -> None:
         """Copy them."""
         self._device.upload(self._there, self._words[: self._used].view(np.uint8))
+
+
+class _Work(NamedTuple):
+    """A job with the device's address of what it adds to."""
+
+    dtype: str
+    function: str  # of `kernels.cuda.sums`
+    words: dict[str, int]  # of the function; those of `_ARRAYS` are addresses of the processor's
+    tasks: int
+    many: int  # rows that are added
+
+
+class _Cut(NamedTuple):
+    """How a long sum is cut: so that more warps have something to do, and the same whichever device it is."""
+
+    span: int  # rows of each part,
+    parts: int  # ... how many there are,
+    size: int  # ... and bytes of the sum of one
+    rows: int
+    columns: int
+
+    @classmethod
+    def of(cls, job: Job) -> _Cut | None:
+        """Return how a job is cut; None if it is not."""
+        span = _SPANS.get(job.function, job.many)
+        if job.many <= span:
+            return None
+        words = _named(job)
+        rows, columns = words.get("m", 1), words["k"]
+        size = rows * columns * np.dtype(job.dtype).itemsize
+        span *= max(-(-job.many * size // (span * _PARTS)), 1)
+        return cls(span, -(-job.many // span), size, rows, columns)
+
+    def spans(self, work: _Work, place: int) -> list[_Work]:
+        """Return the parts, whose sums are at a place, one after the other."""
+        out = []
+        for k in range(self.parts):
+            low = k * self.span
+            many = min(self.span, work.many - low)
+            words = work.words | {"count": many, "c": place + k * self.size, "first": 1}
+            words |= {name: words[name] + 8 * low for name in words.keys() & _ROWS}
+            if "step" in words:
+                words["step"] = self.size // self.rows
+            out.append(work._replace(words=words, many=many))
+        return out
+
+    def sum(self, work: _Work, place: int) -> _Work:
+        """Return what adds up the parts."""
+        panels = -(-self.columns // WARP_SIZE)
+        given = {
+            "parts": place, "apart": self.size, "count": self.parts, "m": self.rows, "k": self.columns,
+            "c": work.words["c"], "step": work.words.get("step", 0), "first": work.words["first"], "panels": panels,
+        }  # fmt: skip
+        return _Work(work.dtype, "spans", given, self.rows * panels, 0)
 
 
 def _named(job: Job) -> dict[str, int]:

@@ -31,7 +31,7 @@ def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
     given = ld(P, PARAMETERS_NODES)
     count = high - low
     top, delta = lds(stream, STREAM_TOP, STREAM_DELTA)
-    job = top + 8
+    job = top + 16
     table = job + TASKS_BYTES
     places = table + 8
     row = places + 8 * count
@@ -40,6 +40,7 @@ def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
     if room_for(stream, end) == 0:
         return
     st(top, 0, job + delta)
+    st(top, 1, 1)
     st(job, TASKS_END, count)
     st(job, TASKS_FIRST, 0)
     st(job, TASKS_WHAT, ADJOINTS)
