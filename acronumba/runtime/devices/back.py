@@ -174,9 +174,11 @@ class BackDevice(Launching):
 
     def _download(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Copy pieces of what the way back has computed."""
-        for start, end in together(piece for piece in pieces if piece[0] < piece[1]):
+        found = together(piece for piece in pieces if piece[0] < piece[1])
+        for start, end in found:
             self.device.download(_memory(start, end), start + self.places)
-        self.device.wait()
+        if found:
+            self.device.wait()
 
     # ---- sums over nodes
 
