@@ -9,8 +9,8 @@ In this order, until the time is up (`--minutes`):
    parameters, with those of the processor, from random cotangents of its results;
 2. compute-sanitizer, where it is installed, watches one model's memory and its races, there and back;
 3. what the GPU can do at most (`acronumba.bench.gpu.floors`), and what PyTorch's libraries reach;
-4. steps of training (loss, gradients, update) of the losses of `acronumba.bench.lessons`, in turns with inference and
-   with the same steps on the processor;
+4. steps of training (loss, gradients, update) of the losses of `acronumba.bench.lessons`, in turns with inference,
+   with the same steps on the processor, and with PyTorch by hand, where it is installed;
 5. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
    and, of the small size, with our kernels on the processor. What differs is not timed.
 

@@ -118,12 +118,12 @@ def row(
 ) -> TrainingStep:
     """Measure one lesson; `by`: counters of energy.
 
-    On another device than the processor, what is written by hand takes no part, but our own steps on the processor do.
+    On another device than the processor PyTorch by hand takes part there, and our own steps on the processor.
     """
     xs, p = inputs(lesson.workload, size, batch, trees)
     columns = lesson.columns(xs)
     here = device == "cpu"
-    steps, reasons = _by_hand(lesson.name, p, columns, threads) if here else ({}, {})
+    steps, reasons = _by_hand(lesson.name, p, columns, threads, device)
     ours = lesson.loss.with_options(threads=threads).on(device)
     trained = ours.value_and_grad
     first, _ = timed(lambda: trained.batch(*columns, p=p))
@@ -175,10 +175,12 @@ def _gradients(trained: Any, columns: Sequence[Any], p: Any) -> Gradient:
     return float(value), {name: g.copy() for name, g in leaves(grads)}
 
 
-def makers(workload: str, threads: int = 1) -> tuple[dict[str, Made], dict[str, str]]:
+def makers(workload: str, threads: int = 1, device: str = "cpu") -> tuple[dict[str, Made], dict[str, str]]:
     """Return what prepares the steps that are written by hand, and why others cannot be had."""
     if workload not in numpy_steps.TRAINED:
         return {}, {}
+    if device != "cpu":
+        return _on_gpu(workload, device)
     found: dict[str, Made] = {BY_NUMPY: numpy_steps.TRAINED[workload]}
     reasons: dict[str, str] = {}
     if importlib.util.find_spec("torch") is None:
@@ -197,8 +199,21 @@ def makers(workload: str, threads: int = 1) -> tuple[dict[str, Made], dict[str, 
     return found, reasons
 
 
-def _by_hand(name: str, p: Any, columns: Sequence[Any], threads: int) -> tuple[dict[str, Step], dict[str, str]]:
-    made, reasons = makers(name, threads)
+def _on_gpu(workload: str, device: str) -> tuple[dict[str, Made], dict[str, str]]:
+    """Return the same on a GPU."""
+    if importlib.util.find_spec("torch") is None:
+        return {}, {BY_TORCH: "PyTorch is not installed"}
+    from acronumba.bench.yardsticks import by_torch, training_torch
+
+    if device == "simulator" or not by_torch.sees_gpus():
+        return {}, {BY_TORCH: "PyTorch sees no GPU"}
+    return {BY_TORCH: by_torch.learning(training_torch.TRAINED[workload], device)}, {}
+
+
+def _by_hand(
+    name: str, p: Any, columns: Sequence[Any], threads: int, device: str
+) -> tuple[dict[str, Step], dict[str, str]]:
+    made, reasons = makers(name, threads, device)
     return {kind: make(p, columns, RATE) for kind, make in made.items()}, reasons
 
 
