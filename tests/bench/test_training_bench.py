@@ -118,7 +118,7 @@ def test_pytorch_has_all_of_a_step_on_the_device_that_it_is_prepared_for(name: s
     """The device "meta" computes nothing, and refuses tensors of others; its gradients cannot be a fused update."""
     from acronumba.bench.yardsticks import by_torch, training_torch
 
-    lesson, p, columns = case(name, 3)
+    _lesson, p, columns = case(name, 3)
     here = by_torch.learning(training_torch.TRAINED[name], "cpu")(p, columns, 1e-6)
     here.run()
     with by_torch.on("meta"):

@@ -161,10 +161,12 @@ def run(
 def gradients(out: Outcome, model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any]) -> Outcome:
     """Note how far gradients by each route are from the definition."""
     from acronumba import AcronumbaError
-    from tests.support.routes import BOUNDS, errors_by_route
+    from tests.support.routes import BOUNDS, PROMISED, errors_by_route
 
     try:
-        out.errors, out.instances = errors_by_route(model, columns, shared)
+        others = others_of(out.number, out.options)
+        given = {name: others[name] for name in PROMISED if name in others}
+        out.errors, out.instances = errors_by_route(model, columns, shared, given)
     except AcronumbaError as error:
         out.kind = "a mistake of acronumba" if error.code == "ACR799" else f"refused {error.code}"
         out.text = str(error)

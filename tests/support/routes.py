@@ -27,6 +27,9 @@ from tests.support.derivatives import Run, pairs_in
 # How far a route may be from the tape: of the slope, or of the largest number of all gradients. All but the first
 # compute in the dtypes of the program, most often float32, in another order.
 BOUNDS = {"differences": 1e-5, "kernels": 1e-2, "compiled": 1e-3, "simulator": 1e-3}
+BITS = "compiled, with other options"
+BOUNDS[BITS] = 0.0
+PROMISED = ("threads", "schedule", "effort", "phases", "ghosts", "recycle", "fuse", "horizontal", "gather_fusion")
 HUGE = 1e6  # a gradient that is larger says nothing of rounding
 ALONE = 2  # instances that are followed one by one
 
@@ -121,8 +124,12 @@ def slope_error(f: Any, columns: Any, shared: dict[str, Any], k: int) -> float |
     return found if np.isfinite(found) else None
 
 
-def errors_by_route(f: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any]) -> tuple[dict[str, float], int]:
+def errors_by_route(
+    f: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any], others: dict[str, Any] | None = None
+) -> tuple[dict[str, float], int]:
     """Return how far each route is from the tape, and how many instances were compared.
+
+    With `others`, options that may change no bit: `BITS` is 1 if compiled gradients have others with them, else 0.
 
     Raises
     ------
@@ -141,5 +148,10 @@ def errors_by_route(f: Any, columns: Sequence[Sequence[Any]], shared: dict[str, 
         found["differences"] += [] if slope is None else [slope]
         found["kernels"].append(kernels)
     found["compiled"].append(both.error())
+    if others:
+        mine, again = (
+            float_arrays(list(g)) for g in (both.gradients(), both.gradients(both.ran(f.with_options(**others))))
+        )
+        found[BITS] = [float([g.tobytes() for g in mine] != [g.tobytes() for g in again])]
     found["simulator"].append(both.error(both.ran(f.on("simulator"))))
     return {name: max(of) for name, of in found.items() if of}, len(columns[0]) - len(both.forward.errors)
