@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 OUTER_CHUNK = 128  # rows of a chunk of `outer`: a panel of x stays in the first cache
 SUM_CHUNK = 256  # rows of a chunk of `columns`
 OUTER_BLOCK = 640  # rows of C that share a copy of a panel; on a GPU nobody copies: a block is a tile
+OUTER_PANELS = 8  # panels of C that share a chunk of g: with their part of C it stays in the second cache
 
 # The words of a job, behind those that every kernel has. `first` is 1 where C holds nothing yet: it is stored to.
-OUTER = "x g count k m c step first panels".split()
+OUTER = "x g count k m c step first panels each".split()
 COLUMNS = "g count k c first".split()
 ROWS = "order starts index g k c".split()
 SPANS = "parts apart count m k c step first panels".split()
@@ -80,9 +81,16 @@ def outer_block(on: Target) -> int:
     return outer_tile(on)[0] if on.warps else OUTER_BLOCK
 
 
-def outer_tasks(on: Target, panels: int, rows: int) -> int:
-    """Return how many tasks `outer` has: task t does panel t % panels of block t // panels of the rows of C."""
-    return panels * -(-rows // outer_block(on))
+def outer_shares(on: Target, panels: int, rows: int, threads: int) -> tuple[int, int]:
+    """Return how many panels of a block of rows of C are a task of `outer`, and how many tasks there are.
+
+    One after the other they find the block's part of g in the second cache; but every thread wants some tasks, and
+    every warp one of its own.
+    """
+    blocks = -(-rows // outer_block(on))
+    each = panels if threads == 1 else -(-panels * blocks // (4 * threads))
+    each = 1 if on.warps else max(min(each, OUTER_PANELS), 1)
+    return each, -(-panels // each) * blocks
 
 
 def outer_scratch(on: Target) -> int:
@@ -92,27 +100,37 @@ def outer_scratch(on: Target) -> int:
 
 _OUTER = '''
 def outer(P, low, high, S) -> None:
-    """C[m, k] += sum of g[m] x[k]; task t is panel t % panels of a block of rows of C."""
-    count, columns, rows, step, panels = lds(P, P_COUNT, P_K, P_M, P_STEP, P_PANELS)
+    """C[m, k] += sum of g[m] x[k]; a task is some panels of a block of rows of C."""
+    columns, rows, panels, each = lds(P, P_K, P_M, P_PANELS, P_EACH)
+    vectors = (columns + LANES - 1) // LANES
+    groups = (panels + each - 1) // each
     for t in range(low, high):
-        start = t % panels * WIDTH
-        begin = t // panels * BLOCK
+        begin = t // groups * BLOCK
         end = min(begin + BLOCK, rows)
-        width = min(columns - start, WIDTH)
-        q = (width + LANES - 1) // LANES
-        last = width - (q - 1) * LANES
-        for at in range(0, max(count, 1), CHUNK):  # without rows, a C that is stored to is zero
-            n = min(count - at, CHUNK)
-            first = ld(P, P_FIRST) if at == 0 else 0
-            x = ld(P, P_X) + 8 * at
-            g = ld(P, P_G) + 8 * at
+        first = t % groups * each
+        for at in range(0, max(ld(P, P_COUNT), 1), CHUNK):  # without rows, a C that is stored to is zero
+            for p in range(first, min(first + each, panels)):
+                start = p * vectors // panels * LANES
+                stop = min((p + 1) * vectors // panels * LANES, columns)
+                panel(P, at, begin, end, start, stop, S)
+
+
+def panel(P, at, begin, end, start, stop, S) -> None:
+    """Add a chunk of rows to a panel of a block of rows of C: while g stays in the second cache."""
+    n = min(ld(P, P_COUNT) - at, CHUNK)
+    q = (stop - start + LANES - 1) // LANES
+    last = stop - start - (q - 1) * LANES
+    first = ld(P, P_FIRST) if at == 0 else 0
+    x = ld(P, P_X) + 8 * at
+    g = ld(P, P_G) + 8 * at
+    step = ld(P, P_STEP)
 {copy}
-            m = begin
-            while m < end:
-                r = min(end - m, TALL)
-                C = ld(P, P_C) + m * step + start * SIZE
+    m = begin
+    while m < end:
+        r = min(end - m, TALL)
+        C = ld(P, P_C) + m * step + start * SIZE
 {tiles}
-                m = m + r
+        m = m + r
 '''
 
 _PACK = '''
@@ -307,18 +325,18 @@ def _outer(on: Target) -> str:
     apart = _choice("apart", "x, start * SIZE", rows, vectors)
     copy, choice, kinds = "", apart, [True]
     if not on.warps:
-        copy = "if end - begin > FEW:\n    pack(x, n, start * SIZE, width * SIZE, q * LANES * SIZE, S)"
+        copy = "if end - begin > FEW:\n    pack(x, n, start * SIZE, (stop - start) * SIZE, q * LANES * SIZE, S)"
         panel = _choice("panel", "S, q * LANES * SIZE", rows, vectors)
         choice = f"if end - begin > FEW:\n{indent(panel, '    ')}\nelse:\n{indent(apart, '    ')}"
         kinds = [False, True]
     tiles = [_tile(r, v, kind) for kind in kinds for v in range(1, vectors + 1) for r in range(1, rows + 1)]
-    text = _OUTER.format(copy=indent(copy, " " * 12), tiles=indent(choice, " " * 16))
+    text = _OUTER.format(copy=indent(copy, " " * 4), tiles=indent(choice, " " * 8))
     return "\n\n".join([*tiles, text, *([] if on.warps else [_PACK])])
 
 
 def functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
     """Return the functions for a dtype; those of a GPU sort nothing, and add up spans."""
-    rows, vectors = outer_tile(on)
+    rows, _ = outer_tile(on)
     types = {"vec": on.vector(TYPES[dtype]), "num": TYPES[dtype]}
     lanes, size = on.lanes(TYPES[dtype]), TYPES[dtype].bits // 8
 
@@ -328,7 +346,7 @@ def functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
         given = "\n".join(f"{name} = {n}" for name, n in numbers.items())
         return parse(f"{given}\n\n{text}", types, (_MEET,) if on.warps else ())
 
-    sizes = {"WIDTH": lanes * vectors, "BLOCK": outer_block(on), "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
+    sizes = {"BLOCK": outer_block(on), "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
     return (
         *read(_outer(on), OUTER, **sizes),
         *read(_COLUMNS, COLUMNS, CHUNK=SUM_CHUNK),

@@ -22,7 +22,7 @@ from acronumba.runtime.devices.device import Device
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.devices.launches import EXPORTS, launch_module
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.engines import Native, library
+from acronumba.runtime.engines import library
 from acronumba.runtime.program import KernelEntry, Linked
 
 if TYPE_CHECKING:
@@ -71,9 +71,11 @@ def link_back_device(
     forward.keeps_nodes = True
     assert isinstance(forward.executor, DeviceExecutor)
     codes = back_codes(back, options)
-    written = [marshal(spec, code) for spec, code in zip(back.specs, codes, strict=True)]
-    engine = Native((library(), sums_module(), launch_module(), *written), progress)
-    loaded = engine.loaded[3:]
+    written = [marshal(spec, code) for spec, code in zip(back.specs, codes, strict=False)]
+    engine, pulls = with_kernels(
+        (library(), sums_module(), launch_module(), *written), back.specs[len(codes) :], Fusion.of(options), progress
+    )
+    loaded = engine.loaded[3 : 3 + len(codes)]
     calls = {name: engine.loaded[2].function(name) for name in EXPORTS}
     drive, note_sums = engine.address["drive"], engine.address["note_sums"]
     place = BackDevice(forward.executor, codes, dtypes_of(back), calls, drive, note_sums)
@@ -82,7 +84,7 @@ def link_back_device(
         for k, (code, c) in enumerate(zip(codes, loaded, strict=True))
     ]
     transposed = load([Deferred(name="transpose", key="", make=transposer)])[0]
-    return BackExecutable(forward, back, engine, entries, transposed, place)
+    return BackExecutable(forward, back, engine, [*entries, *pulls], transposed, place)
 
 
 def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
@@ -93,8 +95,8 @@ def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
 
 
 def back_codes(back: WayBack, options: Options) -> list[CudaCode]:
-    """Return the code of the backward kernels."""
-    return _codes(back.specs, options)
+    """Return the code of the backward kernels; those that run once, at the end, are the processor's."""
+    return _codes(back.specs[: len(back.specs) - len(back.pulls)], options)
 
 
 def _codes(specs: Sequence[KernelSpec], options: Options) -> list[CudaCode]:

@@ -1,7 +1,7 @@
 """Compiled pullbacks of a specialisation: from adjoints of results to those of what was given.
 
 In: a `Compiled`, and what gradients are wanted of. Out: a `Pullback`, which runs a mini-batch and, as often as it is
-asked, its way back; or None where there is no compiled way back: then the reference does it.
+asked, its way back.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.ir.types import TensorT
 from acronumba.memory import address
-from acronumba.pipeline.gradients import Asked, missing, own_of, there_and_back
+from acronumba.pipeline.gradients import Asked, own_of, there_and_back
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
@@ -24,14 +23,13 @@ if TYPE_CHECKING:
 
 def pullback(
     compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int], device: str = "cpu"
-) -> Pullback | None:
-    """Return the specialisation with compiled pullbacks; None where there are none yet."""
+) -> Pullback:
+    """Return the specialisation with compiled pullbacks."""
     key = "pullback", wanted, params, packed, device
     with compiled.lock:
         if key not in compiled.derived:
-            why = missing(TensorT("float32", ()), False)
             with compiled.timed("compile"):
-                compiled.derived[key] = None if why else Pullback(compiled, wanted, params, packed, device)
+                compiled.derived[key] = Pullback(compiled, wanted, params, packed, device)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -77,6 +75,7 @@ class Pullback:
         tuple
             The gradients of shared tensors by their numbers, and that of each array that was asked for, or None.
         """
+        from acronumba.pipeline.compiled import memory_refused
         from acronumba.runtime.backward import Seeds
 
         arrays = [np.ascontiguousarray(g) for _, _, g in seeds]
@@ -86,5 +85,6 @@ class Pullback:
             instances=np.searchsorted(run.ran, np.array([k for k, _, _ in seeds], np.int64)),
             keep=arrays,
         )
-        done = self.back.gradients(run, where, own_of(run, asked))
+        with memory_refused():
+            done = self.back.gradients(run, where, own_of(run, asked))
         return done.shared, done.own

@@ -146,6 +146,12 @@ def test_numbers_that_are_computed_and_gradients_of_instances() -> None:
     f = value_and_grad(several, wrt=("w", "table", "x"), reduce="sum")
     mine, theirs = there(f).batch(xs, ks, w=w, table=table), f.batch(xs, ks, w=w, table=table)
     alike(mine.grads, theirs.grads)
+    for wrt in ("table", "x"):
+        by_rows = value_and_grad(several, wrt=wrt, sparse=True)
+        (_, mine_), (_, theirs_) = (g.batch(xs, ks, w=w, table=table) for g in (there(by_rows), by_rows))
+        for a, b in zip(*(x if wrt == "x" else [x] for x in (mine_, theirs_)), strict=True):
+            assert type(a) is type(b) and (wrt == "x" or a.index.tolist() == b.index.tolist())
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), atol=1e-5)
     rows = value_and_grad(loss, sparse="p.embed")
     p = params()
     (_, mine_), (_, theirs_) = there(rows).batch(*COLUMNS, p=p), rows.batch(*COLUMNS, p=p)
