@@ -333,8 +333,7 @@ class Around:
     v: np.ndarray
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("shared", "together"), [(False, False), (False, True), (True, False)])
 def test_what_is_handed_on_unread_has_the_cotangent_of_the_result(shared: bool, together: bool) -> None:
     """Also in objects of which the model reads nothing."""
 
