@@ -283,7 +283,7 @@ class _Run:
             for k in sorted(self.back.wanted)
         }
         totals = Sums(kernels, self.prepared, grads, self.of.sums, place.on, by_rows, self.threads)
-        place.fetch(*totals.ordinary(heads))
+        place.fetch(partial(totals.ordinary, heads))
         totals.add_ordinary(heads)
         if jobs := totals.jobs(found):
             place.add_up(jobs, self.desk.sums)
@@ -349,7 +349,7 @@ class _Run:
     def own_adjoints(self) -> list[NDArray[Any] | None]:
         """Return the adjoints of arrays of instances, None where there is none."""
         heads = self._heads(self.n * self.most + self["shareds"], self["owns"])
-        self.of.place.fetch(*self.own.places_of(heads))
+        self.of.place.fetch(partial(self.own.places_of, heads))
         return self.own.adjoints(
             heads,
             lambda k, width: self._rows_read(self["shareds"] + k, width),

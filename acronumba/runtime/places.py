@@ -6,10 +6,10 @@ is fetched when the processor has to read it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from acronumba.runtime.engines import Native
 from acronumba.runtime.run import Run
 from acronumba.runtime.state import TABLE
 from acronumba.runtime.summing import WORDS, Job, parameters
+
+Pieces: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,8 +56,8 @@ class Place(Protocol):
     def execute(self, of: WayMemory, batches: Batches, count: int, scratch: int) -> None:
         """Run so many batches, which need so many bytes of scratch."""
 
-    def fetch(self, starts: Sequence[int], sizes: Sequence[int]) -> None:
-        """Bring what was computed at these addresses."""
+    def fetch(self, wanted: Callable[[], Pieces]) -> None:
+        """Bring what was computed there: addresses, and how many bytes each has, if it is not here."""
 
     def fetch_all(self) -> None:
         """Bring all that was computed, on the way there, too."""
@@ -80,7 +82,7 @@ class Here:
     def execute(self, of: WayMemory, batches: Batches, count: int, scratch: int) -> None:
         batches.execute(self.engine, count, scratch, self.threads)
 
-    def fetch(self, starts: Sequence[int], sizes: Sequence[int]) -> None: ...
+    def fetch(self, wanted: Callable[[], Pieces]) -> None: ...
     def fetch_all(self) -> None: ...
 
     def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:

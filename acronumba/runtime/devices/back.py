@@ -32,7 +32,7 @@ from acronumba.runtime.devices.arrays import sweep
 from acronumba.runtime.devices.device import Twin
 from acronumba.runtime.devices.executor import UNLIMITED, DeviceExecutor, Launching, Stream, together
 from acronumba.runtime.devices.launches import launches
-from acronumba.runtime.places import WayMemory
+from acronumba.runtime.places import Pieces, WayMemory
 from acronumba.runtime.summing import Job
 
 _LAUNCHES = 256  # more than there are batches, that the table has room for
@@ -153,12 +153,12 @@ class BackDevice(Launching):
 
     # ---- what is asked for
 
-    def fetch(self, starts: Sequence[int], sizes: Sequence[int]) -> None:
+    def fetch(self, wanted: Callable[[], Pieces]) -> None:
         """See `Place`; what lies in neither of the memories of results, is here."""
         of = self.of
         found: list[tuple[int, int]] = []
         there: list[tuple[int, int]] = []
-        for start, size in zip(starts, sizes, strict=True):
+        for start, size in zip(*wanted(), strict=True):
             inside = of.start <= start and start + size <= of.start + of.size
             (found if inside else there).append((start, start + size))
         self._download(found)
