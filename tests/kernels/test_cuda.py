@@ -23,6 +23,7 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import TensorT
 from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
 from acronumba.kernels.cuda import sums as cuda_sums
+from acronumba.pipeline.link_device import back_codes, device_codes
 from tests.support.chosen import one_in
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
 from tests.support.kernel_fuzz import Cell, Fuzz
@@ -150,21 +151,25 @@ def test_sums_over_nodes(dtype: str, gpu: Any) -> None:
     assert "fma.rn" in machine.ptx and (dtype == "float64" or ".f64" not in machine.ptx)
 
 
-BACK = [(name, gpu) for name in sorted(LESSONS, key=lambda name: name != "tree_lstm") for gpu in GPUS[::-1]]
+BACK = [(name, gpu) for name in sorted(WORKLOADS, key=lambda name: name != "tree_lstm") for gpu in GPUS[::-1]]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "gpu"), one_in(len(BACK), BACK, mark="slow"))
 def test_kernels_of_a_way_back(name: str, gpu: Any) -> None:
-    """Those of the way there, with what they keep, and those of the way back."""
-    lesson = LESSONS[name]
-    xs, p = inputs(lesson.workload, 32, 1, None)
-    one = lesson.loss._specialise(lesson.loss._bind(lesson.columns(xs), {"p": p}))[0]
+    """Those of the way there, with what they keep, and those of the way back: of a loss, or of all results."""
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, 32, 1, None)
+    f, columns, width = workload.model, (xs,), None
+    if name in LESSONS:
+        f, columns, width = LESSONS[name].loss, LESSONS[name].columns(xs), 1
+    one = f._specialise(f._bind(columns, {"p": p}))[0]
     wanted = {k for k, s in enumerate(one.program.shared) if isinstance(s.type, TensorT) and "float" in s.type.dtype}
-    back = way_back(one.plan, wanted, 1)
-    once = {o.kernel for o in back.plan.program.once}
-    for spec in [*(s for k, s in enumerate(back.plan.kernels) if k not in once), *back.specs]:
-        nothing_spilled(machines(spec, gpu))
+    back = way_back(one.plan, wanted, width)
+    codes = [*device_codes(back.plan, one.options).values(), *back_codes(back, one.options)]
+    assert len(codes) > 1
+    for code in codes:
+        nothing_spilled(compiled(code.text, code.entries, gpu, tuple(tile.text() for tile in code.tiles)))
 
 
 @pytest.mark.slow
