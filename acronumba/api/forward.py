@@ -160,7 +160,8 @@ class Forward:
     ) -> None:  # fmt: skip
         compiled = there.compiled
         decode = compiled.decoder(run, packed)
-        references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts)
+        heap = run.buffers.chunks[: run.buffers.used]
+        references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts, heap)
         found, place = {}, {}
         for j, k in enumerate(members):
             place[k] = j

@@ -333,7 +333,8 @@ class Around:
     v: np.ndarray
 
 
-@pytest.mark.parametrize(("shared", "together"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("together", [False, True])
 def test_what_is_handed_on_unread_has_the_cotangent_of_the_result(shared: bool, together: bool) -> None:
     """Also in objects of which the model reads nothing."""
 
