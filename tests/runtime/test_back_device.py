@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -101,6 +103,17 @@ def test_weights_that_change_are_packed_and_copied_in_each_step() -> None:
             _, grads = f.value_and_grad.batch(*columns, p=at)
             opt.update(at, grads)
     alike([p], [q], 1e-5)
+
+
+def test_a_way_back_keeps_nothing_of_a_run() -> None:
+    p = params()
+    _, pull = vjp(there(loss)).batch(*COLUMNS, p=p)
+    (part,) = pull._forward.parts  # type: ignore[union-attr]
+    run = weakref.ref(part.run)  # type: ignore[union-attr]
+    pull([np.float32(1)] * 4)
+    del part, pull
+    gc.collect()
+    assert run() is None
 
 
 def test_there_may_be_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,8 @@ class BackDevice(Launching):
         self.stream = Stream(device, lambda launches: 0)
         self._write, self._apart, self._loop = calls["write"], calls["apart"], calls["launch"]
         self._note_sums = note_sums
+        self.of: WayMemory | None = None  # of the way back that runs,
+        self.before: Stream | None = None  # ... and of the way there, which owns what its regions lead to
 
     def tail(self, kernel: int) -> tuple[int, int]:
         """Return what the table P of a kernel ends with, for `kernels.cuda.marshal`."""
@@ -97,6 +99,7 @@ class BackDevice(Launching):
             try:
                 yield
             finally:
+                self.of = self.before = None  # what a run has goes with it
                 self.device.wait()
 
     # ---- batches
@@ -117,11 +120,16 @@ class BackDevice(Launching):
         if stream["launches"]:
             self._call(self._apart, stream, stream.address)
 
+    @property
+    def _of(self) -> WayMemory:
+        assert self.of is not None, "nothing runs"
+        return self.of
+
     def _place(self, of: WayMemory) -> None:
         """Say where everything is; copy what is not there yet."""
         before = of.run.buffers.stream
         assert isinstance(before, Stream)
-        self.before = before  # it owns what its regions lead to
+        self.before = before
         rows = [(start, end, shift) for start, end, shift in before.regions.reshape(-1, 3).tolist()]
         missing = [a for a in of.read if a.nbytes and not _covered(rows, address(a), a.nbytes)]
         ranges = [(start, end) for start, end, _ in DeviceExecutor.ranges({id(a): a for a in missing}.values())]
@@ -155,7 +163,7 @@ class BackDevice(Launching):
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None:
         """See `Place`; what lies in neither of the memories of results, is here."""
-        of = self.of
+        of = self._of
         found: list[tuple[int, int]] = []
         there: list[tuple[int, int]] = []
         for start, size in zip(*wanted(), strict=True):
@@ -167,7 +175,7 @@ class BackDevice(Launching):
             of.run.pending.some(at, end - at)
 
     def fetch_all(self) -> None:
-        of = self.of
+        of = self._of
         if of.run.pending is not None:
             of.run.pending.all()
         self._download([(of.start, of.start + of.size)])
