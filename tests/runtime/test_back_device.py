@@ -14,10 +14,12 @@ from acronumba import InstanceErrors, RowGrad, model, nn, optim, pack, value_and
 from acronumba.api.structures import float_arrays
 from acronumba.bench.ablate import inputs
 from acronumba.bench.lessons import LESSONS
+from acronumba.bench.workloads import WORKLOADS
 from acronumba.runtime.devices import back as places
 from acronumba.runtime.devices import executor, names
 from acronumba.runtime.devices.simulated import SimulatedDevice
 from tests.support.chosen import one_in
+from tests.support.routes import Pullbacks
 
 RNG = np.random.default_rng(7)
 
@@ -59,15 +61,11 @@ def there(f: Any) -> Any:
     return f.on("simulator")
 
 
-SLOW = {"berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "graph_rnn", "graph_rnn_emulated"}
+LONG = sorted(LESSONS, key=lambda name: name != "tree_lstm")
 
 
-LONG = sorted(set(LESSONS) - SLOW, key=lambda name: name != "tree_lstm")
-REST = [pytest.param(name, marks=pytest.mark.slow) for name in sorted(SLOW & set(LESSONS))]
-
-
-@pytest.mark.parametrize("name", [*one_in(20, LONG), *REST])
-def test_the_zoo(name: str) -> None:
+@pytest.mark.parametrize("name", one_in(20, LONG))
+def test_losses_of_the_zoo(name: str) -> None:
     lesson = LESSONS[name]
     xs, p = inputs(lesson.workload, 8, 2, None)
     columns = lesson.columns(xs)
@@ -75,6 +73,16 @@ def test_the_zoo(name: str) -> None:
     mine = there(lesson.loss).value_and_grad.batch(*columns, p=p)
     assert mine.value == pytest.approx(value, rel=1e-5)
     alike([mine.grads], [grads], 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+def test_pullbacks_of_the_zoo(name: str) -> None:
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, 8, 1, None)
+    both = Pullbacks(workload.model, [xs], {"p": p})
+    assert both.possible
+    alike(both.gradients(both.ran(there(workload.model))), both.gradients(), 2e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.long)])
