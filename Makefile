@@ -6,7 +6,8 @@
 #
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #
-#     make gpu         on a machine with a GPU: the zoo's results, then figures, to gpu.json (ARGS="--models tree_lstm");
+#     make gpu         on a machine with a GPU: the zoo's results and gradients, then figures, to gpu.json
+#                      (ARGS="--models tree_lstm", ARGS="--only training");
 #                      PyTorch takes part where the Python that is used has it
 #     make gpu-carry CARRY=folder    what a machine without a network needs for that (NEEDS="platformdirs": only these
 #                      packages; THERE=3.12: its Python; CAPABILITY=9.0: its GPU), then there: make gpu CARRY=folder

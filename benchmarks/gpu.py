@@ -5,11 +5,16 @@
 
 In this order, until the time is up (`--minutes`):
 
-1. every model's results are compared with the plain calls, several at the same time;
-2. compute-sanitizer, where it is installed, watches one model's memory and its races;
+1. every model's results are compared with the plain calls, several at the same time; so are the gradients of its
+   parameters, with those of the processor, from random cotangents of its results;
+2. compute-sanitizer, where it is installed, watches one model's memory and its races, there and back;
 3. what the GPU can do at most (`acronumba.bench.gpu.floors`), and what PyTorch's libraries reach;
-4. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
-   and, of the small size, with our kernels on the processor. A model that differs is not timed.
+4. steps of training (loss, gradients, update) of the losses of `acronumba.bench.lessons`, in turns with inference,
+   with the same steps on the processor, and with PyTorch by hand, where it is installed;
+5. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
+   and, of the small size, with our kernels on the processor. What differs is not timed.
+
+`--only inference` or `--only training` leaves the other half out.
 
 Everything runs in child processes, which may crash or hang. The file is written again after every step; what there was
 no time for is listed. The exit status is 1 if results were wrong or something failed. What is compiled is kept in the
@@ -39,6 +44,7 @@ DIFFERS = 1e-3  # relative to the largest number: what differs by more is not ti
 WATCHED = "tree_lstm"  # by compute-sanitizer
 FEW = 8  # instances from which on PyTorch one by one takes no turn: it takes as much longer as there are more
 PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "cuda-core", "cuda-bindings", "torch")
+KINDS = {"check": "checks", "gradients": "gradients"}  # of comparisons: where the report has them
 SELF = [sys.executable, str(Path(__file__).resolve())]
 
 
@@ -104,6 +110,35 @@ def check(model: str, size: str | int, device: str, batch: int = 8) -> dict[str,
     return {**out, "functions": functions(model, size, device)} if device.startswith("cuda") else out
 
 
+def gradients(model: str, size: str | int, device: str, batch: int = 8) -> dict[str, Any]:
+    """Compare the gradients of a model's parameters with those of the processor."""
+    import numpy as np
+
+    from acronumba import vjp
+    from acronumba.api.structures import float_arrays, structured
+    from acronumba.api.twin import BOUNDS, FACTOR
+    from acronumba.bench.ablate import inputs
+    from acronumba.bench.workloads import WORKLOADS
+
+    workload = WORKLOADS[model]
+    xs, p = inputs(workload, size, 1 if model in HEAVY else batch, None)
+    rng = np.random.default_rng(0)
+    results, here = vjp(workload.model, wrt="p").batch(xs, p=p)
+    given = [structured(r, lambda x: rng.standard_normal(np.shape(x)).astype(np.asarray(x).dtype)) for r in results]
+    exact = float_arrays(here(given))
+    begun = time.perf_counter()
+    _, there = vjp(workload.model.on(device), wrt="p").batch(xs, p=p)
+    mine = float_arrays(there(given))
+    first = time.perf_counter() - begun
+    error = 0.0
+    for g, e in zip(mine, exact, strict=True):
+        largest = float(np.abs(e).max(initial=0.0))
+        apart = float(np.abs(g - e).max(initial=0.0))
+        error = max(error, apart / largest if largest else apart)
+    verdict = "close" if error <= FACTOR * BOUNDS["float32"] else "different"
+    return {"verdict": verdict, "error": error, "first": first, "arrays": len(exact)}
+
+
 def compared_here(model: str, size: str | int) -> bool:
     """Return whether our kernels on the processor take part: where that takes no seconds."""
     return size != "large" and model not in HEAVY
@@ -128,19 +163,41 @@ def functions(model: str, size: str | int, device: str) -> dict[str, Any]:
     return out
 
 
+def training_codes(model: str, size: str | int) -> list[Any]:
+    """Return the kernels of a model's pullback there and back, and those of sums, as they are generated for GPUs."""
+    from acronumba.analysis.backward.program import way_back
+    from acronumba.bench.ablate import inputs
+    from acronumba.bench.lessons import LESSONS
+    from acronumba.bench.workloads import WORKLOADS
+    from acronumba.ir.types import TensorT
+    from acronumba.kernels.cuda import sums
+    from acronumba.pipeline.link_device import back_codes, device_codes
+
+    workload = WORKLOADS[model]
+    xs, p = inputs(workload, size, 2, None)
+    given: list[tuple[Any, tuple[Any, ...], int | None]] = [(workload.model, (xs,), None)]
+    if model in LESSONS:
+        given.append((LESSONS[model].loss, LESSONS[model].columns(xs), 1))
+    out: list[Any] = []
+    for f, columns, width in given:
+        one = f._specialise(f._bind(columns, {"p": p}))[0]
+        tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
+        wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
+        back = way_back(one.plan, wanted, width)
+        out += [*device_codes(back.plan, one.options).values(), *back_codes(back, one.options)]
+    return [*out, sums.code("float32")]
+
+
 def codes(model: str, size: str | int) -> list[Any]:
     """Return the kernels of a model, as they are generated for GPUs."""
     from acronumba.bench.ablate import inputs
     from acronumba.bench.workloads import WORKLOADS
-    from acronumba.kernels.cuda.generate import generate
-    from acronumba.kernels.strategy import Fusion
+    from acronumba.pipeline.link_device import device_codes
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
     one = workload.model._specialise(workload.model._bind((xs,), {"p": p}))[0]
-    once = {o.kernel for o in one.plan.program.once}  # these are the processor's
-    specs = [spec for k, spec in enumerate(one.plan.kernels) if k not in once]
-    return [generate(spec, Fusion.of(one.options), one.options.precision) for spec in specs]
+    return [*device_codes(one.plan, one.options).values()]
 
 
 def compiled(model: str, size: str | int, capability: list[int]) -> int:
@@ -151,7 +208,7 @@ def compiled(model: str, size: str | int, capability: list[int]) -> int:
     major, minor = capability
     suffix = "a" if (major, minor) == (9, 0) else ""
     own = codes(model, size)
-    every = [*own, persistent(own)] if own else []
+    every = [*own, *([persistent(own)] if own else []), *training_codes(model, size)]
     return sum(len(machines(code, (major, minor), suffix)) for code in every)
 
 
@@ -193,8 +250,17 @@ def row(
     return out
 
 
+def step(lesson: str, size: str | int, batch: int, device: str, rounds: int) -> dict[str, Any]:
+    """Time steps of training."""
+    from acronumba.bench import training
+    from acronumba.bench.lessons import LESSONS
+
+    return dataclasses.asdict(training.row(LESSONS[lesson], size, batch, rounds=rounds, device=device))
+
+
 CHILD: dict[str, Callable[..., Any]] = {
-    "about": about, "check": check, "compiled": compiled, "floor": floor, "library": library, "row": row,
+    "about": about, "check": check, "gradients": gradients, "compiled": compiled, "floor": floor, "library": library,
+    "row": row, "step": step,
 }  # fmt: skip
 
 
@@ -207,7 +273,9 @@ class Report:
     def __init__(self, file: Path | None) -> None:
         self.file = file
         self.begun = time.monotonic()
-        self.data: dict[str, Any] = {"checks": {}, "sanitizer": {}, "floors": {}, "libraries": {}, "rows": []}
+        self.data: dict[str, Any] = {
+            "checks": {}, "gradients": {}, "sanitizer": {}, "floors": {}, "libraries": {}, "rows": [], "steps": [],
+        }  # fmt: skip
         self.data |= {"failed": {}, "left out": []}
 
     def take(self, request: Request, reply: dict[str, Any]) -> None:
@@ -217,18 +285,20 @@ class Report:
             self.data["failed"][request.name] = reply
         elif request.do == "about":
             self.data |= result
-        elif request.do == "check":
-            self.data["checks"][f"{request.args['model']} {request.args['size']}"] = result
+        elif request.do in KINDS:
+            self.data[KINDS[request.do]][f"{request.args['model']} {request.args['size']}"] = result
         elif request.do == "floor":
             self.data["floors"][request.args["part"]] = result
         elif request.do == "library":
             self.data["libraries"][request.args["part"]] = result
-        elif request.do == "row":
-            self.data["rows"].append(result)
+        elif request.do in ("row", "step"):
+            self.data[f"{request.do}s"].append(result)
         if "error" in reply:
             shown = reply["error"]
         elif request.do == "row":
             shown = in_short(result)
+        elif request.do == "step":
+            shown = f"ms: {times_of(result)}; largest error {max(result['errors'].values()):.1e}"
         else:
             shown = json.dumps({name: value for name, value in result.items() if name != "functions"})
         print(f"{request.name}: {shown}", flush=True)
@@ -242,27 +312,33 @@ class Report:
             part.write_text(json.dumps(self.data, indent=1) + "\n", encoding="utf-8")
             os.replace(part, self.file)
 
-    def differs(self, model: str, size: str | int) -> bool:
-        """Return whether a model's results are too far from those of the plain calls to be worth a time."""
-        found = self.data["checks"].get(f"{model} {size}")
+    def differs(self, model: str, size: str | int, kind: str = "checks") -> bool:
+        """Return whether a model's results, or gradients, are too far from what they should be to be worth a time."""
+        found = self.data[kind].get(f"{model} {size}")
         return found is None or (found["verdict"] == "different" and not 0 < found["error"] <= DIFFERS)
 
     @property
     def wrong(self) -> list[str]:
         """What must not be."""
-        out = [f"{name}: {c['verdict']}, {c['error']:.1e}" for name, c in self.data["checks"].items()
+        out = [f"{'gradients of ' if kind == 'gradients' else ''}{name}: {c['verdict']}, {c['error']:.1e}"
+               for kind in KINDS.values() for name, c in self.data[kind].items()
                if c["verdict"] == "different"]  # fmt: skip
         out += [f"compute-sanitizer {tool}: {said}" for tool, said in self.data["sanitizer"].items() if "found" in said]
         out += [f"{r['workload']} {r['size']} {r['instances']}: {name}" for r in self.data["rows"]
                 for name, verdict in r["verdicts"].items() if verdict == "different"]  # fmt: skip
+        out += [f"steps of {r['workload']} {r['size']} {r['instances']}" for r in self.data["steps"] if r["wrong"]]
         return out + [f"{name}: {reply['error']}" for name, reply in self.data["failed"].items()]
+
+
+def times_of(r: dict[str, Any]) -> str:
+    """Return the medians of a row in milliseconds."""
+    return ", ".join(f"{name} {q['median'] * 1e3:.3f}" for name, q in r["seconds"].items())
 
 
 def in_short(r: dict[str, Any]) -> str:
     """Return the medians of a row in milliseconds, and what it takes at least."""
-    times = ", ".join(f"{name} {q['median'] * 1e3:.3f}" for name, q in r["seconds"].items())
     least = ", ".join(f"{name} {seconds * 1e3:.3f}" for name, seconds in r.get("floors", {}).items())
-    return f"ms: {times}; floors: {least or 'not measured'}; {r['launches']} launches, {r['nodes']} nodes"
+    return f"ms: {times_of(r)}; floors: {least or 'not measured'}; {r['launches']} launches, {r['nodes']} nodes"
 
 
 def slowest(rows: list[dict[str, Any]], count: int = 5) -> list[dict[str, Any]]:
@@ -293,13 +369,13 @@ def sanitize(report: Report, device: str, size: str | int, end: float) -> None:
     """Let compute-sanitizer watch one model, if it is installed."""
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     there = Path(program).is_file()
-    request = {"do": "check", "args": {"model": WATCHED, "size": size, "device": device, "batch": 2}}
-    for tool in ("memcheck", "racecheck"):
-        left = min(60.0, end - time.monotonic())
+    what = {"do": "check", "args": {"model": WATCHED, "size": size, "device": device, "batch": 2}}
+    for tool, request in (("memcheck", what), ("racecheck", what), ("memcheck back", {**what, "do": "gradients"})):
+        left = min(40.0, end - time.monotonic())
         if not there or left < 10:
             said = "no time left" if there else "compute-sanitizer is not installed"
         else:
-            command = [program, "--tool", tool, "--error-exitcode", "77", *SELF, "--do", json.dumps(request)]
+            command = [program, "--tool", tool.split()[0], "--error-exitcode", "77", *SELF, "--do", json.dumps(request)]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=left, check=False)
                 summary = [line for line in (done.stdout + done.stderr).splitlines() if "SUMMARY" in line]
@@ -314,6 +390,7 @@ def sanitize(report: Report, device: str, size: str | int, end: float) -> None:
 
 def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) -> None:
     """Do everything, the most valuable first."""
+    from acronumba.bench.lessons import LESSONS
     from acronumba.bench.yardsticks import BATCHED
 
     device, on_gpu = args.device, args.device.startswith("cuda")
@@ -326,8 +403,8 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
 
     ask([Request(do="about", args={"device": device})])
     pairs = [(model, size) for size in sizes for model in args.models]
-    checks = [Request(do="check", args={"model": m, "size": s, "device": device}, cap=120.0) for m, s in pairs]
-    ask(checks, args.jobs)
+    for do in [do for do, half in (("check", "inference"), ("gradients", "training")) if args.only in (None, half)]:
+        ask([Request(do=do, args={"model": m, "size": s, "device": device}, cap=120.0) for m, s in pairs], args.jobs)
     if on_gpu:
         sanitize(report, device, sizes[0], end)
         from acronumba.bench.gpu.floors import PARTS
@@ -336,8 +413,13 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
         if report.data.get("versions", {}).get("torch", "none") != "none":
             ask([Request(do="library", args={"part": part, "device": device}, cap=40.0)
                  for part in ("recurrent", "products")])  # fmt: skip
+    if args.only != "inference":
+        those = [(m, s, b) for s in sizes for b in args.batch for m in args.models if m in LESSONS]
+        those = [(m, s, b) for m, s, b in those if not report.differs(m, s, "gradients")]
+        given = {"device": device, "rounds": args.rounds}
+        ask([Request(do="step", args={"lesson": m, "size": s, "batch": b, **given}, cap=45.0) for m, s, b in those])
     rows = []
-    for size in sizes:
+    for size in sizes if args.only != "training" else ():
         for batch in args.batch:
             for model in args.models:
                 if not report.differs(model, size):
@@ -373,6 +455,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=6.5, help="begin nothing new after so many")
     parser.add_argument("--jobs", type=int, default=max(1, min(12, (os.cpu_count() or 1) - 1)), help="at the same time")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1; simulator to rehearse with --models and --size")
+    parser.add_argument("--only", choices=["inference", "training"], help="leave the other half out")
     parser.add_argument("--compile", metavar="X.Y")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -54,7 +54,6 @@ class _Compiled:
     references: InMemory
     asked: Sequence[Asked]
     tensors: Mapping[int, int]  # numbers of shared tensors, and ids of their arrays
-    shared: frozenset[int]  # ids of arrays of shared objects that are wanted
 
     def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return what each instance gives, and what they give together."""
@@ -64,10 +63,7 @@ class _Compiled:
         for k, found in self.found.items():
             pairs, unread = adjoints(found, cotangents[k], self.references)
             seeds += [(self.place[k], word, g) for word, g in pairs]
-            named = wanted.own(k) if unread else ()
-            mine[k] = {key: g for key, g in unread.items() if key in named}
-            for key in unread.keys() & self.shared - mine[k].keys():
-                of[key] = total([of[key], unread[key]]) if key in of else unread[key]
+            mine[k] = _handed_on(unread, wanted, k, of)
         gradients, own = self.there.pull(self.run, seeds, self.asked)
         number = {place: k for k, place in self.place.items()}
         for a, x in zip(self.asked, own, strict=True):
@@ -92,13 +88,27 @@ class _Taped:
     def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return what each instance gives."""
         totals = {}
+        of: dict[int, Any] = {}
         for k, (tape, found) in self.tapes.items():
             seeds: dict[int, Any] = {}
-            for word, g in adjoints(found, cotangents[k], self.recorder)[0]:
+            pairs, unread = adjoints(found, cotangents[k], self.recorder)
+            for word, g in pairs:
                 n = tape.number(word)
                 seeds[n] = seeds[n] + g if n in seeds else g
-            totals[k] = wanted.totals(tape, seeds, k, wide=False)
-        return totals, Totals(of={}, own={})
+            found_of = wanted.totals(tape, seeds, k, wide=False)
+            totals[k] = replace(found_of, own={**found_of.own, **_handed_on(unread, wanted, k, of)})
+        return totals, Totals(of=of, own={})
+
+
+def _handed_on(unread: Mapping[int, Any], wanted: Wanted, k: int, of: dict[int, Any]) -> dict[int, Any]:
+    """Return the gradients of arrays of an instance that nothing reads, by id; add those of shared arrays to `of`.
+
+    Such an array has the cotangents that it has in the result, `unread`.
+    """
+    named = wanted.own(k) if unread else set()
+    for key in (unread.keys() & wanted.arrays.keys()) - named:
+        of[key] = total([of[key], unread[key]]) if key in of else unread[key]
+    return {key: g for key, g in unread.items() if key in named}
 
 
 class Forward:
@@ -134,7 +144,7 @@ class Forward:
             wanted.check_apart(compiled, leaves, call, members)
             if packed is not None:
                 tensors = wanted.tensors(compiled, leaves)
-                given = frozenset(wanted.columns), wanted.packed(compiled, leaves)
+                given = frozenset(wanted.columns), wanted.packed(compiled, leaves), model.device
                 there = pullback(compiled, frozenset(tensors), *given)
                 run = there.run(packed, leaves, some.frozen)
                 self._together(members, there, packed, run, tensors, leaves)
@@ -150,7 +160,8 @@ class Forward:
     ) -> None:  # fmt: skip
         compiled = there.compiled
         decode = compiled.decoder(run, packed)
-        references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts)
+        heap = run.buffers.chunks[: run.buffers.used]
+        references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts, heap)
         found, place = {}, {}
         for j, k in enumerate(members):
             place[k] = j
@@ -175,7 +186,6 @@ class Forward:
                 references=references,
                 asked=asked,
                 tensors=tensors,
-                shared=frozenset(id(a) for k in self.wanted.packed(compiled, leaves) for a in float_arrays(leaves[k])),
             )
         )
 

@@ -69,6 +69,8 @@ class Lossy(Protocol):
 
     @property
     def options(self) -> Any: ...
+    @property
+    def device(self) -> str: ...
     def on(self, device: str) -> Any: ...
     def with_options(self, **changes: Any) -> Any: ...
     def trace(self, *columns: Any, **shared: Any) -> Trace: ...
@@ -259,7 +261,7 @@ class _Run:
         self.wanted.check_apart(compiled, leaves, self.call, members)
         if packed is not None:
             tensors = self.wanted.tensors(compiled, leaves)
-            given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves)
+            given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves), self.model.device
             there = trained(compiled, frozenset(tensors), self.choices.aux, *given)
             self._in_parts(members, there, packed, leaves, tensors, some.frozen, fit is not None)
             return

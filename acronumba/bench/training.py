@@ -29,6 +29,7 @@ from acronumba.bench.yardsticks import training_numpy as numpy_steps
 from acronumba.bench.yardsticks.program import Step
 
 OURS, OBJECTS, BARE, INFERENCE = "ours, packed", "ours, objects", "ours, no update", "ours, no gradients"
+HERE = "ours, on the processor"  # packed: of steps on another device
 BURST = "multiply and add"  # what nobody can be faster than takes its turns, too
 PRODUCTS = 3  # of a step for each of the loss: itself, and those for the gradients of both of its operands
 RATE = 1e-6  # so small that what is computed stays what it was
@@ -113,25 +114,32 @@ def row(
     rounds: int = 15,
     threads: int = 1,
     by: Mapping[str, Counter] | None = None,
+    device: str = "cpu",
 ) -> TrainingStep:
-    """Measure one lesson; `by`: counters of energy."""
+    """Measure one lesson; `by`: counters of energy.
+
+    On another device than the processor PyTorch by hand takes part there, and our own steps on the processor.
+    """
     xs, p = inputs(lesson.workload, size, batch, trees)
     columns = lesson.columns(xs)
-    steps, reasons = _by_hand(lesson.name, p, columns, threads)
-    ours = lesson.loss.with_options(threads=threads)
+    here = device == "cpu"
+    steps, reasons = _by_hand(lesson.name, p, columns, threads, device)
+    ours = lesson.loss.with_options(threads=threads).on(device)
     trained = ours.value_and_grad
     first, _ = timed(lambda: trained.batch(*columns, p=p))
     results = {name: s.gradients() for name, s in steps.items()} | {OURS: _gradients(trained, columns, p)}
-    errors, wrong = _compared(lesson, p, columns, results)
+    errors, wrong = _compared(lesson, p, columns, results, trained)
     packed = tuple(pack(column) for column in columns)
     one = burst()
     competitors: dict[str, Callable[[], Any]] = {
         OURS: _ours(trained, packed, p),
         OBJECTS: _ours(trained, columns, p),
         BARE: partial(trained.batch, *packed, p=p),
-        INFERENCE: partial(ours.batch, *packed, p=p),
+        INFERENCE: partial(ours.batch, *packed, p=p) if here else lambda: list(ours.batch(*packed, p=p)),
         BURST: one.run,
     }
+    if not here:
+        competitors[HERE] = _ours(ours.on("cpu").value_and_grad, packed, p)
     competitors |= {name: s.run for name, s in steps.items() if name not in wrong}
     seconds = interleaved(competitors, rounds)
     used = {name: joules(run, by) for name, run in competitors.items() if name != BURST} if by else {}
@@ -167,10 +175,12 @@ def _gradients(trained: Any, columns: Sequence[Any], p: Any) -> Gradient:
     return float(value), {name: g.copy() for name, g in leaves(grads)}
 
 
-def makers(workload: str, threads: int = 1) -> tuple[dict[str, Made], dict[str, str]]:
+def makers(workload: str, threads: int = 1, device: str = "cpu") -> tuple[dict[str, Made], dict[str, str]]:
     """Return what prepares the steps that are written by hand, and why others cannot be had."""
     if workload not in numpy_steps.TRAINED:
         return {}, {}
+    if device != "cpu":
+        return _on_gpu(workload, device)
     found: dict[str, Made] = {BY_NUMPY: numpy_steps.TRAINED[workload]}
     reasons: dict[str, str] = {}
     if importlib.util.find_spec("torch") is None:
@@ -189,13 +199,26 @@ def makers(workload: str, threads: int = 1) -> tuple[dict[str, Made], dict[str, 
     return found, reasons
 
 
-def _by_hand(name: str, p: Any, columns: Sequence[Any], threads: int) -> tuple[dict[str, Step], dict[str, str]]:
-    made, reasons = makers(name, threads)
+def _on_gpu(workload: str, device: str) -> tuple[dict[str, Made], dict[str, str]]:
+    """Return the same on a GPU."""
+    if importlib.util.find_spec("torch") is None:
+        return {}, {BY_TORCH: "PyTorch is not installed"}
+    from acronumba.bench.yardsticks import by_torch, training_torch
+
+    if device == "simulator" or not by_torch.sees_gpus():
+        return {}, {BY_TORCH: "PyTorch sees no GPU"}
+    return {BY_TORCH: by_torch.learning(training_torch.TRAINED[workload], device)}, {}
+
+
+def _by_hand(
+    name: str, p: Any, columns: Sequence[Any], threads: int, device: str
+) -> tuple[dict[str, Step], dict[str, str]]:
+    made, reasons = makers(name, threads, device)
     return {kind: make(p, columns, RATE) for kind, make in made.items()}, reasons
 
 
 def _compared(
-    lesson: Lesson, p: Any, columns: Sequence[Any], results: Mapping[str, Gradient]
+    lesson: Lesson, p: Any, columns: Sequence[Any], results: Mapping[str, Gradient], trained: Any
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """Return the errors of losses and gradients, and whose are larger than rounding explains.
 
@@ -212,7 +235,7 @@ def _compared(
         grads = [dict(leaves(one.grads)) for one in each]
         mean = {name: np.mean([np.asarray(g[name], np.float64) for g in grads], axis=0) for name in grads[0]}
         exact = float(np.mean([one.value for one in each])), mean
-        results = {OURS: _gradients(lesson.loss.value_and_grad, few, p)}
+        results = {OURS: _gradients(trained, few, p)}
         bound = FACTOR * BOUNDS["float32"]
     errors = {name: error(found, exact) for name, found in results.items()}
     return errors, tuple(name for name, e in errors.items() if not e <= bound)

@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from acronumba.data.unpack import Memory
 from acronumba.data.words import LIST, MADE, RECORD
 from acronumba.ir.nodes import StructLayout
@@ -32,6 +35,7 @@ from acronumba.ir.types import (
     union_word,
     words,
 )
+from acronumba.memory import address
 
 
 class References(Protocol):
@@ -58,15 +62,22 @@ class InMemory:
         Layouts of all classes, with the fields that are there in rows that were given: those that are read.
     made
         The same of rows that the model makes: all fields.
+    heap
+        Where it makes them, also those that stand for objects which were given.
     """
 
-    def __init__(self, memory: Memory, given: Sequence[StructLayout], made: Sequence[StructLayout] = ()) -> None:
+    def __init__(
+        self, memory: Memory, given: Sequence[StructLayout], made: Sequence[StructLayout] = (),
+        heap: Sequence[NDArray[np.int64]] = (),
+    ) -> None:  # fmt: skip
         self.memory, self.given, self.made = memory, given, made
+        self._heap = [(address(chunk), address(chunk) + chunk.nbytes) for chunk in heap]
 
     def fields(self, word: int, value: Any) -> tuple[StructLayout, Sequence[int]]:
         """Return the layout of the row of an object, and its words behind the tag."""
         tag = self.memory.words(word, 1)[0]
-        layout = self.given[tag] if tag < MADE else self.made[tag - MADE]
+        made = tag >= MADE or any(start <= word < end for start, end in self._heap)
+        layout = self.made[tag % MADE] if made else self.given[tag]
         return layout, self.memory.words(word, layout.size)[1:]
 
     def items(self, word: int, width: int) -> Sequence[int]:

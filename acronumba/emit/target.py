@@ -32,6 +32,11 @@ class Target:
         """Return how many elements of the type fill one vector register (at least 1)."""
         return max(1, self.vector_bits // max(type.bits, 8))
 
+    @property
+    def warps(self) -> bool:
+        """Whether a thread of this machine is a warp of a GPU: thousands share its caches."""
+        return False
+
     def column_step(self, type: Ty) -> int:
         """Return what the columns of a panel of products are a multiple of."""
         return self.lanes(type)

@@ -7,16 +7,20 @@ Each function is one that threads share: `run(P, low, high, scratch)` does the t
     columns   C[j] += sum over nodes of g[j]              biases, scales, start states; a task is a vector of columns
     rows      C[index[i]] += the row of node i            tables; a task is an index, with the nodes that have it
     adjoints  C += the parts of an adjoint                a task is an adjoint, a row of `SUM`
+    spans     C[m, k] += sum over spans of C'[m, k]       on a GPU: a task is a vector of a row of C
 
 Rows are added in chunks of a fixed length, and the chunks one after the other: no bit depends on threads, tasks, tiles
 or the width of vectors. Products are tiles of accumulators, which read g where it lies; x is copied for each panel of
-columns, or read where it lies if C has few rows.
+columns, or read where it lies if C has few rows. On a GPU a warp is a thread with vectors of 32 lanes: the same text,
+with tasks of few rows of C, as thousands of warps want some; and long sums are cut into spans of whole chunks, each of
+which has a C' of its own (`kernels.cuda.sums`).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from acronumba.emit import tree
@@ -31,13 +35,15 @@ if TYPE_CHECKING:
 
 OUTER_CHUNK = 128  # rows of a chunk of `outer`: a panel of x stays in the first cache
 SUM_CHUNK = 256  # rows of a chunk of `columns`
-OUTER_BLOCK = 640  # rows of C that share a copy of a panel
+OUTER_BLOCK = 640  # rows of C that share a copy of a panel; on a GPU nobody copies: a block is a tile
 OUTER_PANELS = 8  # panels of C that share a chunk of g: with their part of C it stays in the second cache
 
 # The words of a job, behind those that every kernel has. `first` is 1 where C holds nothing yet: it is stored to.
 OUTER = "x g count k m c step first panels each".split()
 COLUMNS = "g count k c first".split()
 ROWS = "order starts index g k c".split()
+SPANS = "parts apart count m k c step first panels".split()
+WORDS_OF = {"outer": OUTER, "columns": COLUMNS, "rows": ROWS, "spans": SPANS}
 
 # What `adjoints` reads: a sum and its parts.
 SUM = Words("""
@@ -60,6 +66,8 @@ WORDS = SUM.constants("SUM_") | LINK.constants("LINK_")
 
 def outer_tile(on: Target) -> tuple[int, int]:
     """Return how many rows, and vectors of columns, of C a tile of `outer` has at most."""
+    if on.warps:
+        return (4, 4)
     return (5, 5) if on.registers >= 32 else (4, 3)
 
 
@@ -68,14 +76,20 @@ def outer_panels(on: Target, dtype: str, columns: int) -> int:
     return -(-columns // (on.lanes(TYPES[dtype]) * outer_tile(on)[1]))
 
 
-def outer_shares(panels: int, rows: int, threads: int) -> tuple[int, int]:
+def outer_block(on: Target) -> int:
+    """Return how many rows of C a task of `outer` does."""
+    return outer_tile(on)[0] if on.warps else OUTER_BLOCK
+
+
+def outer_shares(on: Target, panels: int, rows: int, threads: int) -> tuple[int, int]:
     """Return how many panels of a block of rows of C are a task of `outer`, and how many tasks there are.
 
-    One after the other they find the block's part of g in the second cache; but every thread wants some tasks.
+    One after the other they find the block's part of g in the second cache; but every thread wants some tasks, and
+    every warp one of its own.
     """
-    blocks = -(-rows // OUTER_BLOCK)
+    blocks = -(-rows // outer_block(on))
     each = panels if threads == 1 else -(-panels * blocks // (4 * threads))
-    each = max(min(each, OUTER_PANELS), 1)
+    each = 1 if on.warps else max(min(each, OUTER_PANELS), 1)
     return each, -(-panels // each) * blocks
 
 
@@ -110,19 +124,16 @@ def panel(P, at, begin, end, start, stop, S) -> None:
     x = ld(P, P_X) + 8 * at
     g = ld(P, P_G) + 8 * at
     step = ld(P, P_STEP)
-    if end - begin > FEW:
-        pack(x, n, start * SIZE, (stop - start) * SIZE, q * LANES * SIZE, S)
+{copy}
     m = begin
     while m < end:
         r = min(end - m, TALL)
         C = ld(P, P_C) + m * step + start * SIZE
-        if end - begin > FEW:
-{panel}
-        else:
-{apart}
+{tiles}
         m = m + r
+'''
 
-
+_PACK = '''
 @noinline
 def pack(x, n, at, bytes, step, S) -> None:
     """Copy a piece of each row next to each other; what is left of its last vector is zero."""
@@ -163,8 +174,26 @@ def rows(P, low, high, S) -> None:
             for k in range(start, stop):
                 total = total + load(vec, ld(G, ld(order, k)) + j * SIZE, left)
             store(to + j * SIZE, load(vec, to + j * SIZE, left) + total, left)
+'''
 
+_SPANS = '''
+def spans(P, low, high, S) -> None:
+    """C[m, k] += the sums of spans, one after the other; a task is a vector of a row of C."""
+    parts, apart, count, columns, C, step, panels = lds(P, P_PARTS, P_APART, P_COUNT, P_K, P_C, P_STEP, P_PANELS)
+    for t in range(low, high):
+        at = t % panels * LANES
+        left = min(columns - at, LANES)
+        to = C + t // panels * step + at * SIZE
+        part = parts + (t // panels * columns + at) * SIZE
+        total = vec(0.0)
+        if ld(P, P_FIRST) == 0:
+            total = load(vec, to, left)
+        for k in range(count):
+            total = total + load(vec, part + k * apart, left)
+        store(to, total, left)
+'''
 
+_SORT = '''
 def sort_rows(index, count, order, starts, counts, most) -> i64:
     """Order nodes by index, those of one index as they came; return how many indices there are.
 
@@ -203,12 +232,12 @@ def adjoints(P, low, high, S) -> None:
             source, part = lds(link, LINK_SOURCE, LINK_SIZE)
             if part < 0:
                 if begun == 0:
-                    copy_bytes(to, source, size)
+                    copy(to, source, size)
                 else:
                     add_to(to, source, size // SIZE)
             else:
                 if begun == 0:
-                    fill_bytes(to, 0, size)
+                    clear(to, size)
                 start, index = lds(link, LINK_START, LINK_INDEX)
                 if index != 0:
                     start = max(min(ld(index), ld(link, LINK_LAST)), 0) * ld(link, LINK_WIDTH)
@@ -216,6 +245,7 @@ def adjoints(P, low, high, S) -> None:
                     add_to(to + start, source, part // SIZE)
             begun = 1
             link = ld(link, LINK_NEXT)
+{meet}
 
 
 def add_to(to, source, count) -> None:
@@ -223,7 +253,28 @@ def add_to(to, source, count) -> None:
         left = min(count - k, LANES)
         at = k * SIZE
         store(to + at, load(vec, to + at, left) + load(vec, source + at, left), left)
+
+
+def copy(to, source, size) -> None:
+{copied}
+
+
+def clear(to, size) -> None:
+{cleared}
 '''
+
+_BY_BYTES = {"meet": "", "copied": "    copy_bytes(to, source, size)", "cleared": "    fill_bytes(to, 0, size)"}
+_BY_LANES = {  # what a lane has stored another may read for the next part: they meet
+    "meet": "            meet_warp()",
+    "copied": """
+    for k in range(0, size // SIZE, LANES):
+        left = min(size // SIZE - k, LANES)
+        store(to + k * SIZE, load(vec, source + k * SIZE, left), left)""",
+    "cleared": """
+    for k in range(0, size // SIZE, LANES):
+        store(to + k * SIZE, vec(0.0), min(size // SIZE - k, LANES))
+    meet_warp()""",
+}
 
 
 def _tile(rows: int, vectors: int, apart: bool) -> str:
@@ -239,7 +290,7 @@ def _tile(rows: int, vectors: int, apart: bool) -> str:
 
     return "\n".join([
         "@noinline",
-        f"def {'apart' if apart else 'panel'}_{rows}x{vectors}(g, at, n, x, xat, C, step, last, first) -> None:",
+        f"def {'apart' if apart else 'panel'}_{rows}_{vectors}(g, at, n, x, xat, C, step, last, first) -> None:",
         f'    """A tile of {rows} rows and {vectors} vectors of columns; the last has `last` lanes."""',
         *(f"    c{r}_{v} = vec(0.0)" for r, v in cells),
         "    for k in range(n):",
@@ -264,41 +315,57 @@ def _choice(kind: str, x: str, rows: int, vectors: int) -> str:
         lines.append(f"{'if' if q == 1 else 'elif'} q == {q}:")
         for r in range(1, rows + 1):
             lines.append(f"    {'if' if r == 1 else 'elif'} r == {r}:")
-            lines.append(f"        {kind}_{r}x{q}(g, m * SIZE, n, {x}, C, step, last, first)")
-    return "\n".join(" " * 12 + line for line in lines)
+            lines.append(f"        {kind}_{r}_{q}(g, m * SIZE, n, {x}, C, step, last, first)")
+    return "\n".join(lines)
 
 
-def _functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
+def _outer(on: Target) -> str:
+    """Return the text of `outer`, with its tiles."""
     rows, vectors = outer_tile(on)
+    apart = _choice("apart", "x, start * SIZE", rows, vectors)
+    copy, choice, kinds = "", apart, [True]
+    if not on.warps:
+        copy = "if end - begin > FEW:\n    pack(x, n, start * SIZE, (stop - start) * SIZE, q * LANES * SIZE, S)"
+        panel = _choice("panel", "S, q * LANES * SIZE", rows, vectors)
+        choice = f"if end - begin > FEW:\n{indent(panel, '    ')}\nelse:\n{indent(apart, '    ')}"
+        kinds = [False, True]
+    tiles = [_tile(r, v, kind) for kind in kinds for v in range(1, vectors + 1) for r in range(1, rows + 1)]
+    text = _OUTER.format(copy=indent(copy, " " * 4), tiles=indent(choice, " " * 8))
+    return "\n\n".join([*tiles, text, *([] if on.warps else [_PACK])])
+
+
+def functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
+    """Return the functions for a dtype; those of a GPU sort nothing, and add up spans."""
+    rows, _ = outer_tile(on)
     types = {"vec": on.vector(TYPES[dtype]), "num": TYPES[dtype]}
     lanes, size = on.lanes(TYPES[dtype]), TYPES[dtype].bits // 8
 
     def read(text: str, words: Sequence[str], **more: int) -> tuple[tree.Function, ...]:
         numbers = {"LANES": lanes, "SIZE": size, **more}
         numbers |= {f"P_{word.upper()}": FIXED + k for k, word in enumerate(words)}
-        return parse("\n".join(f"{name} = {n}" for name, n in numbers.items()) + "\n\n" + text, types)
+        given = "\n".join(f"{name} = {n}" for name, n in numbers.items())
+        return parse(f"{given}\n\n{text}", types, (_MEET,) if on.warps else ())
 
-    tiles = [_tile(r, v, apart) for apart in (False, True) for v in range(1, vectors + 1) for r in range(1, rows + 1)]
-    calls = {"panel": ("S", "q * LANES * SIZE"), "apart": ("x", "start * SIZE")}
-    choices = {kind: _choice(kind, ", ".join(x), rows, vectors) for kind, x in calls.items()}
-    outer = "\n\n".join(tiles) + _OUTER.format(**choices)
-    sizes = {"BLOCK": OUTER_BLOCK, "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
+    sizes = {"BLOCK": outer_block(on), "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
     return (
-        *read(outer, OUTER, **sizes),
+        *read(_outer(on), OUTER, **sizes),
         *read(_COLUMNS, COLUMNS, CHUNK=SUM_CHUNK),
         *read(_ROWS, ROWS),
-        *read(_ADJOINTS, (), **WORDS),
+        *(read(_SPANS, SPANS) if on.warps else read(_SORT, ())),
+        *read(_ADJOINTS.format(**_BY_LANES if on.warps else _BY_BYTES), (), **WORDS),
     )
 
 
-EXPORTS = ("outer", "columns", "rows", "adjoints", "sort_rows")
+SUMS = ("outer", "columns", "rows", "adjoints")  # and, on a GPU, "spans"
+EXPORTS = (*SUMS, "sort_rows")
+_MEET = tree.Function("meet_warp", (), tree.VOID, [])  # of `emit.simt`
 
 
 @functools.cache
 def module(dtype: str, on: Target) -> tree.Module:
-    """Return the functions for a dtype."""
+    """Return the functions for a dtype, on a processor."""
     doc = f"Sums over nodes, {dtype}, vectors of {on.vector_bits} bits."
-    return tree.Module(f"sums_{dtype}", _functions(dtype, on), EXPORTS, doc, compact=True)
+    return tree.Module(f"sums_{dtype}", functions(dtype, on), EXPORTS, doc, compact=True)
 
 
 def deferred(dtype: str, on: Target) -> Deferred:

@@ -20,7 +20,7 @@ from acronumba.memory import address
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.runtime.backward import Done, Seeds
+    from acronumba.runtime.backward import BackExecutable, Done, Seeds
     from acronumba.runtime.buffers import Words
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
@@ -102,16 +102,31 @@ def own_of(run: Run, asked: Sequence[Asked]) -> Own:
     return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked], by_rows)
 
 
+def there_and_back(
+    compiled: Compiled, device: str, wanted: Collection[int], width: int | None, params: Collection[int],
+    packed: Collection[int],
+) -> BackExecutable:  # fmt: skip
+    """Return what runs a specialisation and its way back on a device: see `pipeline.link.link_back`."""
+    if device == "cpu":
+        from acronumba.pipeline.link import link_back
+
+        return link_back(compiled.plan, compiled.options, wanted, width, params, packed)
+    from acronumba.pipeline.link_device import link_back_device
+    from acronumba.runtime.devices.names import open_device
+
+    return link_back_device(compiled.plan, compiled.options, open_device(device), wanted, width, params, packed)
+
+
 def trained(
     compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int] = frozenset(),
-    packed: frozenset[int] = frozenset(),
+    packed: frozenset[int] = frozenset(), device: str = "cpu",
 ) -> Trained:  # fmt: skip
     """Return the specialisation with compiled gradients."""
-    key = wanted, aux, params, packed
+    key = wanted, aux, params, packed, device
     with compiled.lock:
         if key not in compiled.derived:
             with compiled.timed("compile"):
-                compiled.derived[key] = Trained(compiled, wanted, aux, params, packed)
+                compiled.derived[key] = Trained(compiled, wanted, aux, params, packed, device)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -128,18 +143,19 @@ class Trained:
         Whether its result is a pair, of which the first is the loss.
     params, packed
         Positional parameters, and shared objects and lists, whose arrays are wanted.
+    device
+        Where it runs.
     """
 
     def __init__(
-        self, compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int], packed: frozenset[int]
-    ) -> None:
-        from acronumba.pipeline.link import link_back
-
+        self, compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int], packed: frozenset[int],
+        device: str,
+    ) -> None:  # fmt: skip
         self.compiled, self.loss = compiled, loss_type(compiled.program.result, aux)
         self.width = len(words(self.loss))
         self.most = _ALL  # instances that fit into memory at once, about
         self.calm, self.patience = 0, 2  # mini-batches that have run since that changed, and how many there shall be
-        self.back = link_back(compiled.plan, compiled.options, wanted, self.width, params, packed)
+        self.back = there_and_back(compiled, device, wanted, self.width, params, packed)
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,

@@ -1,14 +1,20 @@
 """From a plan to what runs it on a device: kernels for a GPU, and the code that launches them.
 
-In: a `Plan`, options and a `Device`. Out: an `Executable` whose kernels run there.
+In: a `Plan`, options and a `Device`. Out: an `Executable` whose kernels run there; or a `BackExecutable`, there and
+back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options
+from acronumba.emit.compile import Deferred, load
 from acronumba.host.machine import make_host
-from acronumba.kernels.cuda.generate import generate
+from acronumba.ir.spec import KernelSpec
+from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import marshal
 from acronumba.kernels.strategy import Fusion
 from acronumba.pipeline.link import Progress, with_kernels
@@ -18,6 +24,10 @@ from acronumba.runtime.devices.launches import EXPORTS, launch_module
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import library
 from acronumba.runtime.program import KernelEntry, Linked
+
+if TYPE_CHECKING:
+    from acronumba.analysis.backward.program import WayBack
+    from acronumba.runtime.backward import BackExecutable
 
 
 def link_device(plan: Plan, options: Options, device: Device, progress: Progress | None = None) -> Executable:
@@ -29,7 +39,7 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     options = options.replace(recycle=False, parts=False, threads=1)
     host = make_host(plan, options)
     modules = (library(), host.module)
-    codes = [generate(spec, Fusion.of(options), options.precision) for spec in plan.kernels]
+    codes = _codes(plan.kernels, options)
     once = sorted({once.kernel for once in plan.program.once})
     written = [marshal(spec, code) for spec, code in zip(plan.kernels, codes, strict=True)]
     engine, computed = with_kernels(
@@ -45,3 +55,49 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     calls = {name: loaded[len(codes)].function(name) for name in EXPORTS}
     linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels))
     return Executable(plan, options, linked, DeviceExecutor(device, codes, calls))
+
+
+def link_back_device(
+    plan: Plan, options: Options, device: Device, wanted: Collection[int], width: int | None,
+    params: Collection[int] = (), packed: Collection[int] = (), progress: Progress | None = None,
+) -> BackExecutable:  # fmt: skip
+    """Return what runs a plan and its way back on a device; see `pipeline.link.link_back`."""
+    from acronumba.analysis.backward.program import way_back
+    from acronumba.runtime.backward import BackExecutable, dtypes_of, transposer
+    from acronumba.runtime.devices.back import BackDevice, sums_module
+
+    back = way_back(plan, wanted, width, params, packed)
+    forward = link_device(back.plan, options, device, progress)
+    forward.keeps_nodes = True
+    assert isinstance(forward.executor, DeviceExecutor)
+    codes = back_codes(back, options)
+    written = [marshal(spec, code) for spec, code in zip(back.specs, codes, strict=False)]
+    engine, pulls = with_kernels(
+        (library(), sums_module(), launch_module(), *written), back.specs[len(codes) :], Fusion.of(options), progress
+    )
+    loaded = engine.loaded[3 : 3 + len(codes)]
+    calls = {name: engine.loaded[2].function(name) for name in EXPORTS}
+    drive, note_sums = engine.address["drive"], engine.address["note_sums"]
+    place = BackDevice(forward.executor, codes, dtypes_of(back), calls, drive, note_sums)
+    entries = [
+        KernelEntry(plan=c.address["plan"], run=c.address["run"], shared=code.shared, tiles=place.tail(k), keep=c)
+        for k, (code, c) in enumerate(zip(codes, loaded, strict=True))
+    ]
+    transposed = load([Deferred(name="transpose", key="", make=transposer)])[0]
+    return BackExecutable(forward, back, engine, [*entries, *pulls], transposed, place)
+
+
+def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
+    """Return the code of the kernels that run on the device, by their numbers: not those that run once."""
+    once = {o.kernel for o in plan.program.once}
+    there = [k for k in range(len(plan.kernels)) if k not in once]
+    return dict(zip(there, _codes([plan.kernels[k] for k in there], options), strict=True))
+
+
+def back_codes(back: WayBack, options: Options) -> list[CudaCode]:
+    """Return the code of the backward kernels; those that run once, at the end, are the processor's."""
+    return _codes(back.specs[: len(back.specs) - len(back.pulls)], options)
+
+
+def _codes(specs: Sequence[KernelSpec], options: Options) -> list[CudaCode]:
+    return [generate(spec, Fusion.of(options), options.precision) for spec in specs]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from acronumba.errors.codes import refuse
 from acronumba.memory import address
-from acronumba.pipeline.gradients import Asked, own_of
+from acronumba.pipeline.gradients import Asked, own_of, there_and_back
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from acronumba.runtime.run import Run
 
 
-def pullback(compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int]) -> Pullback:
+def pullback(
+    compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int], device: str = "cpu"
+) -> Pullback:
     """Return the specialisation with compiled pullbacks."""
-    key = "pullback", wanted, params, packed
+    key = "pullback", wanted, params, packed, device
     with compiled.lock:
         if key not in compiled.derived:
             with compiled.timed("compile"):
-                compiled.derived[key] = Pullback(compiled, wanted, params, packed)
+                compiled.derived[key] = Pullback(compiled, wanted, params, packed, device)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -41,15 +43,15 @@ class Pullback:
         The specialisation.
     wanted, params, packed
         Numbers of shared tensors, of positional parameters, and of shared objects and lists whose arrays are wanted.
+    device
+        Where it runs.
     """
 
     def __init__(
-        self, compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int]
+        self, compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int], device: str
     ) -> None:
-        from acronumba.pipeline.link import link_back
-
         self.compiled = compiled
-        self.back = link_back(compiled.plan, compiled.options, wanted, None, params, packed)
+        self.back = there_and_back(compiled, device, wanted, None, params, packed)
 
     def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str]) -> Run:
         """Run a mini-batch and keep what its way back needs. See `Compiled.run`."""
@@ -87,6 +89,7 @@ class Pullback:
             records=np.array([record for _, record, _ in seeds], np.int64),
             adjoints=np.array(list(map(address, arrays)), np.int64),
             instances=np.searchsorted(run.ran, np.array([k for k, _, _ in seeds], np.int64)),
+            keep=arrays,
         )
         with memory_refused():
             done = self.back.gradients(run, where, own_of(run, asked))

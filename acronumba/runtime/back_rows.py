@@ -55,6 +55,8 @@ class BackRows:
         In the order of kernels.
     parts : int
         How many parts they have.
+    numbers_are_computed : bool
+        Whether sums ask for numbers of rows that kernels may have computed.
     """
 
     def __init__(self, back: WayBack, adders: dict[str, int]) -> None:
@@ -62,6 +64,7 @@ class BackRows:
         self._keep: list[Words] = []
         self.sums: list[SumOf] = []
         self.parts = 0
+        self.numbers_are_computed = any(_reads_numbers(b) for b in back.kernels if b is not None)
         self.table = self._rows([self._kernel(k) for k in range(len(back.kernels))])
 
     def _rows(self, rows: Sequence[Sequence[int]]) -> int:
@@ -165,3 +168,12 @@ def _adjoints_read(back: Backward) -> set[int]:
     parts = [p for t in back.terms for p in (*t.parts, *(() if t.row is None else (t.row,)))]
     sources = [*back.arguments, *(g.source for g in back.gives), *(p.source for p in parts)]
     return {s.number for s in sources if s.kind == "adjoint"}
+
+
+def _reads_numbers(back: Backward) -> bool:
+    """Whether sums over the nodes of a kernel ask for numbers of rows that some kernel may have computed."""
+    parts = [p for t in back.terms for p in (*t.parts, *(() if t.row is None else (t.row,)))]
+    found = [p.source for p in parts if p.dtype == "int64"]
+    found += [p.source.row for p in parts if p.source.row is not None]
+    given = {o.index for o in back.forward.operands if o.kind not in ("shared", "tensor", "list")}
+    return any(s.kind != "argument" or s.number not in given for s in found)

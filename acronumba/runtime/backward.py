@@ -27,20 +27,21 @@ from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost
 from acronumba.memory import address, aligned
-from acronumba.runtime import state
 from acronumba.runtime.back_rows import BackRows
+from acronumba.runtime.batches import Batches
 from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, Words
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.engines import Native, threads_of_process
+from acronumba.runtime.engines import Native
 from acronumba.runtime.instances import Own
 from acronumba.runtime.joint import joint
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
+from acronumba.runtime.places import Here, Place, WayMemory
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared
-from acronumba.runtime.state import AT, TABLE
-from acronumba.runtime.summing import WORDS, Found, Sums, parameters, tables_of
+from acronumba.runtime.state import TABLE
+from acronumba.runtime.summing import Found, Sums, tables_of
 from acronumba.runtime.tables import Tables
 from acronumba.runtime.trace import BackRecord
 
@@ -60,55 +61,13 @@ def transposer() -> tree.Module:
     return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
 
 
-class _State:
-    """A state table for `execute`: batches of kernels that are not those of a plan."""
-
-    def __init__(self, kernels: int, most: int) -> None:
-        self.st: Words = np.zeros(AT["free"] + 1, np.int64)
-        self.sizes: Words = np.zeros(most + 3, np.int64)
-        self.keep: dict[str, Any] = {}
-        self.most = most
-        self.kernels(kernels)
-        self["sizes"], self["most"] = address(self.sizes), most
-        self["single"], self["run_slice"] = 1, state.RUN_SLICE
-
-    def __setitem__(self, name: str, value: int) -> None:
-        self.st[AT[name]] = value
-
-    def kernels(self, kernels: int) -> None:
-        """Make room for the rows of so many kernels."""
-        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
-        self["table"], self["kernels"] = address(self.table), kernels
-
-    def room(self, batches: int, entries: int) -> None:
-        """Make room for so many batches and entries of `args`."""
-        lengths = {
-            "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
-            "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),
-            "offset": (2 * (batches + 1) * max(self.most, 1), np.int64),
-        }  # fmt: skip
-        for name, (length, dtype) in lengths.items():
-            if name not in self.keep or len(self.keep[name]) < length:
-                self.keep[name] = np.empty(length + length // 2, dtype)
-                self[name] = address(self.keep[name])
-
-    def execute(self, engine: Native, batches: int, scratch: int, threads: int) -> None:
-        """Run the batches."""
-        stride = (scratch + 127) & -64
-        memory = aligned(stride * threads)
-        for name, value in {
-            "batches": batches, "stage": state.TO_EXECUTE, "stop": state.EXECUTED, "run_batches": 0, "failures": 0,
-            "taken": 0, "stride": stride, "scratch": address(memory), "threads": threads, "rounds": 0,
-        }.items():  # fmt: skip
-            self[name] = value
-        pool = threads_of_process() if threads > 1 else None
-        self["pool"] = pool.enter(threads) if pool is not None else 0
-        try:
-            while engine.drive(address(self.st)) != state.DONE:
-                pass
-        finally:
-            if pool is not None:
-                pool.leave(threads)
+def dtypes_of(back: WayBack) -> list[str]:
+    """Return the dtypes of sums on a way back."""
+    params = back.plan.program.shared
+    found = {params[k].type.dtype for k in back.wanted}  # type: ignore[union-attr]
+    for spec in back.plan.kernels:
+        found |= {spec.body[v - len(spec.operands)].dtype for v in spec.results}
+    return [dtype for dtype in _DTYPES if dtype in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,14 +102,17 @@ class BackExecutable:
         Backward kernels, in the order of `back.specs`.
     library
         Of `transposer`.
+    place
+        Where it runs; the processor, if it is not given.
     """
 
     def __init__(
-        self, forward: Executable, back: WayBack, engine: Native, entries: Sequence[KernelEntry], library: Compiled
-    ) -> None:
+        self, forward: Executable, back: WayBack, engine: Native, entries: Sequence[KernelEntry], library: Compiled,
+        place: Place | None = None,
+    ) -> None:  # fmt: skip
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
-        self.on = target.host()
-        self.sums = {dtype: load([sums.deferred(dtype, self.on)])[0] for dtype in _DTYPES if dtype in self._dtypes()}
+        self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
+        self.place = place or Here(engine, self.sums, forward.threads)
         self.costs = [max(cost(spec), 1) for spec in back.specs]
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
@@ -161,13 +123,6 @@ class BackExecutable:
         self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
         forward.shared.packer = partial(Packer, library, self.packings[0])
         self._desks: deque[_Desk] = deque(maxlen=4)
-
-    def _dtypes(self) -> set[str]:
-        params = self.back.plan.program.shared
-        found = {params[k].type.dtype for k in self.back.wanted}  # type: ignore[union-attr]
-        for spec in self.back.plan.kernels:
-            found |= {spec.body[v - len(spec.operands)].dtype for v in spec.results}
-        return found & set(_DTYPES)
 
     def adder(self, dtype: str) -> int:
         """Return the number of the kernel that adds up adjoints of a dtype."""
@@ -185,10 +140,10 @@ class BackExecutable:
         except IndexError:
             desk = _Desk(self)
         desk.pack(run.prepared)
-        way = _Run(self, desk, run.prepared, graph, seeds, own)
-        way.before = run.buffers.peak
-        shared = way.gradients(sorted(tables))
-        out = Done(shared=shared, own=way.own_adjoints(), records=way.records(), bytes=way.bytes)
+        with self.place.turn():
+            way = _Run(self, desk, run, graph, seeds, own)
+            shared = way.gradients(sorted(tables))
+            out = Done(shared=shared, own=way.own_adjoints(), records=way.records(), bytes=way.bytes)
         self._desks.append(desk)
         if several:
             self.forward.give_buffers(graph)
@@ -202,13 +157,14 @@ class _Desk:
         specs = of.back.specs
         self.of = of
         self.words: Words = np.zeros(words.BACK.count, np.int64)
-        self.nodes = _State(len(specs) + len(_DTYPES), max((len(s.results) for s in specs), default=1))
-        self.sums = _State(0, 1)
+        self.nodes = Batches(len(specs) + len(_DTYPES), max((len(s.results) for s in specs), default=1))
+        self.sums = Batches(0, 1)
         self.packer = Packer(of.library, of.packings[1])
         self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
         self._arrays: dict[str, Words] = {}
         self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
+        self.read: dict[int, NDArray[Any]] = {}  # shared tensors as kernels want them, by their addresses
         self.params = [
             np.zeros(FIXED + len(spec.results) + len(entry.shared) + len(entry.tiles), np.int64)
             for spec, entry in zip(specs, of.entries, strict=True)
@@ -225,11 +181,11 @@ class _Desk:
                 self._keep.append(shares)
                 row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
                 row[TABLE["shares"]] = address(shares)
-        self._keep.append(np.zeros(FIXED, np.int64))
-        for dtype, code in of.sums.items():
+        for dtype in of.sums:
             row = self.nodes.table[of.adder(dtype)]
-            row[TABLE["run"]], row[TABLE["cost"]] = code.address["adjoints"], 500
-            row[TABLE["params"]] = address(self._keep[-1])
+            run, tail = of.place.adder(dtype)
+            self._keep.append(np.array([*(0,) * FIXED, *tail], np.int64))
+            row[TABLE["run"]], row[TABLE["cost"]], row[TABLE["params"]] = run, 500, address(self._keep[-1])
 
     def array(self, name: str, length: int) -> Words:
         """Return room for so many words, uninitialised: of a name the same each time, if it is large enough."""
@@ -254,6 +210,8 @@ class _Desk:
     def pack(self, prepared: Prepared) -> None:
         """Pack shared tensors as the kernels of the way back want them."""
         arrays, here = prepared.arrays, prepared is self._prepared
+        if not here:
+            self.read = {}
         self._prepared = None
         self.packer.restart()
         for spec, entry, params in zip(self.of.back.specs, self.of.entries, self.params, strict=True):
@@ -261,24 +219,24 @@ class _Desk:
                 if use.packing is not None or not here:
                     given = [arrays[spec.operands[v].index] for v in use.operands]
                     found = given[0] if use.packing is None else use.packing.apply(*given, by=self.packer)
-                    params[FIXED + len(spec.results) + k] = address(found)
+                    params[FIXED + len(spec.results) + k] = at = address(found)
+                    self.read[at] = found
         self._prepared = prepared
 
 
 class _Run:
     """The way back of one mini-batch."""
 
-    def __init__(
-        self, of: BackExecutable, desk: _Desk, prepared: Prepared, graph: Buffers, seeds: Seeds, own: Own
-    ) -> None:
-        self.of, self.back, self.desk, self.prepared, self.buffers = of, of.back, desk, prepared, graph
+    def __init__(self, of: BackExecutable, desk: _Desk, run: Run, graph: Buffers, seeds: Seeds, own: Own) -> None:
+        self.of, self.back, self.desk, self.run, self.buffers = of, of.back, desk, run, graph
+        self.prepared = run.prepared
         self.n = self.buffers["n"]
         self.most = max(of.most, 1)
         self.seeds, self.own = seeds, own
         self.threads = of.forward.threads
         self.words, self.state = desk.words, desk.nodes
         self.summed: list[BackRecord] = []
-        self.before = self.bytes = 0  # of memory: that the way there has taken; there and back
+        self.before, self.bytes = run.buffers.peak, 0  # of memory: that the way there has taken; there and back
 
     def __setitem__(self, name: str, value: int) -> None:
         self.words[words.BACK.at[name]] = value
@@ -305,7 +263,10 @@ class _Run:
         """Run the way back; return the gradients of shared tensors."""
         program, arrays, kernels = self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
         counts = self._transpose()
-        self.state.execute(self.of.engine, self["batches"], self["scratch"], self.threads)
+        place = self.of.place
+        place.execute(self._memory, self.state, self["batches"], self["scratch"])
+        if tables or self.of.rows.numbers_are_computed or any(self.own.by_rows):
+            place.fetch_all()
         found = self._collect(counts)
         heads = self._heads(self.n * self.most, len(self.prepared.table))
         by_rows = Tables((), {}, {}, (), {})
@@ -321,9 +282,12 @@ class _Run:
             k: room.array(by_rows.shape(k, arrays[k].shape), program.shared[k].type.dtype)  # type: ignore[union-attr]
             for k in sorted(self.back.wanted)
         }
-        totals = Sums(kernels, self.prepared, grads, self.of.sums, self.of.on, by_rows, self.threads)
+        totals = Sums(kernels, self.prepared, grads, self.of.sums, place.on, by_rows, self.threads)
+        place.fetch(partial(totals.ordinary, heads))
         totals.add_ordinary(heads)
-        self._run_sums(totals, found)
+        if jobs := totals.jobs(found):
+            place.add_up(jobs, self.desk.sums)
+        self.summed += [BackRecord(kernel=f.sum.name, what="sum", size=f.many) for f in found]
         for (k, v), g in totals.inner.items():
             self._pull(grads, k, v, g, ())
         for once in reversed(program.once):
@@ -384,8 +348,10 @@ class _Run:
 
     def own_adjoints(self) -> list[NDArray[Any] | None]:
         """Return the adjoints of arrays of instances, None where there is none."""
+        heads = self._heads(self.n * self.most + self["shareds"], self["owns"])
+        self.of.place.fetch(partial(self.own.places_of, heads))
         return self.own.adjoints(
-            self._heads(self.n * self.most + self["shareds"], self["owns"]),
+            heads,
             lambda k, width: self._rows_read(self["shareds"] + k, width),
         )
 
@@ -453,6 +419,13 @@ class _Run:
             counts[:] = 0
         of.links.wanted, of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
         self._keep = links, place, tables
+        self._memory = WayMemory(
+            run=self.run,
+            read=[*desk.read.values(), *self.seeds.keep],
+            zeros=desk.zeros,
+            start=place.address,
+            size=placed,
+        )
         return counts
 
     # ---- sums over nodes
@@ -470,23 +443,3 @@ class _Run:
             for s in self.of.rows.sums
             if many[s.first]
         ]
-
-    def _run_sums(self, totals: Sums, found: Sequence[Found]) -> None:
-        """Run the sums over nodes."""
-        jobs = totals.jobs(found)
-        self.summed = [BackRecord(kernel=f.sum.name, what="sum", size=f.many) for f in found]
-        if not jobs:
-            return
-        count, st, params = len(jobs), self.desk.sums, parameters(jobs)
-        if len(st.table) < count:
-            st.kernels(count + count // 2)
-        st.room(count, 0)
-        st.table[:count, TABLE["run"]] = [self.of.sums[job.dtype].address[job.function] for job in jobs]
-        st.table[:count, TABLE["params"]] = address(params) + 8 * (FIXED + WORDS) * np.arange(count)
-        st.table[:count, TABLE["cost"]] = [max(job.cost, 1) for job in jobs]
-        st.keep["bstart"][0] = 0
-        np.cumsum([job.tasks for job in jobs], out=st.keep["bstart"][1 : count + 1])
-        st.keep["bkey"][:count] = np.arange(count)
-        keys = st.keep["keytab"][: 2 * count].reshape(-1, 2)
-        keys[:, 0], keys[:, 1] = np.arange(count), 0
-        st.execute(self.of.engine, count, sums.outer_scratch(self.of.on), self.threads)

@@ -51,6 +51,12 @@ class Own:
         out[:-1, OWN.at["adds"]] = [adders[a.dtype] for a in self.first]
         return out
 
+    def places_of(self, heads: Words) -> tuple[list[int], list[int]]:
+        """Return where the adjoints lie, and how many bytes each has; `heads`: as for `adjoints`."""
+        given = zip(self.first, heads.reshape(-1, HEAD.count).tolist(), strict=True)
+        there = [(source, a.nbytes) for a, (source, key) in given if key and a.nbytes]
+        return [source for source, _ in there], [size for _, size in there]
+
     def adjoints(self, heads: Words, rows_read: Callable[[int, int], Words | None]) -> list[Any]:
         """Return the adjoint of each array, None where there is none, a `RowGrad` where it is wanted and nothing else.
 

@@ -47,6 +47,8 @@ class Job(NamedTuple):
     words: tuple[int, ...]
     tasks: int
     cost: int  # of a task
+    total: NDArray[Any]  # what it adds to
+    many: int  # rows that are added
 
 
 class Sums:
@@ -83,6 +85,11 @@ class Sums:
         self.inner: dict[tuple[int, int], NDArray[Any]] = {}
         self._blank = {id(g) for g in totals.values() if g.size}  # sums that nothing has been written to
         self._hold: list[Any] = []  # what jobs read
+
+    def ordinary(self, heads: Words) -> tuple[list[int], list[int]]:
+        """Return where the parts that `add_ordinary` adds are, and how many bytes each has."""
+        given = [k for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist() if k in self.totals]
+        return [int(heads[k, HEAD.at["source"]]) for k in given], [self.totals[k].nbytes for k in given]
 
     def add_ordinary(self, heads: Words) -> None:
         """Add what shared tensors got that nodes read like any other value; `heads`: rows of HEAD, one for each."""
@@ -127,18 +134,19 @@ class Sums:
             return []
         if term.kind == "sum":
             job = address(rows[0]), count, total.size, address(total), self._is_first(total)
-            return [Job(dtype, "columns", job, -(-total.size // self.on.lanes(TYPES[dtype])), count)]
+            tasks = -(-total.size // self.on.lanes(TYPES[dtype]))
+            return [Job(dtype, "columns", job, tasks, count, total, count)]
         if term.kind == "rows":
             numbers = rows[0]
             if of in self.tables.apart:
                 numbers = self.tables.places(of, numbers, len(self.prepared.arrays[of]))
             return self._table_rows(dtype, count, numbers, rows[1], self._begun(total))
         if term.row is None:
-            return [self._outer(dtype, term, rows[0], rows[1], total)]
+            return [self._outer(dtype, term, rows[0], rows[1], total, total)]
         self._begun(total)
         numbers = np.clip(rows[2], 0, len(total) - 1)
         groups = ((total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist())
-        return [self._outer(dtype, term, rows[0][mine], rows[1][mine], matrix) for matrix, mine in groups]
+        return [self._outer(dtype, term, rows[0][mine], rows[1][mine], matrix, total) for matrix, mine in groups]
 
     def _jobs_of_each(self, dtype: str, term: Term, left: Words, right: Words, records: Words) -> list[Job]:
         """Return the jobs of outer products, one for each shared tensor that is the matrix of some nodes."""
@@ -147,24 +155,29 @@ class Sums:
         for k, total in self.totals.items():
             mine = np.flatnonzero(numbers == k)
             if len(mine) and total.size:
-                jobs.append(self._outer(dtype, term, left[mine], right[mine], total))
+                jobs.append(self._outer(dtype, term, left[mine], right[mine], total, total))
         return jobs
 
-    def _outer(self, dtype: str, term: Term, left: Words, right: Words, total: NDArray[Any]) -> Job:
-        """Return the job of outer products; an extent that is known at run time only is all of the matrix's."""
+    def _outer(
+        self, dtype: str, term: Term, left: Words, right: Words, matrix: NDArray[Any], total: NDArray[Any]
+    ) -> Job:
+        """Return the job of outer products; an extent that is known at run time only is all of the matrix's.
+
+        `matrix`: what they add to, which may be one of those that `total` holds.
+        """
         rows, columns = (
             size if isinstance(size := p.shape[-1], int) else all_of
-            for p, all_of in zip(term.parts, total.shape, strict=True)
+            for p, all_of in zip(term.parts, matrix.shape, strict=True)
         )
         self._hold += left, right
         panels = sums.outer_panels(self.on, dtype, columns)
-        first = (rows, columns) == total.shape and self._is_first(total)
-        self._begun(total)
-        step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
-        where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
-        count, (each, tasks) = len(left), sums.outer_shares(panels, rows, self.threads)
+        first = (rows, columns) == matrix.shape and self._is_first(matrix)
+        self._begun(matrix)
+        step = matrix.strides[0] if matrix.shape[0] > 1 else matrix.shape[1] * matrix.itemsize
+        where = address(matrix) + term.start[0] * step + term.start[1] * matrix.itemsize
+        count, (each, tasks) = len(left), sums.outer_shares(self.on, panels, rows, self.threads)
         job = address(right), address(left), count, columns, rows, where, step, first, panels, each
-        return Job(dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1)))
+        return Job(dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1)), total, count)
 
     def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]) -> list[Job]:
         most, width = len(total), total.size // len(total)
@@ -175,7 +188,7 @@ class Sums:
         )
         self._hold += [index, order, starts]
         job = *map(address, (order, starts, index, rows)), width, address(total)
-        return [Job(dtype, "rows", job, groups, width // 8 + 10)]
+        return [Job(dtype, "rows", job, groups, width // 8 + 10, total, count)]
 
 
 def parameters(jobs: Sequence[Job]) -> Words:

@@ -27,54 +27,19 @@ from tests.support import (
 from tests.support.all_models import CASES
 from tests.support.backward_runs import Planned, WayBack, everything, kernel_errors
 from tests.support.chosen import one_in
-from tests.support.derivatives import Run, pairs_in, random_slope
+from tests.support.derivatives import Run, random_slope
 from tests.support.kernel_cases import check, interpreted_all
 from tests.support.kernel_runs import compile_all
+from tests.support.routes import planned_error
 from tests.support.simt_runs import simulate_all
 from tests.support.zoo_models import ZOO
-
-
-def errors(f: Any, columns: Any, shared: dict[str, Any], k: int, **options: Any) -> tuple[float, int]:
-    """Return the largest difference of gradients by kernels from those of the tape, relative; and their number."""
-    f = f.with_options(**options) if options else f
-    call = f._bind(columns, shared)
-    compiled, leaves, _ = f._specialise(call, packed=False)
-    instance = [column[k] for column in call.columns]
-    recorder = compiled.recorder_of_tapes(leaves)
-    values, tape = recorder.record(instance)
-    run = Planned(compiled.plan, leaves)
-    mine = run.words(instance)
-    rng = np.random.default_rng(0)
-    seeds, theirs = {}, {}
-    keep = []
-    for x, y in pairs_in(values, mine):
-        w = rng.standard_normal(x.shape).astype(x.dtype)
-        theirs[tape.number(x)] = theirs[tape.number(x)] + w if tape.number(x) in theirs else w
-        seeds[id(y)] = seeds[id(y)] + w if id(y) in seeds else w
-        keep.append(y)
-    given = {n for n in tape.given if tape.values[n].dtype.kind == "f"}
-    expected: dict[int, Any] = {}
-    for n, g in tape.pull(theirs, given, wide=True).items():
-        key = id(tape.given[n])
-        expected[key] = expected[key] + g if key in expected else g
-    back = WayBack(run, seeds)
-    worst, many = 0.0, 0
-    scale = max([float(np.abs(g).max(initial=0)) for g in expected.values()], default=0.0)
-    for key, g in expected.items():
-        ours = back.given.get(key)
-        if not np.isfinite(g).all() or scale > 1e6:
-            continue
-        ours = np.zeros_like(g) if ours is None else ours
-        worst = max(worst, float(np.abs(ours - g).max(initial=0)) / (scale or 1.0))
-        many += 1
-    return worst, many
 
 
 @pytest.mark.parametrize(("module", "f"), one_in(8, ZOO, ids=[f.__name__ for _, f in ZOO]))
 def test_the_zoo(module: Any, f: Any) -> None:
     p, xs = module.params(size=8), module.instances(2)
     for k in range(2):
-        worst, many = errors(f, [xs], {"p": p}, k)
+        worst, many = planned_error(f, [xs], {"p": p}, k)
         assert worst < 1e-4 and many > 2
 
 
@@ -83,7 +48,7 @@ def test_the_zoo(module: Any, f: Any) -> None:
 )
 def test_the_zoo_with_other_options(options: dict[str, bool]) -> None:
     for module, f in ZOO[:6]:
-        worst, many = errors(f, [module.instances(1)], {"p": module.params(size=8)}, 0, **options)
+        worst, many = planned_error(f, [module.instances(1)], {"p": module.params(size=8)}, 0, **options)
         assert worst < 1e-4 and many > 2, f
 
 
@@ -91,7 +56,7 @@ def test_the_zoo_with_other_options(options: dict[str, bool]) -> None:
 def test_models_of_the_language(case: Any) -> None:
     for k in range(min(2, len(case.columns[0]))):
         try:
-            worst, _ = errors(case.model, case.columns, case.shared, k)
+            worst, _ = planned_error(case.model, case.columns, case.shared, k)
         except InstanceFailure:
             continue
         assert worst < 1e-3
@@ -117,7 +82,7 @@ def test_models_that_write_and_keep_and_copy(f: Any, columns: Any) -> None:
     for k in range(min(3, len(columns[0]))):
         try:
             assert not Run(f, columns, {}, k).error() > 1e-6
-            worst, _ = errors(f, columns, {}, k)
+            worst, _ = planned_error(f, columns, {}, k)
         except InstanceFailure:
             continue
         assert worst < 1e-4
@@ -133,7 +98,7 @@ def random_errors(numbers: range, folder: Path) -> tuple[dict[int, float], int]:
             columns, shared = case.instances(module, 4), case.shared_values(module)
             for k in range(2):
                 try:
-                    worst, found = errors(module.main, columns, shared, k)
+                    worst, found = planned_error(module.main, columns, shared, k)
                 except (InstanceFailure, AcronumbaError):
                     continue
                 many += found

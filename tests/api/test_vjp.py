@@ -319,3 +319,39 @@ def test_gradients_are_not_followed_inside_of_a_model() -> None:
 
     with pytest.raises(AcronumbaError):
         outer.batch(instances(), p=params())
+
+
+@dataclass
+class Pair:
+    count: int
+    h: np.ndarray
+
+
+@dataclass
+class Around:
+    inner: Pair
+    v: np.ndarray
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("together", [False, True])
+def test_what_is_handed_on_unread_has_the_cotangent_of_the_result(shared: bool, together: bool) -> None:
+    """Also in objects of which the model reads nothing."""
+
+    @model
+    def handed(x: Any, *, p: Any, w: np.ndarray) -> Any:
+        return (p if shared else x), w * 2
+
+    x, p, w = Around(Pair(1, weights(2)), weights(3)), Around(Pair(2, weights(2)), weights(3)), weights(2)
+    g = Around(Pair(None, weights(2)), weights(3))  # type: ignore[arg-type]
+    f = vjp(handed, wrt=("x", "p", "w"))
+    if together:
+        _, pull = f.batch([x, x], p=p, w=w)
+        (mine, _), of, of_w = pull([(g, weights(2)), (None, None)])
+    else:
+        _, pull = f(x, p=p, w=w)
+        mine, of, of_w = pull((g, None))
+    there, zeros = (of, mine) if shared else (mine, of)
+    for a, b in zip(float_arrays(there), float_arrays(g), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert all(not a.any() for a in float_arrays(zeros)) and of_w.shape == w.shape

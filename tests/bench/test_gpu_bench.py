@@ -17,7 +17,7 @@ from relay import Request, answer, relay
 
 from acronumba import model
 from acronumba.api.model import Model
-from acronumba.bench import workloads
+from acronumba.bench import lessons, workloads
 from tests.support.device_runs import sequences, weights
 from tests.support.modules import import_file
 
@@ -85,6 +85,11 @@ def doubled(x: np.ndarray, *, p: np.ndarray) -> np.ndarray:
     return p @ x * 2.0
 
 
+@model
+def of_doubled(x: np.ndarray, y: float, *, p: np.ndarray) -> Any:
+    return np.sum(p @ x * y)
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The program, whose children are functions, and whose zoo is small."""
@@ -93,6 +98,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         name="doubled", model=doubled, params=lambda size: weights(), instances=lambda n: sequences(n)[0], read=None
     )
     monkeypatch.setattr(workloads, "WORKLOADS", {"doubled": workload})
+    lesson = lessons.Lesson(workload=workload, loss=of_doubled, labels=lambda rng, x: float(rng.random()))  # type: ignore[arg-type]
+    monkeypatch.setattr(lessons, "LESSONS", {"doubled": lesson})
     monkeypatch.setattr("acronumba.bench.speed._TRACES", 1)
     on = Model.on
     monkeypatch.setattr(Model, "on", lambda self, device: on(self, "simulator"))  # nothing is compiled for another one
@@ -117,18 +124,43 @@ def test_the_whole_program_in_the_simulator(gpu: ModuleType, tmp_path: Path, cap
     (row,) = data["rows"]
     assert (row["launches"], row["nodes"], row["reasons"]) == (1, 2, {})
     assert set(row["seconds"]) == {"ours, objects", "ours, packed", "ours, on the processor"}
+    assert data["gradients"]["doubled 4"] | {"first": 0} == {"verdict": "close", "error": 0.0, "first": 0, "arrays": 1}
+    (step,) = data["steps"]
+    assert not step["wrong"] and set(step["seconds"]) == {
+        "ours, objects", "ours, packed", "ours, no update", "ours, no gradients", "ours, on the processor",
+        "multiply and add",
+    }  # fmt: skip
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
-        "about simulator", "check doubled 4 simulator", "row doubled 4 2 simulator 1",
+        "about simulator", "check doubled 4 simulator", "gradients doubled 4 simulator",
+        "step doubled 4 2 simulator 1", "row doubled 4 2 simulator 1",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("half", "wanted"), [
+    ("training", ["about", "gradients", "step"]), ("inference", ["about", "check", "row"]),
+])  # fmt: skip
+def test_one_half_alone(gpu: ModuleType, half: str, wanted: list[str], capsys: Any) -> None:
+    rest = "--device simulator --models doubled --size 4 --batch 2 --rounds 1 --only".split()
+    assert gpu.main([*rest, half]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == wanted
+
+
+def test_gradients_that_differ_are_told_and_no_step_is_timed(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setitem(gpu.CHILD, "gradients", lambda **_: {"verdict": "different", "error": 0.5})
+    assert gpu.main("--device simulator --models doubled --size 4 --only training".split()) == 1
+    out = capsys.readouterr().out
+    assert "wrong: gradients of doubled 4: different, 5.0e-01" in out and "step" not in out
 
 
 def test_wrong_results_are_told_and_not_timed(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setitem(gpu.CHILD, "check", lambda **_: {"verdict": "different", "error": 0.5})
-    assert gpu.main("--device simulator --models doubled --size 4".split()) == 1
+    assert gpu.main("--device simulator --models doubled --size 4 --only inference".split()) == 1
     out = capsys.readouterr().out
     assert "wrong: doubled 4: different, 5.0e-01" in out and "row" not in out
     monkeypatch.setitem(gpu.CHILD, "check", lambda **_: 1 // 0)
-    assert gpu.main("--device simulator --models doubled --size 4".split()) == 1
+    assert gpu.main("--device simulator --models doubled --size 4 --only inference".split()) == 1
     assert "wrong: check doubled 4 simulator: ZeroDivisionError" in capsys.readouterr().out
 
 
@@ -149,7 +181,7 @@ def test_rows_that_lose_most_come_with_their_reasons(gpu: ModuleType) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in for compute-sanitizer is a shell script")
-@pytest.mark.parametrize(("status", "wrong"), [(0, 0), (77, 2)])
+@pytest.mark.parametrize(("status", "wrong"), [(0, 0), (77, 3)])
 def test_compute_sanitizer(
     gpu: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, wrong: int
 ) -> None:

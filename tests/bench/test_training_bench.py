@@ -106,10 +106,26 @@ def test_wrong_gradients_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     good = by_hand.sentiment(p, columns, 0.0).gradients()
     bad = good[0], good[1] | {"b": good[1]["b"] + 1e-3 * np.abs(good[1]["b"]).max()}
     results = {training.OURS: bad, BY_NUMPY: good}
-    errors, wrong = training._compared(lesson, p, columns, results)
+    errors, wrong = training._compared(lesson, p, columns, results, lesson.loss.value_and_grad)
     assert wrong == (training.OURS,)
     assert errors[training.OURS] == pytest.approx(1e-3, rel=0.1)
     assert training.error((good[0], {}), good) == float("inf")
+
+
+@TORCH
+@pytest.mark.parametrize("name", by_hand.TRAINED)
+def test_pytorch_has_all_of_a_step_on_the_device_that_it_is_prepared_for(name: str) -> None:
+    """The device "meta" computes nothing, and refuses tensors of others; its gradients cannot be a fused update."""
+    from acronumba.bench.yardsticks import by_torch, training_torch
+
+    _lesson, p, columns = case(name, 3)
+    here = by_torch.learning(training_torch.TRAINED[name], "cpu")(p, columns, 1e-6)
+    here.run()
+    with by_torch.on("meta"):
+        step = training_torch.TRAINED[name](p, columns, 1e-6)
+    with pytest.raises(RuntimeError, match="fused=True"):
+        step.run()
+    assert training.makers(name, device="simulator")[1] == {BY_TORCH: "PyTorch sees no GPU"}
 
 
 # --------------------------------------------------------------------------------------------------------------- joules

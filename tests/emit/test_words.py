@@ -15,8 +15,10 @@ from acronumba.emit.words import Words
 from acronumba.ir import spec
 from acronumba.kernels import sums
 from acronumba.kernels.cuda import marshal, persistent
+from acronumba.kernels.cuda import sums as cuda_sums
 from acronumba.runtime import state
 from acronumba.runtime.backward import transposer
+from acronumba.runtime.devices.back import sums_module
 from acronumba.runtime.engines import runtime_module
 from acronumba.runtime.library import back_words, launch_words, words
 
@@ -27,6 +29,7 @@ TABLES = [
     marshal.STREAM, marshal.ROW, persistent.STEP, persistent.BARRIER, launch_words.LAUNCH, launch_words.KERNEL,
     launch_words.FUNCTION, launch_words.GRID, launch_words.ABOUT, back_words.BACK, back_words.KERNEL,
     back_words.SOURCE, back_words.EXTENT, back_words.GIVE, back_words.PART, back_words.HEAD, sums.SUM, sums.LINK,
+    cuda_sums.TASKS,
 ]  # fmt: skip
 
 
@@ -63,7 +66,7 @@ def test_python_may_import_the_files_of_the_library(name: str) -> None:
 
 
 def test_every_file_of_the_library_is_in_it() -> None:
-    found = {f.name for f in (*runtime_module().functions, *transposer().functions)}
+    found = {f.name for f in (*runtime_module().functions, *transposer().functions, *sums_module().functions)}
     for name in FILES:
         source = (LIBRARY / f"{name}.py").read_text(encoding="utf-8")
         defined = set(re.findall(r"^def (\w+)\(", source, re.M))

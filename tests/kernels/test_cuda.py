@@ -13,12 +13,18 @@ from typing import Any
 
 import pytest
 
+from acronumba.analysis.backward.program import way_back
 from acronumba.bench.ablate import inputs
+from acronumba.bench.lessons import LESSONS
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import cache as kept
 from acronumba.emit.simt import NAMES
 from acronumba.ir.spec import KernelSpec
+from acronumba.ir.types import TensorT
 from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
+from acronumba.kernels.cuda import sums as cuda_sums
+from acronumba.pipeline.link_device import back_codes, device_codes
+from tests.support.chosen import one_in
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder
@@ -132,6 +138,38 @@ def test_all_kernels_of_a_model_are_one(name: str, gpu: Any, record_property: An
     assert machine.ptx.count(".entry") == 1 and "call" not in re.findall(r"^\t(\w+)", machine.ptx, re.M)
     assert "red.release.gpu.global.add.u64" in machine.ptx and "ld.acquire.gpu.global.u64" in machine.ptx
     assert ".nc" not in machine.ptx, "a load may find what was there before the last barrier"
+
+
+@pytest.mark.parametrize(("dtype", "gpu"), one_in(4, [(d, g) for d in ("float32", "float64") for g in GPUS[::-1]]))
+def test_sums_over_nodes(dtype: str, gpu: Any) -> None:
+    """Tiles of outer products stay in registers, and nothing is added atomically."""
+    code = cuda_sums.code(dtype)
+    found = compiled(code.text, code.entries, gpu)
+    nothing_spilled(found)
+    (machine,) = found.values()
+    assert machine.shared == 0 and not re.search(r"\b(atom|red)\.", machine.ptx)
+    assert "fma.rn" in machine.ptx and (dtype == "float64" or ".f64" not in machine.ptx)
+
+
+BACK = [(name, gpu) for name in sorted(WORKLOADS, key=lambda name: name != "tree_lstm") for gpu in GPUS[::-1]]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "gpu"), one_in(len(BACK), BACK, mark="slow"))
+def test_kernels_of_a_way_back(name: str, gpu: Any) -> None:
+    """Those of the way there, with what they keep, and those of the way back: of a loss, or of all results."""
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, 32, 1, None)
+    f, columns, width = workload.model, (xs,), None
+    if name in LESSONS:
+        f, columns, width = LESSONS[name].loss, LESSONS[name].columns(xs), 1
+    one = f._specialise(f._bind(columns, {"p": p}))[0]
+    wanted = {k for k, s in enumerate(one.program.shared) if isinstance(s.type, TensorT) and "float" in s.type.dtype}
+    back = way_back(one.plan, wanted, width)
+    codes = [*device_codes(back.plan, one.options).values(), *back_codes(back, one.options)]
+    assert len(codes) > 1
+    for code in codes:
+        nothing_spilled(compiled(code.text, code.entries, gpu, tuple(tile.text() for tile in code.tiles)))
 
 
 @pytest.mark.slow

@@ -11,6 +11,10 @@ from acronumba.emit import interpret, target
 from acronumba.emit.compile import load
 from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
+from acronumba.kernels.cuda import generate
+from acronumba.kernels.cuda import sums as cuda_sums
+from acronumba.kernels.cuda.simulator import Simulator
+from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.tiles import TYPES
 from acronumba.memory import address, aligned
 from tests.support.chosen import one_in
@@ -60,7 +64,7 @@ def outer(
     run: Machine, x: np.ndarray, g: np.ndarray, c: np.ndarray, first: bool, step: int = 99, threads: int = 1
 ) -> None:
     panels = sums.outer_panels(run.on, run.dtype, x.shape[1])
-    each, tasks = sums.outer_shares(panels, g.shape[1], threads)
+    each, tasks = sums.outer_shares(run.on, panels, g.shape[1], threads)
     job = {
         "x": pointers(x), "g": pointers(g), "count": len(x), "k": x.shape[1], "m": g.shape[1], "c": c,
         "step": c.strides[0], "first": int(first), "panels": panels,
@@ -143,3 +147,77 @@ def test_rows_of_a_table_add_up(dtype: str) -> None:
         assert list(job) == sums.ROWS
         run("rows", job, [(t, t + 1) for t in range(groups)])
         np.testing.assert_allclose(c, wanted, atol=1e-5 if dtype == "float32" else 1e-13)
+
+
+class Launch:
+    """Jobs that a kernel for GPUs does at once, in the simulator."""
+
+    def __init__(self, dtype: str) -> None:
+        self.code, self.memory, self.dtype = cuda_sums.code(dtype), interpret.Memory(), dtype
+        self.on = generate.WARP
+        self.rows: list[list[int]] = []
+        self.keep: list[Any] = []
+
+    def place(self, array: np.ndarray) -> int:
+        self.keep.append(array)
+        if array.nbytes:
+            self.memory.add(array if array.base is None else array.base)
+        return address(array)
+
+    def add(self, name: str, job: dict[str, Any], tasks: int) -> None:
+        given = [self.place(v) if isinstance(v, np.ndarray) else v for v in job.values()]
+        words = self.place(np.array([0] * FIXED + given, np.int64))
+        first = self.rows[-1][0] if self.rows else 0
+        self.rows.append([first + tasks, first, cuda_sums.FUNCTIONS.index(name), words])
+
+    def run(self, blocks: int, seed: int) -> None:
+        table = self.place(np.array(self.rows, np.int64))
+        given = self.place(np.array([table, len(self.rows)], np.int64))
+        gpu = Simulator(self.code.source, self.memory, seed)
+        gpu.launch(self.code.entries[0], blocks, THREADS, given, self.rows[-1][0], 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shapes"), one_in(2, [("float32", [(0, 5, 3), (130, 140, 6)]), ("float64", SHAPES[:4])])
+)
+def test_all_jobs_of_a_launch_on_a_gpu(dtype: str, shapes: Any) -> None:
+    """The bits depend on no number of blocks, and on no order of threads."""
+    tight: dict[str, Any] = {"atol": 2e-4 if dtype == "float32" else 1e-11}
+    cases = [
+        (spread(n, k, dtype), spread(n, m, dtype), RNG.standard_normal((m, k + 2)).astype(dtype)) for n, k, m in shapes
+    ]
+    index = np.array([3, 0, 3, 3, 5], np.int64)
+    picked, order = spread(5, 37, dtype), np.argsort(index, kind="stable")
+    starts = np.array([0, 1, 4, 5])
+    found = []
+    for blocks, seed in ((1, 0), (3, 1)):
+        launch = Launch(dtype)
+        totals = []
+        for x, g, start in cases:
+            for rows in (x, g):
+                launch.place(rows)
+            c, columns = start.copy(), np.full(g.shape[1], 7, dtype)
+            panels = sums.outer_panels(launch.on, dtype, x.shape[1])
+            each, tasks = sums.outer_shares(launch.on, panels, g.shape[1], 1)
+            launch.add("outer", {
+                "x": pointers(x), "g": pointers(g), "count": len(x), "k": x.shape[1], "m": g.shape[1], "c": c,
+                "step": c.strides[0], "first": 0, "panels": panels, "each": each,
+            }, tasks)  # fmt: skip
+            job = {"g": pointers(g), "count": len(g), "k": g.shape[1], "c": columns, "first": 1}
+            launch.add("columns", job, -(-g.shape[1] // 32))
+            totals += [c, columns]
+        table = np.ones((6, 37), dtype)
+        launch.place(picked)
+        job = {"order": order, "starts": starts, "index": index, "g": pointers(picked), "k": 37, "c": table}
+        launch.add("rows", job, 3)
+        launch.run(blocks, seed)
+        found.append([*totals, table])
+    for (x, g, start), c, columns in zip(cases, found[0][:-1:2], found[0][1:-1:2], strict=True):
+        wanted = start[:, : x.shape[1]] + g.T.astype(np.float64) @ x.astype(np.float64)
+        np.testing.assert_allclose(c[:, : x.shape[1]], wanted, **tight)
+        assert np.array_equal(c[:, x.shape[1] :], start[:, x.shape[1] :])  # nothing else is written
+        np.testing.assert_allclose(columns, g.sum(0, dtype=np.float64), **tight)
+    wanted = np.ones((6, 37))
+    np.add.at(wanted, index, picked)
+    np.testing.assert_allclose(found[0][-1], wanted, **tight)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(*found, strict=True))

@@ -12,13 +12,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from acronumba import model
+from acronumba import model, pack
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, marshal
 from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices import driver as gpu
 from acronumba.runtime.devices import executor as device
+from acronumba.runtime.devices import names
 from acronumba.runtime.devices.launches import launch_module
 from acronumba.runtime.library.launch_words import LAUNCH
 from tests.support.device_runs import alike, chain, sequences, weights
@@ -54,6 +55,35 @@ def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
     assert driver.modules and not any(driver.modules)
 
 
+@model
+def of_chain(xs: list[np.ndarray], *, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    h = np.zeros(5, np.float32)
+    for x in xs:
+        h = np.tanh(w @ (h + x) + b)
+    return np.sum(h * h)
+
+
+def test_steps_of_training_through_the_driver(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradients, and what is asked of the driver: from the third step on nothing is allocated."""
+    xs, p = sequences(3, 1, 2), {"w": weights(), "b": weights()[0].copy()}
+    one = gpu.Gpu(0, driver)
+    monkeypatch.setattr(names, "open_device", lambda name: one)
+    f = of_chain.with_options(persistent=False)
+    packed = pack(xs)
+    for step in range(4):
+        _, wanted = f.value_and_grad.batch(packed, **p)
+        driver.calls.clear()
+        _, grads = f.on("simulator").value_and_grad.batch(packed, **p)
+        done = list(driver.calls)
+        for array, mine, g in zip(p.values(), grads, wanted, strict=True):
+            np.testing.assert_allclose(mine, g, rtol=1e-4, atol=1e-6)
+            array -= np.float32(0.1) * g
+        assert done.count("cuLaunchKernel") >= 6
+        if step > 1:
+            assert not {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuModuleLoadData"} & set(done)
+    assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2")
+
+
 def test_errors_of_the_driver_have_its_words(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     one = gpu.Gpu(0, driver)
     code = generate.generate(cell(4))
@@ -86,7 +116,7 @@ def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
     assert len(executable.arenas._free) == 1
     driver.room = 0
     with pytest.raises(MemoryError, match="the GPU has no room for"):
-        device._twin(executable.executor.device, 0, 100)
+        device.twin_of(executable.executor.device, 0, 100)
     assert not executable.arenas._free
     driver.room = 1 << 40
     result = compiled.decoder(executable.run(packed.roots, words, keep=keep), packed)

@@ -4,6 +4,7 @@
     python tests/fuzz.py --minutes 10 --through compiled       machine code, with random options and threads, and then
                                                                the same bits in another order, with other options
     python tests/fuzz.py --count 500 --through simulator       kernels for GPUs, in plain Python
+    python tests/fuzz.py --count 200 --through gradients       gradients by five routes, see `tests.support.routes`
     python tests/fuzz.py --from 5000 --count 1 --through all   the program 5000 alone, each way
     python tests/fuzz.py --from 5000 --show                    its text
 
@@ -24,6 +25,7 @@ import multiprocessing
 import os
 import random
 import signal
+import statistics
 import sys
 import tempfile
 import time
@@ -39,7 +41,8 @@ from acronumba.config import BITWISE
 from tests.support import generate, habits, shrink
 from tests.support.modules import import_file
 
-WAYS = ("interpreter", "compiled", "simulator")
+WAYS = ("interpreter", "compiled", "simulator", "gradients")
+INSTANCES = {"interpreter": 8, "compiled": 16, "simulator": 4, "gradients": 4}
 STEPS = 10**6  # of one instance: what is drawn takes a few thousand
 RECYCLE = 400  # programs of one process
 
@@ -55,6 +58,7 @@ class Outcome:
     text: str = ""
     instances: int = 0
     failures: int = 0
+    errors: dict[str, float] = field(default_factory=dict)  # of gradients, by route
 
     @property
     def wrong(self) -> bool:
@@ -89,7 +93,7 @@ def options_of(number: int, way: str) -> dict[str, Any]:
             options["effort"] = rng.randrange(4)
     if way != "interpreter":
         options["threads"] = rng.choice([1, 1, 2, 3])
-    if way == "simulator" and rng.random() < 0.3:
+    if way in ("simulator", "gradients") and rng.random() < 0.3:
         options["persistent"] = True
     return options
 
@@ -132,6 +136,8 @@ def run(
     out = Outcome(number, way, options)
     try:
         model = module.main.with_options(**options)
+        if way == "gradients":
+            return gradients(out, model, columns, shared)
         if way == "simulator":
             model = model.on("simulator")
         report = generate.examine(model, columns, shared, compiled=way != "interpreter", sure=sure)
@@ -149,6 +155,25 @@ def run(
         frames = traceback.extract_tb(error.__traceback__)
         out.kind = f"{type(error).__name__} in {Path(frames[-1].filename).name}, {frames[-1].name}"
         out.text = "".join(traceback.format_exception(error)[-6:])
+    return out
+
+
+def gradients(out: Outcome, model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any]) -> Outcome:
+    """Note how far gradients by each route are from the definition."""
+    from acronumba import AcronumbaError
+    from tests.support.routes import BOUNDS, PROMISED, errors_by_route
+
+    try:
+        others = others_of(out.number, out.options)
+        given = {name: others[name] for name in PROMISED if name in others}
+        out.errors, out.instances = errors_by_route(model, columns, shared, given)
+    except AcronumbaError as error:
+        out.kind = "a mistake of acronumba" if error.code == "ACR799" else f"refused {error.code}"
+        out.text = str(error)
+        return out
+    wrong = [name for name, error in out.errors.items() if not error <= BOUNDS[name]]
+    if wrong:
+        out.kind, out.text = f"gradients differ: {', '.join(wrong)}", str(out.errors)
     return out
 
 
@@ -183,9 +208,13 @@ def outcome_of(number: int, way: str, folder: Path) -> Outcome:
     case = case_of(number)
     module = load(case.source, folder)
     try:
-        count = {"interpreter": 8, "compiled": 16, "simulator": 4}[way]
         return run(
-            module, case.instances(module, count), case.shared_values(module), way, number, options_of(number, way)
+            module,
+            case.instances(module, INSTANCES[way]),
+            case.shared_values(module),
+            way,
+            number,
+            options_of(number, way),
         )
     finally:
         forget(module)
@@ -285,11 +314,14 @@ class Tally:
     instances: int = 0
     failures: int = 0
     wrong: list[Outcome] = field(default_factory=list)
+    errors: dict[str, list[float]] = field(default_factory=dict)  # of gradients, by route
 
     def add(self, out: Outcome) -> None:
         self.programs[out.way] += 1
         self.instances += out.instances
         self.failures += out.failures
+        for route, error in out.errors.items():
+            self.errors.setdefault(route, []).append(error)
         if out.refused:
             code = out.kind.removeprefix("refused ")
             self.refused[code] += 1
@@ -304,9 +336,13 @@ class Tally:
         wrong = "".join(
             f"\n  {n} {kind}: {[o.number for o in self.wrong if o.kind == kind][:8]}" for kind, n in kinds.most_common()
         )
+        routes = "".join(
+            f"\n  gradients by {route}: {len(of)} programs, median {statistics.median(of):.1e}, largest {max(of):.1e}"
+            for route, of in self.errors.items()
+        )
         return (
             f"programs: {ways}; refused: {codes or 'none'}; instances: {self.instances:,}, of which the plain call "
-            f"fails {self.failures:,}; differences: {len(self.wrong)}{wrong}"
+            f"fails {self.failures:,}; differences: {len(self.wrong)}{routes}{wrong}"
         )
 
 
@@ -403,8 +439,7 @@ def small_test(out: Outcome, seconds: float) -> str:
         _quiet()
         outcome_of(0, "interpreter", place)  # what is imported here is imported in what is forked
         module = load(case.source, place)
-        count = {"interpreter": 8, "compiled": 16, "simulator": 4}[out.way]
-        columns, shared = case.instances(module, count), case.shared_values(module)
+        columns, shared = case.instances(module, INSTANCES[out.way]), case.shared_values(module)
         text = shrink.text_of(case.source, module, columns, shared)
         way, options = out.way, dict(out.options)
         limit = 60.0 if out.kind == "takes too long" else 180.0
@@ -426,6 +461,8 @@ def small_test(out: Outcome, seconds: float) -> str:
         ]
         if way == "simulator":
             expected.append('run with .on("simulator")')
+        if way == "gradients":
+            expected.append("see what `tests.support.routes.errors_by_route` says of it")
     note = f"# Program {out.number} of tests/fuzz.py, through the {way}: {wanted}\n"
     return note + shrink.test_text(text, f"program_{out.number}", options, way != "interpreter", expected)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import acronumba
-from tests.support import fuzz, generate, shrink
+from tests.support import fuzz, generate, routes, shrink
 
 
 def test_a_number_is_one_program_with_its_options() -> None:
@@ -138,3 +138,23 @@ def test_the_command_counts(root: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "programs: 4 interpreter" in done.stdout and "instances: 32" in done.stdout
     assert "differences: 0" in done.stdout
+
+
+PROGRAMS = [pytest.param(number, marks=() if number == 30 else pytest.mark.long) for number in range(30, 50)]
+
+
+@pytest.mark.parametrize("number", PROGRAMS)
+def test_gradients_by_five_routes(number: int, tmp_path: Path) -> None:
+    """The tape is what the four others are compared with."""
+    found = fuzz.outcome_of(number, "gradients", tmp_path)
+    assert not found.wrong, found.text
+    assert found.refused or {"compiled", "simulator"} <= found.errors.keys() <= routes.BOUNDS.keys()
+
+
+def test_a_route_that_differs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "errors_by_route", lambda *_: ({"compiled": 1e-9, "simulator": 1.0}, 4))
+    found = fuzz.outcome_of(30, "gradients", tmp_path)
+    assert found.wrong and found.kind == "gradients differ: simulator"
+    tally = fuzz.Tally()
+    tally.add(found)
+    assert "gradients by simulator: 1 programs, median 1.0e+00" in str(tally) and "differences: 1" in str(tally)

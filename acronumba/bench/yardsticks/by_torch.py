@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from acronumba.bench.yardsticks.arrays import Array, Library
-from acronumba.bench.yardsticks.program import Program
+from acronumba.bench.yardsticks.program import Program, Step
 
 
 def _index(numbers: Any) -> Array:
@@ -108,6 +108,18 @@ def inferring(make: Callable[..., Program], device: str = "cpu") -> Callable[...
             program = make(p, xs)
         run = program.run if device == "cpu" else lambda: _finished(program.run(), device)
         return Program(run=torch.inference_mode()(run), results=program.results)
+
+    return made
+
+
+def learning(make: Callable[..., Step], device: str) -> Callable[..., Step]:
+    """Return a maker of training steps that are prepared for a device, and are over when they return."""
+
+    def made(p: Any, columns: Any, rate: float) -> Step:
+        with on(device):
+            step = make(p, columns, rate)
+        run = step.run if device == "cpu" else lambda: _finished(step.run(), device)
+        return replace(step, run=run)
 
     return made
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from acronumba.bench.yardsticks.arrays import Array
+from acronumba.bench.yardsticks.by_torch import tensor
 from acronumba.bench.yardsticks.program import Step, steps
 from acronumba.bench.yardsticks.training_numpy import before, copied
 from acronumba.bench.yardsticks.trees import Forest, flatten
@@ -26,7 +27,7 @@ Pair = tuple[Array, Array]
 
 def parameters(p: Any) -> Weights:
     """Return the weights by name, as parameters in memory of their own."""
-    return {name: torch.nn.Parameter(torch.from_numpy(array)) for name, array in copied(p).items()}
+    return {name: torch.nn.Parameter(tensor(array)) for name, array in copied(p).items()}
 
 
 def _step(weights: Weights, loss: Callable[[], Any], rate: float) -> Step:
@@ -44,13 +45,13 @@ def _step(weights: Weights, loss: Callable[[], Any], rate: float) -> Step:
 
     def told() -> tuple[float, dict[str, Any]]:
         value, found = gradients()
-        return float(value.detach()), {name: g.numpy().copy() for name, g in found.items()}
+        return float(value.detach()), {name: g.cpu().numpy().copy() for name, g in found.items()}
 
     return Step(run=run, gradients=told)
 
 
 def _index(numbers: Any) -> Array:
-    return torch.from_numpy(np.ascontiguousarray(numbers, np.int64))
+    return tensor(np.ascontiguousarray(numbers, np.int64))
 
 
 def leaf_cell(x: Array, w: Weights) -> Pair:

@@ -40,6 +40,10 @@ class Warp(Target):
     def lanes(self, type: Ty) -> int:
         return simt.WARP
 
+    @property
+    def warps(self) -> bool:
+        return True
+
     def column_step(self, type: Ty) -> int:
         return 8
 

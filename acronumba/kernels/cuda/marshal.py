@@ -13,6 +13,7 @@ stream has the words of `STREAM`, its table rows of `ROW`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Expr, Local, const
@@ -50,11 +51,17 @@ warp        bytes of scratch of a warp
 
 def marshal(spec: KernelSpec, code: CudaCode) -> tree.Module:
     """Return the module of a kernel: exports "plan" and "run"."""
-    functions = (*code.sizes.functions, _locate(), _plan(spec), _run(spec, code))
+    functions = (*code.sizes.functions, locate(), _plan(spec), _run(spec, code))
     return tree.Module(f"{spec.name}_marshal", functions, ("sizes", "plan", "run"))
 
 
-def _locate() -> tree.Function:
+def region_of(stream: Any, at: Any) -> Any:
+    """Return the call of `locate`, for files of the small language."""
+    return tree.Call("locate", (stream, at), I64)
+
+
+def locate() -> tree.Function:
+    """Return the function that finds the region of an address."""
     f = Builder(
         "locate", [("stream", I64), ("at", I64)], result=I64, doc="The row of `regions` that `at` lies in; 0: in none."
     )

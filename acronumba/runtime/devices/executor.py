@@ -31,7 +31,7 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import Arena, Buffers, Words
 from acronumba.runtime.devices.arrays import DeviceMemory, sweep
 from acronumba.runtime.devices.device import Device, Twin
-from acronumba.runtime.devices.launches import launches
+from acronumba.runtime.devices.launches import Launches, launches
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.library.launch_words import UNWRITTEN, WARPS, WRITTEN
@@ -41,7 +41,7 @@ from acronumba.runtime.shared import Prepared
 from acronumba.runtime.state import TABLE
 from acronumba.runtime.trace import STAGES
 
-_Row = tuple[int, int, int]  # of `_Stream.regions`
+_Row = tuple[int, int, int]  # of `Stream.regions`
 
 _APART = 1 << 14  # bytes between two results that are copied with them
 _PIECES = 64  # of results, at most: what lies in more is copied in one
@@ -49,7 +49,7 @@ _ROOM = 1 << 16  # bytes of the first buffer for what launches need
 _LAUNCHES = 256  # that the first table has room for
 _ARENAS = 4  # of which it is known where they are
 _EXECUTE = STAGES.index("execute")
-_UNLIMITED = 1 << 62  # nanoseconds: what `execute` does takes no time, as kernels run elsewhere
+UNLIMITED = 1 << 62  # nanoseconds: what `execute` does takes no time, as kernels run elsewhere
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class _Copy:
     bits: NDArray[np.uint8] | None  # that were copied from, if the user may change an array
 
 
-class _Stream:
+class Stream:
     """What launches of one run need: see `kernels.cuda.marshal`."""
 
     def __init__(self, device: Device, spare: Callable[[int], int]) -> None:
@@ -74,6 +74,7 @@ class _Stream:
         # by arenas, as results may be held while others are computed: regions, and what else they were made of
         self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[NDArray[Any]]], Words]] = {}
         self.pending: _Pending | None = None  # the results of the last run
+        self.shared: object = None  # what owns the copies of shared values that `regions` leads to
         self.staged: tuple[NDArray[np.uint8], Twin] | None = None  # for what instances are packed in
         self["event"] = event = device.event()
         weakref.finalize(self, device.forget, event).atexit = False
@@ -83,7 +84,7 @@ class _Stream:
         """Make room for so many bytes and launches."""
         size = size + 63 & -64
         buffer = self.device.pinned(size + self.spare(launches))
-        self.twin = _twin(self.device, address(buffer), len(buffer))
+        self.twin = twin_of(self.device, address(buffer), len(buffer))
         self.buffer, self.start = buffer, self.twin.start
         self.table: Words = np.zeros(launches * ROW.count, np.int64)
         self["start"], self["tail"], self["delta"] = self.start, self.start + size, self.twin.address - self.start
@@ -101,7 +102,7 @@ class _Stream:
         if self.staged is None or self.staged[1].size < size:
             self.staged = None  # given back before more is asked for
             room = size + size // 4
-            self.staged = self.device.pinned(room), _twin(self.device, 0, room)
+            self.staged = self.device.pinned(room), twin_of(self.device, 0, room)
         memory, there = self.staged
         at = 0
         for piece in pieces:
@@ -120,6 +121,17 @@ class _Stream:
     def launches(self) -> Words:
         """Rows of ROW."""
         return self.table.reshape(-1, ROW.count)[: self["launches"]]
+
+
+def together(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return pieces of memory, start and end, as what is to be copied: few, with what lies between some of them."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(pieces):
+        if out and start - out[-1][1] <= _APART:
+            out[-1] = out[-1][0], max(out[-1][1], end)
+        else:
+            out.append((start, end))
+    return out if len(out) <= _PIECES else [(out[0][0], out[-1][1])]
 
 
 class _Pending:
@@ -167,16 +179,8 @@ class _Pending:
     def some(self, starts: Words, sizes: Words) -> None:
         """Copy those that lie at these addresses and have so many bytes."""
         inside = (starts >= self.start) & (starts + sizes <= self.start + self.size)
-        pieces: list[tuple[int, int]] = []
-        for at, size in sorted(zip(starts[inside].tolist(), sizes[inside].tolist(), strict=True)):
-            if pieces and at - pieces[-1][1] <= _APART:
-                pieces[-1] = pieces[-1][0], max(pieces[-1][1], at + size)
-            else:
-                pieces.append((at, at + size))
-        if len(pieces) > _PIECES:
-            self.all()
-        else:
-            self._copy(pieces)
+        begins = starts[inside]
+        self._copy(together(zip(begins.tolist(), (begins + sizes[inside]).tolist(), strict=True)))
 
     def memory(self, arrays: Sequence[NDArray[Any]]) -> DeviceMemory:
         """Return what reads the results where they are."""
@@ -197,7 +201,62 @@ class _Pending:
         self.check()
 
 
-class DeviceExecutor:
+class Launching:
+    """Launches functions of kernels that it has loaded, with scratch memory for them.
+
+    Parameters
+    ----------
+    device
+        Where.
+    """
+
+    launches: Launches
+    _words: int  # their address
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._scratch: dict[str, Twin] = {}
+
+    def _loaded(self, codes: Sequence[CudaCode]) -> list[list[tuple[int, int, tuple[Grid, ...]]]]:
+        """Load kernels; return of each function the handle, how many blocks run at once, and its grids."""
+        device = self.device
+        handles = device.load(codes)
+        weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
+        return [
+            [
+                (handle, device.processors * device.resident(handle, THREADS, 0), grids)
+                for handle, grids in zip(own, code.grids, strict=True)
+            ]
+            for code, own in zip(codes, handles, strict=True)
+        ]
+
+    def _call(self, function: Callable[..., int], stream: Stream, *args: int) -> None:
+        """Call compiled code that launches."""
+        error = function(self._words, *args)
+        if error < 0:
+            words = self.launches
+            words["scratch"], words["scratch_size"] = self._room_for("scratch", stream["batch"])
+            words["warps"], words["warps_size"] = self._room_for("warps", stream["warp"] * WARPS * words["blocks"])
+            error = function(self._words, *args)
+        if error:
+            self.device.refuse(error)
+
+    def _room_for(self, name: str, size: int) -> tuple[int, int]:
+        """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
+        have = self._scratch.get(name)
+        if have is None or have.size < size:
+            self.launches[f"{name}_size"] = 0
+            have = self._more(name, size)
+        return have.address, have.size
+
+    def _more(self, name: str, size: int) -> Twin:
+        """Return new memory of a name; what it had is given back before more is asked for."""
+        self._scratch.pop(name, None)
+        self._scratch[name] = twin_of(self.device, 0, max(size + size // 4, 1 << 16))
+        return self._scratch[name]
+
+
+class DeviceExecutor(Launching):
     """Runs kernels on a device.
 
     Parameters
@@ -211,14 +270,13 @@ class DeviceExecutor:
     """
 
     def __init__(self, device: Device, codes: Sequence[CudaCode], calls: Mapping[str, Callable[..., int]]) -> None:
-        self.device = device
+        super().__init__(device)
         self.codes = codes
         self.allocate = device.pinned
         self._lock = ForkLock()  # of the device's scratch memory, and of the twins
         # copies of shared values by address, and where they are; of the last few that came
         self._shared: dict[Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
         self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], Twin | None]] = {}  # memory of packed instances
-        self._scratch: dict[str, Twin] = {}
         self._write, self._send, self._loop = calls["write"], calls["send"], calls["launch"]
         self._apart, self._together, self._all = calls["apart"], calls["together"], calls["whole"]
 
@@ -232,34 +290,27 @@ class DeviceExecutor:
         with _lock:
             _executors.add(self)
         codes = [self.codes[k] for k in there]
-        handles = device.load(codes)
-        weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
         functions: list[list[tuple[int, int, tuple[Grid, ...]]]] = [[] for _ in plan.kernels]
-        for k, own in zip(there, handles, strict=True):
-            functions[k] = self._functions(self.codes[k], own)
+        for k, own in zip(there, self._loaded(codes), strict=True):
+            functions[k] = own
         drive = self.engine.address["drive"]
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
         self._words = self.launches.address
         self.persistent = PersistentRun(device, codes, executable.options.persistent)
         self.launches["whole"] = int(not self.persistent.able)
 
-    def _functions(self, code: CudaCode, handles: Sequence[int]) -> list[tuple[int, int, tuple[Grid, ...]]]:
-        """Return of each function of a kernel the handle, how many blocks run at once, and its grids."""
-        at_once = (self.device.processors * self.device.resident(handle, THREADS, 0) for handle in handles)
-        return list(zip(handles, at_once, code.grids, strict=True))
-
     # ------------------------------------------------------------------------------------------------------- memory
 
-    def _stream(self, buffers: Buffers) -> _Stream:
+    def _stream(self, buffers: Buffers) -> Stream:
         """Return the stream of a state table."""
-        if not isinstance(buffers.stream, _Stream):
-            buffers.stream = _Stream(self.device, self.persistent.room)
-        assert isinstance(buffers.stream, _Stream)
+        if not isinstance(buffers.stream, Stream):
+            buffers.stream = Stream(self.device, self.persistent.room)
+        assert isinstance(buffers.stream, Stream)
         return buffers.stream
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
         m.buffers["single"] = int(self.host.waiting)
-        m.buffers["run_slice"] = _UNLIMITED
+        m.buffers["run_slice"] = UNLIMITED
         if fresh:
             stream = self._stream(m.buffers).address
             for k, params in enumerate(m.buffers.columns_of_kernels):
@@ -276,7 +327,7 @@ class DeviceExecutor:
             if not changes or (known.bits is not None and np.array_equal(known.bits, bits)):
                 return known
         else:
-            known = _Copy(arrays, _twin(self.device, start, end - start), None)
+            known = _Copy(arrays, twin_of(self.device, start, end - start), None)
         own = bits.copy() if changes else bits  # the user may change it before it is on the device
         # Sets of shared values that have an array in common have its copy in common, and what it is a copy of.
         known.bits = None
@@ -284,7 +335,8 @@ class DeviceExecutor:
         known.bits = own if changes else None
         return known
 
-    def _ranges(self, arrays: Iterable[NDArray[Any]]) -> Iterator[tuple[int, int, tuple[NDArray[Any], ...]]]:
+    @staticmethod
+    def ranges(arrays: Iterable[NDArray[Any]]) -> Iterator[tuple[int, int, tuple[NDArray[Any], ...]]]:
         """Yield ranges of memory that do not overlap, and the arrays that lie in each."""
         start = end = 0
         those: list[NDArray[Any]] = []
@@ -306,11 +358,12 @@ class DeviceExecutor:
         if not stable or rows is _NOWHERE:
             # the user's own memory, also where it came as something else that has an array
             users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
+            users |= {id(p.array) for p in prepared.packed.values()} if prepared.by is not None else set()
             arrays = {id(a): a for a in prepared.keep if a.nbytes}
             last = known or next(reversed(self._shared.values()), ({}, []))[0]
             copies = {
                 start: self._copy(start, end, those, not users.isdisjoint(map(id, those)), last)
-                for start, end, those in self._ranges(arrays.values())
+                for start, end, those in self.ranges(arrays.values())
             }
             found = [copy.twin.region for copy in copies.values()]
             known, rows = copies, found if found != rows or rows is _NOWHERE else rows
@@ -318,7 +371,7 @@ class DeviceExecutor:
             self._shared = kept | {prepared: (known, rows)}
         return rows
 
-    def _pack(self, stream: _Stream, keep: Sequence[NDArray[Any]]) -> list[_Row]:
+    def _pack(self, stream: Stream, keep: Sequence[NDArray[Any]]) -> list[_Row]:
         """Copy what instances are packed in; what comes for the second time has a place of its own, and stays."""
         rows: list[_Row] = []
         fresh: dict[int, NDArray[Any]] = {}
@@ -331,7 +384,7 @@ class DeviceExecutor:
                 fresh[at] = array
                 continue
             if twin is None:
-                self._packed[at] = known, twin = known, _twin(self.device, at, array.nbytes)
+                self._packed[at] = known, twin = known, twin_of(self.device, at, array.nbytes)
                 self.device.upload(twin.address, _bytes(array))
             rows.append(twin.region)
         if fresh:
@@ -343,10 +396,11 @@ class DeviceExecutor:
                 place += array.nbytes + 255 & -256
         return rows
 
-    def _regions(self, m: MiniBatch) -> _Stream:
+    def _regions(self, m: MiniBatch) -> Stream:
         """Say where on the device is what the processor has."""
         stream, arenas, keep = self._stream(m.buffers), m.arenas, m.keep
         shared = self._share(m.prepared, m.stable)
+        stream.shared = self._shared[m.prepared][0]
         if not self._placed(stream, shared, arenas, keep):
             own = tuple([self._arena_twin(arena).region for arena in arenas])
             rows = sorted([*shared, *self._pack(stream, keep), *own])
@@ -359,7 +413,7 @@ class DeviceExecutor:
         return stream
 
     def _placed(
-        self, stream: _Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]
+        self, stream: Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]
     ) -> bool:
         """Return whether it is known where these are; the regions of the stream say so, then."""
         known = stream.known.get(tuple([self._arena_twin(arena).region for arena in arenas]))
@@ -372,7 +426,7 @@ class DeviceExecutor:
     def _arena_twin(self, arena: Arena) -> Twin:
         twin = arena.twin
         if not isinstance(twin, Twin):
-            arena.twin = twin = _twin(self.device, arena.address, arena.size)
+            arena.twin = twin = twin_of(self.device, arena.address, arena.size)
         return twin
 
     # ------------------------------------------------------------------------------------------------------- stages
@@ -384,7 +438,7 @@ class DeviceExecutor:
         with self._lock, self.device:
             sweep()
             stream = self._stream(m.buffers)
-            shared = self._shared.get(m.prepared, _NONE)[1]
+            stream.shared, shared = self._shared.get(m.prepared, _NONE)
             if shared is _NOWHERE or not self._placed(stream, shared, m.arenas, m.keep):
                 return False
             done = self._all(self._words, stream.address, m.buffers.address)
@@ -436,7 +490,7 @@ class DeviceExecutor:
                 word = self._launch(stream)
             self._settle(m, stream, word)
 
-    def _settle(self, m: MiniBatch, stream: _Stream, word: Words | None) -> None:
+    def _settle(self, m: MiniBatch, stream: Stream, word: Words | None) -> None:
         """Note where results will be, and what says whether the run has failed; bring back what must be known now."""
         start, size = m.buffers["arena"], m.buffers["arena_used"]
         stream.pending = _Pending(self.device, m.arenas[-1], start, size, word, self.persistent)
@@ -445,7 +499,7 @@ class DeviceExecutor:
         if self._fallible and stream["end"] < stream["tail"]:
             self._note_failures(m, stream, stream.pending)
 
-    def _write_down(self, m: MiniBatch, stream: _Stream) -> None:
+    def _write_down(self, m: MiniBatch, stream: Stream) -> None:
         """Let the schedule write down what launches need."""
         status = self._write(self._words, stream.address, m.buffers.address)
         if status < 0:
@@ -457,10 +511,10 @@ class DeviceExecutor:
     def finish(self, m: MiniBatch, run: Run) -> None:
         """Say where the results are; they are copied from the device when they are asked for."""
         stream = m.buffers.stream
-        if isinstance(stream, _Stream) and stream.pending is not None:
+        if isinstance(stream, Stream) and stream.pending is not None:
             run.pending, stream.pending = stream.pending, None
 
-    def _launch(self, stream: _Stream) -> Words | None:
+    def _launch(self, stream: Stream) -> Words | None:
         """Launch everything, in one kernel or many; return what says if that has failed, if it can."""
         launches, at = stream["launches"], stream.address
         if not launches:
@@ -478,7 +532,7 @@ class DeviceExecutor:
         )
         return word
 
-    def _one_by_one(self, stream: _Stream) -> list[float]:
+    def _one_by_one(self, stream: Stream) -> list[float]:
         """Launch the kernels of one batch after the other; return the seconds of each."""
         taken: list[float] = []
         if stream["launches"]:
@@ -490,27 +544,7 @@ class DeviceExecutor:
             taken.append(time.perf_counter() - start)
         return taken
 
-    def _call(self, function: Callable[..., int], stream: _Stream, *args: int) -> None:
-        """Call compiled code that launches."""
-        error = function(self._words, *args)
-        if error < 0:
-            words = self.launches
-            words["scratch"], words["scratch_size"] = self._room_for("scratch", stream["batch"])
-            words["warps"], words["warps_size"] = self._room_for("warps", stream["warp"] * WARPS * words["blocks"])
-            error = function(self._words, *args)
-        if error:
-            self.device.refuse(error)
-
-    def _room_for(self, name: str, size: int) -> tuple[int, int]:
-        """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
-        have = self._scratch.get(name)
-        if have is None or have.size < size:
-            self.launches[f"{name}_size"] = 0
-            self._scratch.pop(name, None)  # given back before more is asked for
-            self._scratch[name] = have = _twin(self.device, 0, max(size + size // 4, 1 << 16))
-        return have.address, have.size
-
-    def _note_failures(self, m: MiniBatch, stream: _Stream, pending: _Pending) -> None:
+    def _note_failures(self, m: MiniBatch, stream: Stream, pending: _Pending) -> None:
         """Bring failures of nodes where the processor's kernels leave them."""
         buffers = m.buffers
         low, high = stream["end"] - stream.start, stream["tail"] - stream.start
@@ -546,7 +580,7 @@ _executors: weakref.WeakSet[DeviceExecutor] = weakref.WeakSet()
 _lock = ForkLock()  # of these
 
 
-def _twin(device: Device, start: int, size: int) -> Twin:
+def twin_of(device: Device, start: int, size: int) -> Twin:
     """Return memory of a device; what all models keep there for later mini-batches is given up for it."""
     try:
         return Twin(device, start, size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from acronumba.emit.words import Words
 from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.persistent import BARRIER, STEP
+from acronumba.kernels.cuda.sums import TASKS
 from acronumba.kernels.cuda.tiles import THREADS
 
 LAUNCHED, WRITTEN, UNWRITTEN = range(3)  # what `whole` returns
@@ -70,7 +71,7 @@ shared          bytes of shared memory
 
 _TABLES = {
     "LAUNCH_": LAUNCH, "KERNEL_": KERNEL, "FUNCTION_": FUNCTION, "GRID_": GRID, "ABOUT_": ABOUT, "STREAM_": STREAM,
-    "ROW_": ROW, "STEP_": STEP, "BARRIER_": BARRIER,
+    "ROW_": ROW, "STEP_": STEP, "BARRIER_": BARRIER, "TASKS_": TASKS,
 }  # fmt: skip
 _PLACES: dict[str, int] = {}
 for _prefix, _table in _TABLES.items():

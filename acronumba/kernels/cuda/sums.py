@@ -1,0 +1,77 @@
+"""Sums over nodes on a GPU: the functions of `kernels.sums`, as one kernel for each dtype that does many jobs at once.
+
+In: a dtype. Out: a `CudaCode` whose one function has the signature of all, `sums(P, nodes, S, T)`: P[0] is the address
+of rows of `TASKS`, P[1] how many there are, and `nodes` the number of all tasks. A warp takes one task after the other,
+of whichever job it is; each task is done by one warp alone, in the order of `kernels.sums`. So no bit depends on how
+many blocks there are, and nothing is added atomically. Jobs of one launch must not add to the same array.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from acronumba.emit import simt, tree
+from acronumba.emit.parse import parse
+from acronumba.emit.words import Words
+from acronumba.kernels import sums
+from acronumba.kernels.cuda.generate import WARP, CudaCode
+from acronumba.kernels.cuda.writer import WARPS, Grid
+
+TASKS = Words("""
+end         tasks of the launch up to the last of this job,
+first       ... and before the first of it
+what        number of the function, in `FUNCTIONS`
+words       address of the words of the job, the table P of the function
+""")
+
+FUNCTIONS = (*sums.SUMS, "spans")
+ADJOINTS = FUNCTIONS.index("adjoints")
+
+_RUN = '''
+def sums_{dtype}(P, nodes, S, T) -> None:
+    """Sums over nodes, {dtype}: the tasks of all jobs, shared out to warps."""
+    t = block() * WARPS + thread() // 32
+    warps = blocks() * WARPS
+    jobs, count = lds(P, 0, 1)
+    while t < nodes:
+        low = 0
+        high = count - 1
+        while low < high:
+            middle = (low + high) // 2
+            if ld(jobs + middle * TASKS_BYTES, TASKS_END) <= t:
+                low = middle + 1
+            else:
+                high = middle
+        job = jobs + low * TASKS_BYTES
+        what, words = lds(job, TASKS_WHAT, TASKS_WORDS)
+        at = t - ld(job, TASKS_FIRST)
+{choice}
+        t = t + warps
+'''
+_KNOWN = tuple(tree.Function(name, (), tree.I64, []) for name in ("block", "blocks", "thread"))  # of `emit.simt`
+
+
+@functools.cache
+def code(dtype: str) -> CudaCode:
+    """Return the kernel of a dtype."""
+    own = sums.functions(dtype, WARP)
+    choice = [
+        line
+        for k, name in enumerate(FUNCTIONS)
+        for line in (f"        {'elif' if k else 'if'} what == {k}:", f"            {name}(words, at, at + 1, S)")
+    ]
+    numbers = {"WARPS": WARPS, "TASKS_BYTES": TASKS.size, **TASKS.constants("TASKS_")}
+    given = "\n".join(f"{name} = {n}" for name, n in numbers.items())
+    text = _RUN.format(dtype=dtype, choice="\n".join(choice))
+    run = parse(f"{given}\n{text}", functions=(*own, *_KNOWN))
+    entry = f"sums_{dtype}"
+    module = tree.Module(entry, (*own, *run), (entry,))
+    return CudaCode(
+        text=simt.module_text(module),
+        tiles=(),
+        entries=(entry,),
+        grids=((Grid(WARPS, 1),),),
+        sizes=tree.Module(f"{entry}_sizes", (), ()),
+        shared=(),
+        module=module,
+    )

@@ -1,0 +1,71 @@
+"""Batches of kernels that are not those of a plan: a state table for `execute` alone.
+
+In: kernels, and batches as compiled code or Python has written them down. Out: they have run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from acronumba.memory import address, aligned
+from acronumba.runtime import state
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.engines import Native, threads_of_process
+from acronumba.runtime.state import AT, TABLE
+
+
+class Batches:
+    """A state table for `execute`: batches of kernels that are not those of a plan."""
+
+    def __init__(self, kernels: int, most: int) -> None:
+        self.st: Words = np.zeros(AT["free"] + 1, np.int64)
+        self.sizes: Words = np.zeros(most + 3, np.int64)
+        self.keep: dict[str, Any] = {}
+        self.most = most
+        self.kernels(kernels)
+        self["sizes"], self["most"] = address(self.sizes), most
+        self["single"], self["run_slice"] = 1, state.RUN_SLICE
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.st[AT[name]] = value
+
+    def kernels(self, kernels: int) -> None:
+        """Make room for the rows of so many kernels."""
+        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
+        self["table"], self["kernels"] = address(self.table), kernels
+
+    def room(self, batches: int, entries: int) -> None:
+        """Make room for so many batches and entries of `args`."""
+        lengths = {
+            "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
+            "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),
+            "offset": (2 * (batches + 1) * max(self.most, 1), np.int64),
+        }  # fmt: skip
+        for name, (length, dtype) in lengths.items():
+            if name not in self.keep or len(self.keep[name]) < length:
+                self.keep[name] = np.empty(length + length // 2, dtype)
+                self[name] = address(self.keep[name])
+
+    def begin(self, batches: int, scratch: int, threads: int) -> None:
+        """Be ready to run the batches."""
+        stride = (scratch + 127) & -64
+        self.memory = aligned(stride * threads)
+        for name, value in {
+            "batches": batches, "stage": state.TO_EXECUTE, "stop": state.EXECUTED, "run_batches": 0, "failures": 0,
+            "taken": 0, "stride": stride, "scratch": address(self.memory), "threads": threads, "rounds": 0,
+        }.items():  # fmt: skip
+            self[name] = value
+
+    def execute(self, engine: Native, batches: int, scratch: int, threads: int) -> None:
+        """Run the batches."""
+        self.begin(batches, scratch, threads)
+        pool = threads_of_process() if threads > 1 else None
+        self["pool"] = pool.enter(threads) if pool is not None else 0
+        try:
+            while engine.drive(address(self.st)) != state.DONE:
+                pass
+        finally:
+            if pool is not None:
+                pool.leave(threads)

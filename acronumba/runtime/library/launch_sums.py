@@ -1,0 +1,125 @@
+"""What the processor runs in place of the sums of adjoints of a GPU: it writes down what they need.
+
+In: sums of adjoints, as `runtime.library.transpose` has written them down. Out: the same rows and links in the buffer
+of a stream of `kernels.cuda.marshal`, with the GPU's addresses, and a launch of `kernels.cuda.sums` for them. The tail
+of the table P is the address of the stream and the number of the kernel, as of the kernels of a plan.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.language import i64, ld, lds, st
+from acronumba.ir.spec import FIXED
+from acronumba.kernels.cuda.marshal import region_of
+from acronumba.kernels.cuda.sums import ADJOINTS
+from acronumba.runtime.library.words import PARAMETERS_NODES
+
+from acronumba.runtime.library.back_words import (  # isort: skip
+    LINK_BYTES, LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE, LINK_SOURCE, LINK_START, LINK_WIDTH,
+    SUM_BYTES, SUM_LINKS, SUM_SIZE, SUM_TO,
+)  # fmt: skip
+
+from acronumba.runtime.library.launch_words import (  # isort: skip
+    ROW_BATCH, ROW_BYTES, ROW_FAILS, ROW_KERNEL, ROW_NODES, ROW_P, ROW_WARP, STREAM_CAPACITY, STREAM_DELTA,
+    STREAM_END, STREAM_LAUNCHES, STREAM_MISSING, STREAM_NODES, STREAM_TABLE, STREAM_TOP, STREAM_TOTAL, TASKS_BYTES,
+    TASKS_END, TASKS_FIRST, TASKS_WHAT, TASKS_WORDS,
+)  # fmt: skip
+
+
+def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
+    """Write down what the sums low..high need: the table P, one job, where the rows are, the rows, the links."""
+    stream, kernel = lds(P, FIXED, FIXED + 1)
+    given = ld(P, PARAMETERS_NODES)
+    count = high - low
+    top, delta = lds(stream, STREAM_TOP, STREAM_DELTA)
+    job = top + 16
+    table = job + TASKS_BYTES
+    places = table + 8
+    row = places + 8 * count
+    link = row + SUM_BYTES * count
+    end = (link + LINK_BYTES * count_links(given, low, high) + 15) & -16
+    if room_for(stream, end) == 0:
+        return
+    st(top, 0, job + delta)
+    st(top, 1, 1)
+    st(job, TASKS_END, count)
+    st(job, TASKS_FIRST, 0)
+    st(job, TASKS_WHAT, ADJOINTS)
+    st(job, TASKS_WORDS, table + delta)
+    st(table, 0, places + delta)
+    for k in range(count):
+        source = ld(given, low + k)
+        st(places, k, row + delta)
+        st(row, SUM_TO, there(stream, ld(source, SUM_TO)))
+        st(row, SUM_SIZE, ld(source, SUM_SIZE))
+        next = ld(source, SUM_LINKS)
+        st(row, SUM_LINKS, 0)
+        if next != 0:
+            st(row, SUM_LINKS, link + delta)
+        while next != 0:
+            write_link(stream, next, link, delta)
+            next = ld(next, LINK_NEXT)
+            link = link + LINK_BYTES
+        row = row + SUM_BYTES
+    st(stream, STREAM_TOP, end)
+    add_launch(stream, kernel, count, top + delta)
+
+
+def count_links(given: i64, low: i64, high: i64) -> i64:
+    """Return how many links sums have."""
+    count = 0
+    for k in range(low, high):
+        next = ld(ld(given, k), SUM_LINKS)
+        while next != 0:
+            count = count + 1
+            next = ld(next, LINK_NEXT)
+    return count
+
+
+def room_for(stream: i64, end: i64) -> i64:
+    """Return whether the buffer and the table of launches have room; if not, count what is missing."""
+    full = ld(stream, STREAM_MISSING)
+    if ld(stream, STREAM_LAUNCHES) >= ld(stream, STREAM_CAPACITY):
+        full = 1
+    if end > ld(stream, STREAM_END):
+        full = 1
+    if full == 0:
+        return 1
+    st(stream, STREAM_MISSING, ld(stream, STREAM_MISSING) + end - ld(stream, STREAM_TOP))
+    return 0
+
+
+def write_link(stream: i64, link: i64, to: i64, delta: i64) -> None:
+    """Copy a link; the next one, if there is one, lies behind it."""
+    st(to, LINK_SOURCE, there(stream, ld(link, LINK_SOURCE)))
+    st(to, LINK_KEY, ld(link, LINK_KEY))
+    st(to, LINK_NEXT, 0)
+    if ld(link, LINK_NEXT) != 0:
+        st(to, LINK_NEXT, to + LINK_BYTES + delta)
+    st(to, LINK_SIZE, ld(link, LINK_SIZE))
+    st(to, LINK_START, ld(link, LINK_START))
+    st(to, LINK_INDEX, there(stream, ld(link, LINK_INDEX)))
+    st(to, LINK_WIDTH, ld(link, LINK_WIDTH))
+    st(to, LINK_LAST, ld(link, LINK_LAST))
+
+
+def there(stream: i64, at: i64) -> i64:
+    """Return the GPU's address of what is at an address; 0 of what it does not have, also of 0."""
+    region = region_of(stream, at)
+    if region == 0:
+        return 0
+    return at + ld(region, 2)
+
+
+def add_launch(stream: i64, kernel: i64, nodes: i64, table: i64) -> None:
+    """Add a row to the table of launches."""
+    count = ld(stream, STREAM_LAUNCHES)
+    row = ld(stream, STREAM_TABLE) + ROW_BYTES * count
+    st(row, ROW_KERNEL, kernel)
+    st(row, ROW_NODES, nodes)
+    st(row, ROW_P, table)
+    st(row, ROW_FAILS, 0)
+    st(row, ROW_BATCH, 0)
+    st(row, ROW_WARP, 0)
+    st(stream, STREAM_TOTAL, ld(stream, STREAM_TOTAL) + nodes)
+    st(stream, STREAM_NODES, max(ld(stream, STREAM_NODES), nodes))
+    st(stream, STREAM_LAUNCHES, count + 1)
