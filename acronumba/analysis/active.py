@@ -50,7 +50,9 @@ class Active:
             return None
         first = min(self.lost, key=lambda r: (r.loc.line, r.loc.column))
         seen = f"{first.why} of a tensor that the parameters decide" if first.why else "a float of such a tensor"
-        return refuse("ACR602", first.loc, seen=seen)
+        whole = first.why in ("float()", ".item()")
+        rewrite = f"leave {first.why} out; if no gradient is meant: `nn.stop_gradient(x)`" if whole else ""
+        return refuse("ACR602", first.loc, seen=seen, rewrite=rewrite)
 
 
 def active(program: ir.Program, wanted: Wanted, width: int | None) -> Active:

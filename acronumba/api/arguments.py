@@ -114,7 +114,11 @@ class Signature:
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
 
     def _wrong(self, message: str, seen: str) -> Exception:
-        return refuse("ACR706", message=f"{self.name}: {message}", seen=seen)
+        rewrite = ""
+        if self.positional[0].name == "self":  # a method: nothing tells the object
+            columns = ", ".join(p.name for p in self.positional[1:])
+            rewrite = f"a function of both: `model(lambda {columns}, *, net: net.{self.fn.__name__}({columns}))`"
+        return refuse("ACR706", message=f"{self.name}: {message}", seen=seen, rewrite=rewrite)
 
 
 def def_loc(fn: Any) -> Loc:
@@ -125,6 +129,12 @@ def def_loc(fn: Any) -> Loc:
     import linecache
 
     line = code.co_firstlineno
+    if code.co_name == "<lambda>":
+        spans = [at for at in code.co_positions() if None not in at and at[:3:2] != at[1::2]]
+        if not spans:
+            return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
+        starts, ends = min((at[0], at[2]) for at in spans), max((at[1], at[3]) for at in spans)
+        return Loc(code.co_filename, fn.__qualname__, *starts, *ends)
     for number in range(line, line + 20):  # past the decorators
         text = linecache.getline(code.co_filename, number)
         if text.lstrip().startswith(("def ", "async def ")):

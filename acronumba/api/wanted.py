@@ -53,7 +53,8 @@ class Choices:
 
 
 def _wrong(name: str, value: Any, right: str, rewrite: str) -> Exception:
-    return refuse("ACR706", message=f"`{name}` is {right}", seen=repr(value), rewrite=rewrite)
+    seen = repr(value) if isinstance(value, str | int | float | tuple | None) else _form(value)
+    return refuse("ACR706", message=f"`{name}` is {right}", seen=seen, rewrite=rewrite)
 
 
 def _paths_in(name: str, value: Any) -> tuple[str, ...]:
@@ -251,6 +252,10 @@ def _by_id(ids: Mapping[int, int], found: Mapping[int, Any]) -> dict[int, Any]:
     return out
 
 
+def _form(value: Any) -> str:
+    return f"an array of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__
+
+
 def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     """Return what gradients are wanted of in a call."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
@@ -265,9 +270,9 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     if paths is None:
         paths = tuple(name for name, value in call.shared.items() if arrays_of(value))
         if not paths:
-            raise refuse(
-                "ACR706", message="no keyword-only parameter holds a float array", rewrite="name others: `wrt=`"
-            )
+            seen = ", ".join(f"{name}: {_form(value)}" for name, value in call.shared.items())
+            raise refuse("ACR706", message="no keyword-only parameter holds a float array", seen=seen,
+                         rewrite="name others: `wrt=`; numbers, lists of them as np.array(w, np.float32)")  # fmt: skip
     shared: list[Any] = []
     places: list[int | None] = []
     parts: list[Sequence[Any]] = []
@@ -291,8 +296,8 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
         held = [value] if place is None else [*within]
         might = place is not None and (not held or any(v is None or has_parts(v) for v in held))  # hold some elsewhere
         if not might and not any(map(arrays_of, held)):
-            raise refuse("ACR706", message=f"`{path}` holds no float array", seen=type(held[0]).__name__,
-                         rewrite="name what does; a number as np.float32(x)")  # fmt: skip
+            raise refuse("ACR706", message=f"`{path}` holds no float array", seen=_form(held[0]),
+                         rewrite="name what does; numbers, lists of them as np.array(w, np.float32)")  # fmt: skip
     single = choices.single or (choices.wrt is None and len(paths) == 1)
     return Wanted(
         paths=paths, single=single, shared=tuple(shared), places=tuple(places), parts=tuple(parts),

@@ -140,15 +140,18 @@ class Tape:
                     a = op.args[k]
                     for number, part in zip(a, adjoint, strict=True) if isinstance(a, tuple) else [(a, adjoint)]:
                         give(number, np.asarray(part))
-                        _note_rows(read, number, values[_each(op.args[1])[0]] if k == 0 and _takes_rows(op) else None)
+                        _note_rows(read, number, _rows_of(one) if k == 0 else None)
         return {number: g for number, g in found.items() if number in wanted}
 
 
 _NO_OBJECT = (int, float, str, type(None), np.ndarray, np.generic, Row)  # words that stand for no object of the user
 
 
-def _takes_rows(op: Noted) -> bool:
-    return op.op == "take" and op.attrs == (0,)
+def _rows_of(one: Applied) -> Any:
+    """Return the rows of its first argument that an operation reads, if it reads nothing else."""
+    if one.op == "slice" and np.shape(one.result) == (1, *np.shape(one.args[0])[1:]):
+        return one.attrs[0][0]
+    return one.args[1] if one.op == "take" and one.attrs == (0,) else None
 
 
 def _note_rows(read: dict[int, list[int] | None], number: int, rows: Any) -> None:

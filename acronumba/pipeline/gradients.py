@@ -194,8 +194,14 @@ class Trained:
         )
 
     def pieces(self, count: int) -> list[Words]:
-        """Return which of so many instances run at once: as many as have found memory lately."""
-        return np.array_split(np.arange(count), max(-(-count // self.most), 1))
+        """Return which of so many instances run at once: as many as have found memory lately.
+
+        They are halves of halves, as they are where memory does not suffice: where sums are cut does not depend on it.
+        """
+        found = [np.arange(count)]
+        while len(found[0]) > self.most:
+            found = [half for piece in found for half in np.array_split(piece, 2)]
+        return found
 
     def went(self, fitted: int) -> None:
         """Note how many instances at once fitted into memory at worst: after some mini-batches more are tried again."""
@@ -210,14 +216,16 @@ class Trained:
         """Return where the way back begins: the losses of instances that did not fail, in their order."""
         from acronumba.runtime.backward import Seeds
 
-        found = losses_in(self.loss, run.words[good, : self.width])
-        adjoints = [np.full(1, share, dtype) for dtype, _, _ in found]
-        rows = np.concatenate([rows for _, rows, _ in found] or [_NONE])
-        order = np.argsort(rows, kind="stable")
-        of = [np.full(len(rows), address(adjoint)) for adjoint, (_, rows, _) in zip(adjoints, found, strict=True)]
-        return Seeds(
-            records=np.concatenate([records for _, _, records in found] or [_NONE])[order],
-            adjoints=np.concatenate(of or [_NONE])[order],
-            instances=np.searchsorted(run.ran, good[rows[order]]),
-            keep=adjoints,
-        )
+        found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
+        keep = [np.full(1, share, dtype) for dtype, _, _ in found]
+        adjoints = [np.full(len(rows), address(a)) for a, (_, rows, _) in zip(keep, found, strict=True)]
+        _, rows, records = found[0]
+        adjoint = adjoints[0]
+        if len(found) > 1:
+            rows, records, adjoint = (
+                np.concatenate(x) for x in ([f[1] for f in found], [f[2] for f in found], adjoints)
+            )
+            order = np.argsort(rows, kind="stable")
+            rows, records, adjoint = rows[order], records[order], adjoint[order]
+        instances = np.searchsorted(run.ran, good[rows])
+        return Seeds(records=records, adjoints=adjoint, instances=instances, keep=keep)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.errors.codes import refuse
 from acronumba.memory import address
 from acronumba.pipeline.gradients import Asked, own_of, there_and_back
 
@@ -54,7 +55,12 @@ class Pullback:
 
     def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str]) -> Run:
         """Run a mini-batch and keep what its way back needs. See `Compiled.run`."""
-        return self.compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
+        from acronumba.runtime.state import MEMORY
+
+        run = self.compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
+        if (many := sum(failure.site == MEMORY for failure in run.errors.values())) > 1:
+            raise refuse("ACR704", seen=f"{many} of {len(run.ran)} instances found no memory beside the others")
+        return run
 
     def pull(
         self, run: Run, seeds: Sequence[tuple[int, int, NDArray[Any]]], asked: Sequence[Asked]

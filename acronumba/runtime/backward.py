@@ -29,7 +29,7 @@ from acronumba.kernels.cost import cost
 from acronumba.memory import address, aligned
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.batches import Batches
-from acronumba.runtime.buffers import ArenaPool, Buffers, Pieces, Words
+from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, Words
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native
 from acronumba.runtime.instances import Own
@@ -42,7 +42,7 @@ from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared
 from acronumba.runtime.state import TABLE
 from acronumba.runtime.summing import Found, Sums, tables_of
-from acronumba.runtime.tables import Tables, made_of
+from acronumba.runtime.tables import Tables
 from acronumba.runtime.trace import BackRecord
 
 _CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "rows_of_links")  # from Python
@@ -117,8 +117,8 @@ class BackExecutable:
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
-        self.made_of = made_of(back.plan)
-        self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
+        self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES, kept=KEPT_IN_TRAINING)
+        forward.arenas.kept = KEPT_IN_TRAINING
         self.sums_of_all = ArenaPool(0)  # memory for gradients
         self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
         forward.shared.packer = partial(Packer, library, self.packings[0])
@@ -276,7 +276,7 @@ class _Run:
                 for k in self.back.wanted
                 if heads[k, words.HEAD.at["key"]]
             }
-            by_rows = tables_of(tables, found, ordinary, kernels, self.prepared, self.of.made_of)
+            by_rows = tables_of(tables, found, ordinary, self.back.plan, self.prepared)
         room = Pieces(self.of.sums_of_all)
         grads = {
             k: room.array(by_rows.shape(k, arrays[k].shape), program.shared[k].type.dtype)  # type: ignore[union-attr]

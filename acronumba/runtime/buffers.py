@@ -26,6 +26,7 @@ _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive 
 _FIBERS = 256  # that the first queues have room for
 _NOTES = 1 << 10  # that there is room for at first
 _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
+KEPT_IN_TRAINING = 1 << 31  # ... of what is trained: the next step needs as much, and the system fills it with zeros
 
 # int32 tables of the search for a schedule, by what they have entries for; see `acronumba.runtime.state`
 _OF_GROUPS = tuple("component deepest lfirst bfirst size mixed kfirst agenda_lengths depth_lengths".split())
@@ -68,12 +69,15 @@ class ArenaPool:
         Bytes that the next run will use, about.
     allocate : callable
         From a number of bytes to memory that begins at a multiple of 64, for arenas that are used again.
+    kept : int
+        Bytes of an arena that is used again. Of those above `_KEPT` there is one at most.
     """
 
-    def __init__(self, wanted: int, allocate: Callable[[int], NDArray[np.uint8]] = aligned) -> None:
+    def __init__(self, wanted: int, allocate: Callable[[int], NDArray[np.uint8]] = aligned, kept: int = _KEPT) -> None:
         self._free: deque[tuple[NDArray[np.uint8], object]] = deque(maxlen=4)
         self.wanted = wanted
         self.allocate = allocate
+        self.kept = kept
 
     def take(self, size: int, most: int = 1 << 62) -> Arena:
         """Return an arena of at least `size` bytes; a new one has some more, so that it serves again, up to `most`."""
@@ -92,7 +96,9 @@ class ArenaPool:
         self._free.clear()
 
     def give(self, block: NDArray[np.uint8], twin: object) -> None:
-        if len(block) <= _KEPT:
+        if len(block) > _KEPT:
+            self._free.clear()
+        if len(block) <= self.kept:
             self._free.append((block, twin))
 
 

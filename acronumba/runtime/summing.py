@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.analysis.backward.derive import Term
+from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
 from acronumba.emit.compile import Compiled
 from acronumba.emit.target import Target
@@ -25,7 +26,7 @@ from acronumba.runtime.back_rows import SumOf
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.back_words import HEAD
 from acronumba.runtime.shared import Prepared
-from acronumba.runtime.tables import Rows, Tables, rows_in
+from acronumba.runtime.tables import Rows, Tables, made_of, rows_in
 
 WORDS = max(map(len, (sums.OUTER, sums.COLUMNS, sums.ROWS)))  # of a job
 
@@ -203,9 +204,8 @@ def numbers_of(records: Words, prepared: Prepared) -> Words:
 
 
 def tables_of(
-    wanted: Sequence[int], found: Sequence[Found], ordinary: Mapping[int, Rows], kernels: Sequence[KernelSpec],
-    prepared: Prepared, made: Mapping[int, Mapping[int, Rows]],
-) -> Tables:  # fmt: skip
+    wanted: Sequence[int], found: Sequence[Found], ordinary: Mapping[int, Rows], plan: Plan, prepared: Prepared
+) -> Tables:
     """Return the tables whose gradients are wanted by rows.
 
     Parameters
@@ -216,19 +216,17 @@ def tables_of(
         All sums.
     ordinary
         Shared tensors that nodes read like any other value, with the rows that they read.
-    kernels, prepared
-        Of the plan; and its shared values.
-    made
-        See `tables.made_of`.
+    plan, prepared
+        What was run; and its shared values.
     """
     read: dict[int, list[Rows]] = {k: [rows] for k, rows in ordinary.items()}
     dense = set(ordinary)
     for one in found:
-        term, spec = one.sum.term, kernels[one.sum.kernel]
+        term, spec = one.sum.term, plan.kernels[one.sum.kernel]
         if term.which >= 0:
             parts: dict[int, Rows] = dict.fromkeys(numbers_of(one.rows[2], prepared).tolist())
         elif term.of >= len(spec.operands):  # it is pulled back to all that it is made of
-            parts = rows_in(spec, term.of)
+            parts = rows_in(spec, term.of, prepared)
             dense.update(parts)
         else:
             k = spec.operands[term.of].index
@@ -238,4 +236,4 @@ def tables_of(
         for k, part in parts.items():
             read.setdefault(k, []).append(part)
     lengths = {k: a.shape[0] if a.ndim else -1 for k, a in prepared.arrays.items()}
-    return Tables([k for k in wanted if lengths[k] >= 0], made, read, dense, lengths)
+    return Tables([k for k in wanted if lengths[k] >= 0], made_of(plan, prepared), read, dense, lengths)

@@ -12,30 +12,40 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.analysis.backward.derive import has_extents
+from acronumba.analysis.backward.joint import numbers_in
 from acronumba.analysis.plan import Plan
 from acronumba.data.row_grad import RowGrad
+from acronumba.ir.evaluate import apply
 from acronumba.ir.spec import KernelOp, KernelSpec
 from acronumba.ir.vjp import differentiable
 from acronumba.runtime.buffers import Words
+from acronumba.runtime.shared import Prepared
 
 Rows: TypeAlias = "Words | None"  # numbers of rows that are read; None: something else is
 
 
-def made_of(plan: Plan) -> dict[int, dict[int, Rows]]:
+def made_of(plan: Plan, prepared: Prepared) -> dict[int, dict[int, Rows]]:
     """Return which shared tensors are computed once, of which rows of each shared tensor, directly or not."""
     found: dict[int, dict[int, Rows]] = {}
     for once in reversed(plan.program.once):
         spec = plan.kernels[once.kernel]
-        for k, rows in rows_in(spec, spec.results[0]).items():
+        numbers = [prepared.given[k] for k in once.numbers]
+        for k, rows in rows_in(spec, spec.results[0], prepared, numbers).items():
             of = found.setdefault(k, {})
             for s in (once.index, *found.get(once.index, ())):
                 of[s] = rows if s not in of else joined([of[s], rows])
     return found
 
 
-def rows_in(spec: KernelSpec, value: int) -> dict[int, Rows]:
-    """Return the shared tensors that a value of a kernel has derivatives by, with the rows of them."""
+def rows_in(spec: KernelSpec, value: int, prepared: Prepared, numbers: Sequence[Any] = ()) -> dict[int, Rows]:
+    """Return the shared tensors that a value of a kernel has derivatives by, with the rows of them.
+
+    The value is made of shared tensors alone, and of `numbers`, the arguments of the kernel.
+    """
     first = len(spec.operands)
+    given = [prepared.arrays[o.index] if o.kind == "shared" else numbers[o.index] if numbers else None
+             for o in spec.operands]  # fmt: skip
     found: dict[int, list[Rows]] = {}
     seen: set[int] = set()
     todo = [value]
@@ -50,7 +60,7 @@ def rows_in(spec: KernelSpec, value: int) -> dict[int, Rows]:
         for k, a in enumerate(op.args):
             if not differentiable(op.op, k, op.attrs):
                 continue
-            rows = _rows_of(spec, op) if not k and a < first and spec.operands[a].kind == "shared" else None
+            rows = _rows_of(spec, op, given) if not k and a < first and spec.operands[a].kind == "shared" else None
             if rows is None:
                 todo.append(a)
             else:
@@ -58,19 +68,27 @@ def rows_in(spec: KernelSpec, value: int) -> dict[int, Rows]:
     return {k: joined(parts) for k, parts in found.items()}
 
 
-def _rows_of(spec: KernelSpec, op: KernelOp) -> Rows:
-    """Return the rows of its first argument that an operation reads, if they are known."""
+def _rows_of(spec: KernelSpec, op: KernelOp, given: Sequence[Any]) -> Rows:
+    """Return the rows of its first argument, a shared tensor, that an operation reads, if it reads nothing else."""
     table = spec.operands[op.args[0]].shape
     if op.op == "slice" and op.shape == (1, *table[1:]):
         start = op.attrs[0][0]  # type: ignore[index]
         return np.array([start], np.int64) if isinstance(start, int) else None
-    if op.op == "take" and op.attrs == (0,):
-        a, first, most = op.args[1], len(spec.operands), table[0]
-        while a >= first and spec.body[a - first].op in ("reshape", "broadcast", "cast"):
-            (a,) = spec.body[a - first].args
-        if a >= first and spec.body[a - first].op == "const" and isinstance(most, int):
-            return np.clip(np.array([spec.body[a - first].attrs[0]], np.int64), 0, most - 1)
+    if op.op == "take" and op.attrs == (0,) and isinstance(table[0], int):
+        index = _value(spec, op.args[1], given)
+        return None if index is None else np.clip(np.ravel(index).astype(np.int64), 0, table[0] - 1)
     return None
+
+
+def _value(spec: KernelSpec, v: int, given: Sequence[Any]) -> Any:
+    """Return a value of a kernel that is made of operands which are given; None if it needs others."""
+    if v < len(spec.operands):
+        return None if given[v] is None else np.asarray(given[v], spec.operands[v].dtype)
+    op = spec.body[v - len(spec.operands)]
+    args = [_value(spec, a, given) for a in op.args]
+    if has_extents(op) or [*numbers_in(op.attrs)] or any(a is None for a in args):
+        return None
+    return apply(op.op, args, op.attrs, op.shape, op.dtype)  # type: ignore[arg-type]
 
 
 def joined(parts: Sequence[Rows]) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -300,6 +301,33 @@ def test_a_loss_is_a_float() -> None:
     refused("ACR311", lambda x, *, w: (np.sum(w * x), 1), X, w=W)
     error = refused("ACR311", value_and_grad(lambda x, *, w: np.sum(w * x), aux=True), X, w=W)
     assert "return loss, anything" in str(error)
+
+
+class WithLoss:
+    def __init__(self) -> None:
+        self.w = weights(3)
+
+    @model
+    def loss(self, x: np.ndarray) -> Any:
+        return np.sum(self.w * x)
+
+
+def test_refusals_show_what_users_wrote() -> None:
+    f = value_and_grad(
+        lambda x, *, w: w * x,
+        reduce="sum",
+    )
+    text, caret = str(refused("ACR311", f, X, w=W)).splitlines()[2:4]
+    assert [text[at.start() : at.end()] for at in re.finditer(r"\^+", caret)] == ["w * x"]
+    error = refused("ACR602", lambda x, *, w: np.sum(w * x).item(), X, w=W)
+    assert "leave .item() out" in str(error)
+    for w in (np.array([1, 2, 3]), [1.0, 2.0, 3.0], 0.5):
+        with pytest.raises(AcronumbaError, match=r"np\.array\(w, np\.float32\)"):
+            value_and_grad(lambda x, *, w: np.sum(x) * w).batch([X], w=w)
+    net = WithLoss()
+    with pytest.raises(AcronumbaError, match=r"model\(lambda x, \*, net: net\.loss\(x\)\)"):
+        net.loss.value_and_grad.batch([X])
+    assert value_and_grad(lambda x, *, net: net.loss(x)).batch([X], net=net).grads.w.tolist() == X.tolist()
 
 
 @dataclass

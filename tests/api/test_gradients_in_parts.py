@@ -10,6 +10,7 @@ import pytest
 from acronumba import AcronumbaError, InstanceErrors, leaves, model, pack, value_and_grad, vjp
 from acronumba.api.structures import float_arrays
 from acronumba.pipeline.gradients import Trained
+from acronumba.runtime import buffers
 from tests.support.chosen import one_in
 
 RNG = np.random.default_rng(2)
@@ -143,6 +144,32 @@ def test_what_did_not_fit_is_remembered_and_what_fits_easily_too(sizes: Sizes) -
     assert tried == sorted(tried, reverse=True) and tried[-1] == 1
 
 
+def test_the_next_step_finds_the_memory_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    allocate = buffers.aligned
+
+    def noting(size: int, *args: Any) -> Any:
+        made.append(size)
+        return allocate(size, *args)
+
+    monkeypatch.setattr(buffers, "_KEPT", 1 << 20)
+    monkeypatch.setattr(buffers, "aligned", noting)
+    monkeypatch.setattr(buffers.ArenaPool.__init__, "__defaults__", (noting, 1 << 20))
+    f = value_and_grad(model(fold.__wrapped__), aux=True)
+    for _ in range(3):
+        f.batch([x * 20 for x in XS], KS, p=P)
+    assert max(made) > 1 << 20
+    made.clear()
+    f.batch([x * 20 for x in XS], KS, p=P)
+    assert max(made, default=0) <= 1 << 20
+
+
+def test_a_trace_has_the_memory_of_both_ways() -> None:
+    long, f = [x * 20 for x in XS], model(fold.__wrapped__)
+    there, both = (g.trace(long, KS, p=P).peak_bytes for g in (f, value_and_grad(f, aux=True)))
+    assert both > there
+
+
 def test_a_pullback_that_does_not_fit_is_refused(sizes: Sizes) -> None:
     small = vjp(fold.with_options(memory_limit=sizes.limit(fold)))
 
@@ -152,4 +179,8 @@ def test_a_pullback_that_does_not_fit_is_refused(sizes: Sizes) -> None:
 
     with pytest.raises(AcronumbaError) as caught:
         there_and_back()
+    assert caught.value.code == "ACR704"
+    small = vjp(fold.with_options(memory_limit=4 << 20))
+    with pytest.raises(AcronumbaError, match="of 200 instances found no memory") as caught:
+        small.batch([x * 40 for x in XS], KS, p=P)
     assert caught.value.code == "ACR704"

@@ -174,6 +174,15 @@ def stacks(ids: list[int], *, p: Tied) -> Any:
     return np.sum(h)
 
 
+def chosen_by_shared_values(ids: list[int], *, p: Tied) -> Any:
+    total = np.sum(p.e[np.argmax(p.d["x"][:, 0])] * p.f[len(p.tables)])
+    for i in ids:
+        total = (
+            total + np.sum(p.e[i] * p.e[3:4]) + p.f[np.argmin(p.d["x"][:, 1]) % 7] @ p.e[np.array([1, 2, 1])].T[:, 0]
+        )
+    return total
+
+
 def decided(ids: list[int], *, p: Tied) -> Any:
     k = np.argmax(p.f[ids[0]])  # a row that is read, and has no gradient
     return np.sum(p.e[k] * p.f[k]) + p.e[ids[0], 1] * p.f[3][2]
@@ -194,7 +203,7 @@ def of_objects(ids: list[int], *, p: Tied) -> Any:
 
 
 BATCHES = [[[7, 4, 7], [49, 3], [2], [0, 7, 1, 2]], [[1]], [[3, 3], [3]], [[5, 6, 7], [5, 6, 7]]]
-KINDS = [constant_rows, waits, of_a_list, by_arrays, stacks, decided, also_whole, of_objects]
+KINDS = [constant_rows, waits, of_a_list, by_arrays, stacks, chosen_by_shared_values, decided, also_whole, of_objects]
 
 
 @pytest.mark.parametrize("f", one_in(2, KINDS))

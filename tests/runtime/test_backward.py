@@ -267,6 +267,24 @@ def test_a_number_that_was_read_has_no_adjoint() -> None:
     assert kinds <= {"tensor"}
 
 
+@model
+def of_what_is_computed_once(k: int, x: np.ndarray, *, a: np.ndarray, b: np.ndarray, n: int, u: np.ndarray) -> Any:
+    table = np.tanh(a @ b.T * np.sum(u)) @ b + a[n % 3]
+    square = (b * u) @ (b[:2] * u).T @ np.maximum(b[:2], 0.1)
+    return np.tanh(table[k] * x) + np.tanh(square @ x)[:2] @ np.stack([u, u]) * x
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_what_is_computed_once_is_pulled_back_by_kernels_where_it_has_products(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b, u = (rng.standard_normal(shape).astype(dtype) * 0.5 for shape in ((5, 4), (6, 4), 4))
+    xs = [rng.standard_normal(4).astype(dtype) for _ in range(4)]
+    both = Both(of_what_is_computed_once, [[0, 4, 2, 0], xs], {"a": a, "b": b, "n": 4, "u": u})
+    assert both.compiled.plan.program.once and both.possible
+    assert both.error() < (1e-5 if dtype == "float32" else 1e-12)
+    assert both.back.pulls and all(len(p.spec.results) for p in both.back.back.pulls.values())
+
+
 def test_experts_of_a_list_have_no_matrix_for_each_node() -> None:
     both = Both(moe.route, [moe.instances(6)], {"p": moe.params(size=8)})
     assert both.error() < 1e-5
