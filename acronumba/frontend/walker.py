@@ -137,6 +137,7 @@ class Walker(Contract):
         self.counter = 0
         self.scanned: set[Any] = set()
         self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
+        self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
         self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions
         self.witness = Witness()  # what of Python was read
