@@ -129,9 +129,9 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if objects is not None:
         return objects
     if isinstance(op, ast.Is | ast.IsNot):
-        one = same_container(w, a, b, node)
-        if one is not None:
-            return w.negate(one) if negated else one
+        same = same_container(w, a, b, node)
+        if same is not None:
+            return w.negate(same) if negated else same
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
         if isinstance(a, NoneVal | StrVal | Text) or isinstance(b, NoneVal | StrVal | Text):
             raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
@@ -168,10 +168,11 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if equality and (isinstance(a, Static) or isinstance(b, Static)):
         return compare_known(w, op, a, b, node)
     if not isinstance(op, ast.Is | ast.IsNot):
-        x, y = as_tuple(w, a), as_tuple(w, b)
-        if isinstance(x, TupleVal) and isinstance(y, TupleVal):
-            return compare_tuples(w, op, x, y, node) if x is a and y is b else compare_by_fields(w, op, a, b, node)
-        a, b = x, y
+        one, other = as_tuple(w, a), as_tuple(w, b)
+        if isinstance(one, TupleVal) and isinstance(other, TupleVal):
+            plain = one is a and other is b
+            return compare_tuples(w, op, one, other, node) if plain else compare_by_fields(w, op, a, b, node)
+        a, b = one, other
     handler = EQUALS.get(type(a)) or EQUALS.get(type(b))
     known = None if handler is None or isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)
     if known is not None:

@@ -32,6 +32,7 @@ from acronumba.ir.types import (
     IntT,
     ListT,
     MapT,
+    ScalarT,
     StrT,
     StructT,
     TensorT,
@@ -64,6 +65,14 @@ class EnumVal:
     cls: type
     var: ir.Var | None = None
     const: Any = NOT_CONST  # a member
+
+
+@dataclass(slots=True, eq=False)
+class HostScalar:
+    """A NumPy integer as the key of a dict."""
+
+    dtype: str
+    num: Num
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +113,7 @@ class Tensor:
     turned: Tensor | None = None  # of rank 2: what it is the transpose of
     passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
     read_from: ArrayRef | None = None  # the array that it was read from, which may be written to
+    known: Num | None = None  # of a NumPy integer: its value, if the host knows it
 
     @property
     def python_type(self) -> TensorT | Array0T:
@@ -512,7 +522,8 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal
+    Num | EnumVal | HostScalar | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal
+    | MapVal
     | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
     | Enumerate
     | Reversed | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
@@ -622,6 +633,8 @@ def type_of(val: Val) -> Type | None:
             return val.type
         case EnumVal():
             return EnumT(val.cls)
+        case HostScalar():
+            return ScalarT(val.dtype)
         case NoneVal():
             return NONE
         case StrVal():

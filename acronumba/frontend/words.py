@@ -27,6 +27,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    HostScalar,
     ListVal,
     Made,
     MapVal,
@@ -71,6 +72,7 @@ from acronumba.ir.types import (
     NoneT,
     OpaqueT,
     RefT,
+    ScalarT,
     StrT,
     StructT,
     TensorT,
@@ -239,6 +241,8 @@ class Words(Cells):
                 return (self.word(val),)
             case (EnumT(), EnumVal()) if val.cls is t.cls:
                 return (self.word(val),)
+            case (ScalarT(), HostScalar()) if val.dtype == t.dtype:
+                return (self.word(val.num),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
             case (TextT(), Text() | StrVal()):
@@ -490,6 +494,13 @@ class Words(Cells):
         self.meet_again(points)
         return outs
 
+    def _scalar(self, dtype: str, value: ir.Var) -> Tensor:
+        """Return a NumPy integer that was the key of a dict."""
+        out = self.var("", TensorT(dtype, ()))
+        if self.block is not None:
+            self.emit(ir.Op(out=out, op="cast", args=(value,), attrs=(), shape=(), site=-1, loc=self.loc))
+        return Tensor(TensorT(dtype, ()), out, (), fresh=True, known=Num(INT, var=value))
+
     def from_words(self, t: Type, vars: tuple[ir.Var, ...]) -> Val:
         """Return the abstract value that lies in the words of a type."""
         match t:
@@ -497,6 +508,8 @@ class Words(Cells):
                 return Num(t, var=vars[0])
             case EnumT():
                 return EnumVal(t.cls, var=vars[0])
+            case ScalarT():
+                return self._scalar(t.dtype, vars[0])
             case NoneT():
                 return NoneVal(given=True)
             case NeverT():
