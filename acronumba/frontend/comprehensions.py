@@ -30,6 +30,7 @@ from acronumba.frontend.values import (
     Stream,
     Tensor,
     Val,
+    Yields,
     number,
 )
 from acronumba.frontend.walker import UNROLL, Walker
@@ -218,6 +219,9 @@ def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
     if isinstance(val, Generator):
         got = comprehend(w, val.node)
         return to_list(w, got, node)
+    if isinstance(val, Yields):
+        target = ast.Name("#item", ast.Store())
+        return built(w, val, node, target, lambda: w.state[(w.frame.scope, "#item")], ())
     out = collect(w, val, lambda v: v, node)
     return w.realise(out) if isinstance(out, StaticList) else out
 

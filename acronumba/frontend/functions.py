@@ -55,6 +55,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    Yields,
     is_several,
 )
 from acronumba.frontend.walker import Walker
@@ -182,6 +183,8 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     for v in params.values():
         alias(v)
         check_free(w, v)
+    if func.source.facts.generates:
+        return Yields(func, params, node)
     code = func.code
     recursive = code in w.know.recursive
     if not recursive and any(f.func.code == code for f in w.frames):

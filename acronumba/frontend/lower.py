@@ -33,6 +33,7 @@ from acronumba.frontend import (
     dicts,
     expressions,
     functions,
+    generators,
     items,
     loops,
     made,
@@ -80,8 +81,8 @@ class Lowered:
 
 # What says how nodes and values are walked (see `handlers`).
 TOPICS = (
-    assignment, comprehensions, conditions, dicts, expressions, functions, items, loops, made, patterns, sequences,
-    statements,
+    assignment, comprehensions, conditions, dicts, expressions, functions, generators, items, loops, made, patterns,
+    sequences, statements,
 )  # fmt: skip
 
 
@@ -197,6 +198,8 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     func = function_value(sweep, fn, None)
     assert isinstance(func, Func)
     loc = func.source.loc(func.source.node)
+    if func.source.facts.generates:
+        raise sweep.refuse("ACR104", loc, seen=f"{func.source.name} yields", rewrite="return a list")
     a = func.source.node.args
     if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
         raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")

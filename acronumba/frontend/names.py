@@ -37,6 +37,7 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
+    Yields,
     Zip,
     held,
     number,
@@ -172,6 +173,10 @@ def check_free(w: Walker, val: Val) -> None:
     """Refuse a generator, which is walked where it is written, as a value."""
     if isinstance(val, Generator):
         raise w.refuse("ACR114", val.node)
+    if isinstance(val, Yields):
+        raise w.refuse(
+            "ACR114", val.node, seen=f"what {val.func.source.name} yields", rewrite="make it a list: list(...)"
+        )
 
 
 def check_part(w: Walker, val: Val, node: ast.AST) -> None:

@@ -65,6 +65,7 @@ class Facts:
     assigned: frozenset[str]  # what its own statements may bind
     free: frozenset[str]  # names that it takes from around it, those of nested functions too
     nests: bool  # there are functions in it
+    generates: bool  # it yields
     forbidden: tuple[tuple[str, ast.AST], ...]  # (code, node) for what no version of the language has, in order
 
 
@@ -75,6 +76,7 @@ def _facts(node: FunctionNode) -> Facts:
     return Facts(
         assigned=assigned_names(body),
         free=frozenset(_free_names(node)),
+        generates=isinstance(node, ast.FunctionDef) and yields(body),
         nests=any(isinstance(n, ast.FunctionDef | ast.Lambda) for n in inner),
         forbidden=tuple(_scan(node, body)),
     )
@@ -294,11 +296,24 @@ def is_forbidden(node: ast.AST) -> bool:
     return any(isinstance(node, kinds) for kinds, _ in _FORBIDDEN)
 
 
+def yields(body: Sequence[ast.AST]) -> bool:
+    """Whether there is a `yield` in a part of a function, not looking into nested functions."""
+    todo = [*body]
+    for node in todo:  # it grows
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            todo += ast.iter_child_nodes(node)
+    return False
+
+
 def _scan(function: FunctionNode, body: Sequence[ast.AST]) -> list[tuple[str, ast.AST]]:
     """Return (code, node) for every statement that no version of the language has, in order of position."""
     found: list[tuple[str, ast.AST]] = []
 
     def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
+            node = node.value.value or ast.Constant(None)
         for kinds, code in _FORBIDDEN:
             if isinstance(node, kinds):
                 found.append((code, node))

@@ -489,6 +489,15 @@ class Kept:
 
 
 @dataclass(slots=True, eq=False)
+class Yields:
+    """A call of a function that yields, which is walked by the loop over it."""
+
+    func: Func
+    params: dict[str, Val]
+    node: ast.AST | None
+
+
+@dataclass(slots=True, eq=False)
 class Generator:
     """A generator expression, to be consumed at once."""
 
@@ -526,7 +535,7 @@ Val: TypeAlias = (
     | MapVal
     | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
     | Enumerate
-    | Reversed | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
+    | Reversed | Stream | Partial | Kept | Generator | Yields | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
 
