@@ -161,7 +161,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if new is not old:
         forget(w, w.frame.scope, target.id)
-        bind_name(w, target.id, new)
+        bind_name(w, target.id, new, target)
 
 
 def change_item(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast.AugAssign) -> None:
@@ -327,7 +327,7 @@ def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
 @handles(TARGETS, ast.Name)
 def _to_name(w: Walker, target: ast.Name, val: Val) -> None:
     check_free(w, val)
-    bind_name(w, target.id, val)
+    bind_name(w, target.id, val, target)
 
 
 @handles(TARGETS, ast.Tuple, ast.List)

@@ -156,13 +156,8 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
         return compare_one(w, op, a, by_member(w, b, int), node)
     if isinstance(a, StrVal) and isinstance(b, StrVal):
-        table = {
-            ast.Lt: a.value < b.value,
-            ast.Gt: a.value > b.value,
-            ast.LtE: a.value <= b.value,
-            ast.GtE: a.value >= b.value,
-        }
-        return number(table.get(type(op), (a.value == b.value) != negated))
+        by = ast.NotEq if negated else type(op) if not equality else ast.Eq
+        return number(_COMPARE_BY[by](a.value, b.value))
     if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
         return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
     if equality and (isinstance(a, Static) or isinstance(b, Static)):

@@ -14,6 +14,7 @@ from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
 from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
 from acronumba.frontend.comprehensions import extend
@@ -225,6 +226,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
         val = named_iterator(w, val) if is_iterator(val) else val
         w.kept(val)
         w.state[(frame.scope, name)] = val
+    open_boxes(w, frame)
     w.body(func.source.body)
     if w.block is not None:
         frame.returns.append((w.point(), NoneVal(), w.loc))

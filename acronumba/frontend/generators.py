@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acronumba.frontend.block import Dead, Point
+from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.functions import LIBRARY
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
 from acronumba.frontend.loops import carried_names, end_loop, iterate
@@ -42,6 +43,7 @@ def walk_generator(
         val = named_iterator(w, val) if is_iterator(val) else val
         w.kept(val)
         w.state[(frame.scope, name)] = val
+    open_boxes(w, frame)
     w.body(func.source.body)
     ends = [point for point, _, _ in frame.returns]
     if w.block is not None:

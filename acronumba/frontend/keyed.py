@@ -83,8 +83,6 @@ def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], node: ast.AST
 def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
     """Return a value as a key of a dict: what the language can compare, and Python can hash."""
     match val:
-        case Num() if val.type == FLOAT:
-            raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}", rewrite="a key that is an int: int(x)")
         case Num() | HostScalar() | StrVal() | Text() | NoneVal():
             return val
         case EnumVal():
@@ -174,6 +172,7 @@ def find(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
 
     def one(val: Val) -> Val:
         if isinstance(val, Num) and val.type == FLOAT:
+            among_ints(w, base, val, node)
             whole = as_whole(w, val)
             near = find(w, base, whole, node)
             return w.select(w.scalar("eq", w.as_float(whole), w.read(val)), near, number(-1))
@@ -243,6 +242,7 @@ def old_key(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Val:
         case UnionVal() if FLOAT in key.possible:
             return w.each(key, lambda v: old_key(w, base, v, node), node)
         case Num(type=FloatT()):
+            among_ints(w, base, key, node)
             text = "a new key that is a float, among keys that are ints: make them of one type, int(k)"
             w.check(present(w, find(w, base, key, node)), "TypeError", text, (), node)
             return as_whole(w, key)
@@ -257,6 +257,12 @@ def old_key(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Val:
     fit = fitted(w, key, base.type.key, node)
     assert fit is not None
     return fit
+
+
+def among_ints(w: Walker, base: MapVal, key: Num, node: ast.AST) -> None:
+    """Refuse a float as a key, but where it may be equal to one that is there."""
+    if INT not in members(base.type.key):
+        raise w.refuse("ACR309", node, seen=f"a key {w.describe(key)}", rewrite="a key that is an int: int(x)")
 
 
 def as_whole(w: Walker, val: Num) -> Num:

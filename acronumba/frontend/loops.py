@@ -11,6 +11,7 @@ from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import GROWS, Dead, Point, Refused, State, conversion
 from acronumba.frontend.cells import without_end
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, WALKS, handles
+from acronumba.frontend.holders import held
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.maps import turns
@@ -21,6 +22,7 @@ from acronumba.frontend.templates import TAbsent, Template, TList, TMap, TStatic
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
     NOT_CONST,
+    Box,
     Cell,
     Enumerate,
     Kept,
@@ -40,7 +42,6 @@ from acronumba.frontend.values import (
     Val,
     Yields,
     Zip,
-    held,
     is_field,
     number,
     unkept,
@@ -64,6 +65,7 @@ def write_loop(
     `otherwise`: what follows where it ends without `break`.
     """
     entry_block, entry_state = w.point()
+    names = [key for key in names if not isinstance(entry_state.get(key), Box)]
     assumed: dict[Any, Template] = {
         key: w.loop_template(entry_state[key]) if key in entry_state else TAbsent() for key in names
     }

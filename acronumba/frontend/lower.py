@@ -43,6 +43,7 @@ from acronumba.frontend import (
 )
 from acronumba.frontend.arrays import present
 from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
+from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
@@ -194,15 +195,23 @@ def _data_lists(
         yield from walk(t)
 
 
+def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
+    """Refuse a function that is no model."""
+    a = func.source.node.args
+    if func.source.facts.generates:
+        first = next(n for n in ast.walk(func.source.node) if isinstance(n, ast.Yield | ast.YieldFrom))
+        seen = f"{func.source.name} yields"
+        raise sweep.refuse("ACR104", func.source.loc(first), seen=seen, rewrite="append to a list and return it")
+    if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
+        raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
+
+
 def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared: SharedTree) -> Lowered:
     func = function_value(sweep, fn, None)
     assert isinstance(func, Func)
     loc = func.source.loc(func.source.node)
-    if func.source.facts.generates:
-        raise sweep.refuse("ACR104", loc, seen=f"{func.source.name} yields", rewrite="return a list")
     a = func.source.node.args
-    if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
-        raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
+    _check_entry(sweep, func, loc)
     sweep.functions.append(None)
     code = sweep.code = FunctionCode(function_name(sweep, func), loc)
     sweep.loc, sweep.source = loc, func.source
@@ -217,6 +226,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
             frame.returns.append((sweep.point(), val, loc))
             sweep.block = None
     else:
+        open_boxes(sweep, frame)
         sweep.body(func.source.body)
         if sweep.block is not None:
             frame.returns.append((sweep.point(), NoneVal(), loc))

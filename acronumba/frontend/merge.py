@@ -12,6 +12,7 @@ from acronumba.errors import Loc
 from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
 from acronumba.frontend.cells import endless, places_in, without_end
+from acronumba.frontend.holders import held, holding
 from acronumba.frontend.naming import (
     loosest,
     note_named,
@@ -63,8 +64,6 @@ from acronumba.frontend.values import (
     Val,
     array_form,
     array_numbers,
-    held,
-    holding,
     is_field,
     is_row,
     is_several,

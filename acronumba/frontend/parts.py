@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from acronumba.frontend.holders import held
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
@@ -41,7 +42,6 @@ from acronumba.frontend.values import (
     Zip,
     array_form,
     array_numbers,
-    held,
 )
 from acronumba.ir.types import DictT, ListT, TupleT
 

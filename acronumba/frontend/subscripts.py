@@ -21,6 +21,7 @@ from acronumba.frontend.comprehensions import (
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import changeable, dict_item, is_mapping
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
+from acronumba.frontend.holders import held
 from acronumba.frontend.keyed import put
 from acronumba.frontend.lists import (
     at_run_time,
@@ -60,7 +61,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    held,
     is_choosable,
     is_row,
     number,

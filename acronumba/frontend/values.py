@@ -8,8 +8,7 @@ time are IR variables.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from acronumba.data.shared import SharedLeaf, SharedNode
@@ -489,6 +488,13 @@ class Kept:
 
 
 @dataclass(slots=True, eq=False)
+class Box:
+    """What a name stands for that nested functions bind, too: a list of at most one element."""
+
+    inner: ListVal
+
+
+@dataclass(slots=True, eq=False)
 class Yields:
     """A call of a function that yields, which is walked by the loop over it."""
 
@@ -535,67 +541,8 @@ Val: TypeAlias = (
     | MapVal
     | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
     | Enumerate
-    | Reversed | Stream | Partial | Kept | Generator | Yields | Maybe | Choice | Poison | Super
+    | Reversed | Stream | Partial | Kept | Generator | Yields | Box | Maybe | Choice | Poison | Super
 )  # fmt: skip
-
-
-def held(val: Val) -> tuple[Val, ...]:
-    """Return what a value of the compiler holds: the defaults of a function, the object of a method."""
-    match val:
-        case Func():
-            return (*val.defaults, *val.kw_defaults.values())
-        case Bound():
-            return (val.self,)
-        case Method():
-            return (val.owner,)
-        case Range() | SliceVal():
-            return (val.start, val.stop, val.step)
-        case Zip():
-            return val.parts
-        case Enumerate():
-            return (val.inner, val.start)
-        case Reversed() | Stream():
-            return (val.inner,)
-        case Partial():
-            return (val.func, *val.args, *val.named)
-        case Kept():
-            return (val.inner, *val.extra)
-        case MapView():
-            return (val.base,)
-    return ()
-
-
-def holding(val: Val, items: Sequence[Val]) -> Val:
-    """Return the value that holds others in the place of `held(val)`."""
-    match val:
-        case Func():
-            n = len(val.defaults)
-            kw = dict(zip(val.kw_defaults, items[n:], strict=True))
-            return replace(val, defaults=tuple(items[:n]), kw_defaults=kw)
-        case Bound():
-            return Bound(val.func, *items)
-        case Method():
-            return Method(items[0], val.name)
-        case Range():
-            return Range(*items)  # type: ignore[arg-type]
-        case SliceVal():
-            return SliceVal(*items)
-        case Zip():
-            return Zip(tuple(items), val.strict)
-        case Enumerate():
-            return Enumerate(*items)  # type: ignore[arg-type]
-        case Reversed():
-            return Reversed(*items)
-        case Stream():
-            return Stream(items[0], val.depth)
-        case Partial():
-            n = 1 + len(val.args)
-            return Partial(items[0], tuple(items[1:n]), val.names, tuple(items[n:]))
-        case Kept():
-            return Kept(val.kind, items[0], tuple(items[1:]))  # type: ignore[arg-type]
-        case MapView():
-            return MapView(items[0], val.what)  # type: ignore[arg-type]
-    return val
 
 
 def array_form(ref: ArrayRef) -> tuple[ArrayPlace, ArrayForm]:

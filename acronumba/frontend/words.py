@@ -110,13 +110,8 @@ class Words(Cells):
     def tensor(self, ref: ir.Var, fresh: bool = False) -> Tensor:
         """Return the abstract value of a tensor variable, reading the extents that are run-time."""
         assert isinstance(ref.type, TensorT)
-        dims: list[ir.Extent] = []
-        for axis, n in enumerate(ref.type.shape):
-            if n is None:
-                dims.append(self.extent_of(ref, axis))
-            else:
-                dims.append(n)
-        return Tensor(ref.type, ref, tuple(dims), fresh=fresh)
+        dims = tuple(self.extent_of(ref, k) if n is None else n for k, n in enumerate(ref.type.shape))
+        return Tensor(ref.type, ref, dims, fresh=fresh)
 
     def shared_value(self, node: SharedLeaf | SharedConst | SharedNode | SharedOpaque) -> Val:
         """Return the abstract value of a part of the shared parameters."""
@@ -241,7 +236,7 @@ class Words(Cells):
                 return (self.word(val),)
             case (EnumT(), EnumVal()) if val.cls is t.cls:
                 return (self.word(val),)
-            case (ScalarT(), HostScalar()) if val.dtype == t.dtype:
+            case (ScalarT(), HostScalar()):
                 return (self.word(val.num),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
@@ -494,13 +489,6 @@ class Words(Cells):
         self.meet_again(points)
         return outs
 
-    def _scalar(self, dtype: str, value: ir.Var) -> Tensor:
-        """Return a NumPy integer that was the key of a dict."""
-        out = self.var("", TensorT(dtype, ()))
-        if self.block is not None:
-            self.emit(ir.Op(out=out, op="cast", args=(value,), attrs=(), shape=(), site=-1, loc=self.loc))
-        return Tensor(TensorT(dtype, ()), out, (), fresh=True, known=Num(INT, var=value))
-
     def from_words(self, t: Type, vars: tuple[ir.Var, ...]) -> Val:
         """Return the abstract value that lies in the words of a type."""
         match t:
@@ -509,7 +497,7 @@ class Words(Cells):
             case EnumT():
                 return EnumVal(t.cls, var=vars[0])
             case ScalarT():
-                return self._scalar(t.dtype, vars[0])
+                return self.key_scalar(t.dtype, vars[0])
             case NoneT():
                 return NoneVal(given=True)
             case NeverT():

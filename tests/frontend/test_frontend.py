@@ -158,16 +158,14 @@ def with_with(n):
     return m
 
 
-@refused("ACR103 | nonlocal k |", columns=N)
-def with_nonlocal(n):
-    k = 0
+COUNT = 0
 
-    def up():
-        nonlocal k
-        k += 1
 
-    up()
-    return k
+@refused("ACR103 | global COUNT |", columns=N)
+def with_global(n):
+    global COUNT
+    COUNT = n
+    return n
 
 
 @refused("ACR104 | yield n |", columns=N)

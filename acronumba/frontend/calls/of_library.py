@@ -35,6 +35,7 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
+    Yields,
     number,
 )
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 def call_written(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
     """Call what stands for a function of Python."""
-    given = [as_iterable(w, v, node) if isinstance(v, Generator | Stream) else v for v in args]
+    given = [as_iterable(w, v, node) if isinstance(v, Generator | Stream | Yields) else v for v in args]
     out = _known(w, function, given, kwargs, node) if function in KNOWN else None
     if out is None:
         out = w.call(w.constant(WRITTEN[function]), tuple(given), kwargs, node)

@@ -230,11 +230,11 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
 
 def as_iterable(w: Walker, val: Val, node: Node, at_once: bool = True) -> Val:
     """Return what is gone over; what a function yields only where it all is read `at_once`."""
-    if isinstance(val, Yields) and at_once:
-        return to_list(w, val, node or ast.Constant(0))
     if isinstance(val, UnionVal):
         val = one_iterable(w, val, node)
     val = iterated(w, unkept(val), node)
+    if isinstance(val, Yields) and at_once:
+        return to_list(w, val, node or ast.Constant(0))
     if isinstance(val, Generator):
         return comprehend(w, val.node)
     if isinstance(val, Stream):

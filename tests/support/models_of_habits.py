@@ -1,0 +1,414 @@
+"""Models as people have them: keys from arrays, heaps, functions that yield, `nonlocal`, strings taken apart."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+CASES: list[tuple[Callable[..., Any], tuple[Sequence[Any], ...]]] = []
+
+
+def case(*columns: Sequence[Any]) -> Callable[[Any], Any]:
+    """Put a model into the list, with its instances."""
+
+    def add(function: Any) -> Any:
+        CASES.append((function, columns))
+        return function
+
+    return add
+
+
+XS = [[3, 1, 2, 3, 0], [7], [5, 5, 4]]
+N = [4, 1, 7]
+Y = [np.array([2, 0, 2, 1]), np.array([3]), np.array([1, 1, 0])]
+SMALL = [y.astype(np.uint8) for y in Y]
+X = [np.arange(4.0), np.ones(1), np.array([0.5, 2.0, -1.0])]
+GRIDS = [np.array([[0, 0, 1], [1, 0, 0]]), np.zeros((2, 2), int), np.array([[0, 1], [0, 0], [1, 0]])]
+
+
+# ---- NumPy's integers as keys
+
+
+@case(Y)
+def counted_labels(y):
+    counts = Counter(y)
+    return counts.most_common(1)[0][0], dict(counts), len(counts), sum(counts.values())
+
+
+@case(SMALL)
+def counted_small_labels(y):
+    return dict(Counter(y)), sorted(set(y)), 2 in set(y), np.int64(1) in set(y)
+
+
+@case(Y, X)
+def groups_by_label(y, x):
+    groups = defaultdict(list)
+    for k, v in zip(y, x, strict=True):
+        groups[k].append(v)
+    return dict(groups), max(groups, key=lambda k: len(groups[k])), [np.sum(groups[k]) for k in sorted(groups)]
+
+
+@case(Y)
+def pairs_of_labels(y):
+    d = {}
+    for i in range(len(y) - 1):
+        d[y[i], y[i + 1]] = d.get((y[i], y[i + 1]), 0) + 1
+    return d, (2, 0) in d
+
+
+@case(Y)
+def counts_made_before(y):
+    d = dict.fromkeys(range(5), 0)
+    for k in y:
+        d[k] += 1
+    return d
+
+
+@case(Y)
+def classes_of_an_array(y):
+    d = {c: np.sum(y == c) for c in np.unique(y)}
+    return d, [d[c] for c in np.unique(y)], list(d)
+
+
+@case([[[1, 0, 1], [0, 1, 2.5]], [[2, 0, 1], [0, 1, 1.0]], [[0, 0, 3], [1, 1, 0.5]]], N)
+def keys_from_a_list_of_both_numbers(moves, n):
+    d = {}
+    for i in range(n):
+        d[moves[i % 2][0] + i // 2] = i
+    return d, moves[0][0] in d, d.get(moves[1][2], -1)
+
+
+# ---- heaps and sorted lists
+
+
+@case(XS)
+def heap_of_tuples(xs):
+    heap = []
+    for i, x in enumerate(xs):
+        heapq.heappush(heap, (x % 3, i, float(x)))
+    first = heapq.heappop(heap)
+    return first, heap, heapq.heappushpop(heap, (0, -1, 2.0)), heap
+
+
+@case(XS)
+def heap_of_a_list(xs):
+    heap = list(xs)
+    heapq.heapify(heap)
+    out = [heapq.heapreplace(heap, 9)]
+    while heap:
+        out.append(heapq.heappop(heap))
+    return out, heapq.nsmallest(2, xs), heapq.nlargest(2, xs, key=lambda v: -v)
+
+
+@case([[], [1.0]])
+def heap_that_is_empty(xs):
+    heap = list(xs)
+    return heapq.heappop(heap)
+
+
+@case(XS, N)
+def places_in_sorted_lists(xs, n):
+    s = []
+    for x in xs:
+        bisect.insort(s, x)
+    return s, bisect.bisect(s, n), bisect.bisect_left(s, 3), bisect.bisect_right(s, 3, 1), bisect.bisect([0.5, 1.5], n)
+
+
+# ---- functions that yield
+
+
+def regions(image):
+    h, w = image.shape
+    for i in range(h - 1):
+        for j in range(w - 1):
+            yield image[i : i + 2, j : j + 2], i, j
+
+
+@case(GRIDS)
+def convolved(image):
+    out = np.zeros((image.shape[0] - 1, image.shape[1] - 1))
+    for region, i, j in regions(image):
+        out[i, j] = np.sum(region * 0.5)
+    return out
+
+
+def counting(n):
+    i = 0
+    while True:
+        yield i
+        i += 1
+        if i > n:
+            return
+
+
+@case(N)
+def a_loop_that_is_left(n):
+    t = 0
+    for v in counting(n):
+        if v == 5:
+            break
+        if v == 2:
+            continue
+        t += v
+    else:
+        t += 100
+    for v in counting(n):
+        if v * v > 10:
+            return t, v
+    return t, -1
+
+
+@case(N)
+def generators_in_generators(n):
+    def evens():
+        for v in counting(n):
+            if v % 2 == 0:
+                yield v
+
+    pairs = []
+    for a in evens():
+        for b in counting(a):
+            pairs.append((a, b))
+    return pairs, [v * 2 for v in evens()], list(evens()), sum(evens()), max(counting(n)), sorted(evens(), reverse=True)
+
+
+@case(N)
+def both_sides_change_a_list(n):
+    xs = [1, 2, 3]
+
+    def lengths():
+        for i in range(n):
+            xs.append(i)
+            yield len(xs)
+
+    out = []
+    for k, v in enumerate(lengths(), 2):
+        xs.append(v)
+        out.append(k * 10 + v)
+    return out, xs
+
+
+def joined(a, n):
+    yield from a
+    yield -1
+    yield from counting(n)
+
+
+@case(XS, N)
+def values_passed_on(xs, n):
+    return list(joined(xs, n)), dict.fromkeys(joined([], n), 1)
+
+
+def neighbours(grid, x, y):
+    for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+        if 0 <= x + dx < grid.shape[0] and 0 <= y + dy < grid.shape[1] and grid[x + dx, y + dy] == 0:
+            yield x + dx, y + dy
+
+
+@case(GRIDS)
+def breadth_first(grid):
+    seen = {(0, 0)}
+    queue = [(0, 0)]
+    order = []
+    while queue:
+        c = queue.pop(0)
+        order.append(c)
+        for nb in neighbours(grid, *c):
+            if nb not in seen:
+                seen.add(nb)
+                queue.append(nb)
+    return order
+
+
+class Bag:
+    def __init__(self, xs):
+        self.xs = xs
+
+    def __iter__(self):
+        for x in self.xs:
+            yield x + 1
+
+
+@case(XS)
+def an_object_that_yields(xs):
+    return list(Bag(xs)), [v * 2 for v in Bag(xs)]
+
+
+# ---- names that nested functions bind
+
+
+class Tree:
+    def __init__(self, v, left=None, right=None):
+        self.v, self.left, self.right = v, left, right
+
+
+def tree(n):
+    return Tree(n, tree(n - 1), tree(n - 2)) if n > 0 else None
+
+
+@case([tree(3), tree(5), tree(1)])
+def deepest(t):
+    found, depth = None, 0
+
+    def go(t, d):
+        nonlocal found, depth
+        if t is None:
+            return 0
+        if d > depth:
+            depth = d
+            found = t.v
+        return go(t.left, d + 1) + go(t.right, d + 1) + 1
+
+    size = go(t, 1)
+    return found, depth, size
+
+
+@case(N, [np.ones(3), np.arange(3.0), np.zeros(3)])
+def an_array_that_a_function_binds(n, x):
+    s = np.zeros(3)
+    share = 0
+
+    def add(v):
+        nonlocal s, share
+        s = s + v * x
+        share = share + 0.5
+
+    for i in range(n):
+        add(i)
+        if i == 2:
+            s[0] = 7.0
+    return s, share
+
+
+@case(N)
+def counters_of_their_own(n):
+    def make():
+        c = 0
+
+        def inc():
+            nonlocal c
+            c += 1
+            return c
+
+        return inc
+
+    f, g = make(), make()
+    return f(), f(), g(), [f() for _ in range(n)]
+
+
+@case(N)
+def a_loop_binds_it_too(n):
+    i = -1
+
+    def put():
+        nonlocal i
+        i = 50
+
+    out = []
+    for i in range(n):
+        if i == 1:
+            put()
+        out.append(i)
+    return out, i
+
+
+@case(N)
+def bound_on_some_paths(n):
+    def put():
+        nonlocal k
+        k = n
+
+    if n > 1:
+        put()
+    if n > 5:
+        k = 0
+    return k
+
+
+# ---- strings
+
+
+@case(["a b  c", " aab\tba ", "", "xa a a ", "-12a"], [" ", "a", "b", "a", "1"])
+def strings_taken_apart(s, q):
+    return s.split(), s.split(q), s.split(q, 1), s.split(None, 1), s.strip(), s.strip("a "), s.lstrip(), s.rstrip("a")
+
+
+@case(["a b  c", "aab ba", "", "xa a a ", "-12a"], [" ", "a", "b", "a", "1"])
+def strings_changed(s, q):
+    both = s.replace(q, "xy"), s.replace("", "-", 2), s.replace(q, "", 1)
+    return both, s.count(q), s.count(""), s.rfind(q), s.partition(q), s.capitalize(), s.zfill(8)
+
+
+# ---- what NumPy and SciPy have
+
+
+@case(GRIDS, [np.ones((2, 3, 2)), np.arange(24.0).reshape(2, 3, 4), np.zeros((2, 3, 0))])
+def functions_along_an_axis(grid, x):
+    means = np.apply_along_axis(np.mean, 0, grid), np.apply_along_axis(np.sum, -1, x.transpose(2, 0, 1)[:1])
+    outer = np.apply_along_axis(lambda r: np.outer(r, r), 0, grid), np.apply_along_axis(np.cumsum, 1, grid)
+    return means, outer, np.dot(np.ones((2, 3)), x), np.dot(np.ones(3), x)
+
+
+@case(XS, X)
+def lists_in_arithmetic(xs, x):
+    floats = [v * 0.5 for v in xs]
+    most = np.max(floats)
+    return (
+        floats - most,
+        most - floats,
+        floats + most,
+        floats / most,
+        xs + np.max(xs),
+        floats * np.ones(len(xs)),
+        xs - x[0],
+    )
+
+
+@case([[0.1] * 10, [1e16, 1.0, -1e16, 1.0], [1.0, 2.0**-53, 2.0**-106], [math.inf, 1.0], [math.inf, -math.inf], []])
+def exact_sums(xs):
+    return math.fsum(xs), math.fsum(x * 0.5 for x in xs)
+
+
+# ---- objects that hold others of their kind
+
+
+@dataclass
+class Node:
+    v: int
+    left: Node | None = None
+    right: Node | None = None
+
+
+def node(n):
+    return Node(n, node(n - 1), node(n - 2)) if n > 0 else Node(0)
+
+
+@case([node(3), node(2), node(4)], [node(3), node(3), node(4)])
+def equal_trees(a, b):
+    return a == b, a != b, a in [b, a.left]
+
+
+class Leaf(NamedTuple):
+    value: list
+
+
+class Merged(NamedTuple):
+    children: tuple
+    order: int
+
+
+@case(N)
+def equal_clusters(n):
+    clusters = [Leaf([float(i), 1.0]) for i in range(n)]
+    while len(clusters) > 1:
+        a, b = clusters[0], clusters[1]
+        clusters = [c for c in clusters if c != a and c != b]
+        clusters.append(Merged((a, b), len(clusters)))
+    return clusters[0] == clusters[0], len(clusters)
