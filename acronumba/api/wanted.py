@@ -245,8 +245,15 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     """Return what gradients are wanted of in a call."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     paths = choices.wrt
+    found: dict[int, list[Any]] = {}  # float arrays of a value, by its id
+
+    def arrays_of(value: Any) -> list[Any]:
+        if id(value) not in found:
+            found[id(value)] = float_arrays(value)
+        return found[id(value)]
+
     if paths is None:
-        paths = tuple(name for name, value in call.shared.items() if float_arrays(value))
+        paths = tuple(name for name, value in call.shared.items() if arrays_of(value))
         if not paths:
             raise refuse(
                 "ACR706", message="no keyword-only parameter holds a float array", rewrite="name others: `wrt=`"
@@ -269,11 +276,9 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
         shared.append(value)
         places.append(place)
         parts.append(inside)
-    arrays = {
-        id(a): a for value, place in zip(shared, places, strict=True) if place is None for a in float_arrays(value)
-    }
+    arrays = {id(a): a for value, place in zip(shared, places, strict=True) if place is None for a in arrays_of(value)}
     for path, value, place in zip(paths, shared, places, strict=True):
-        if place is None and not float_arrays(value):
+        if place is None and not arrays_of(value):
             raise refuse("ACR706", message=f"`{path}` holds no float array", seen=type(value).__name__)
     single = choices.single or (choices.wrt is None and len(paths) == 1)
     return Wanted(

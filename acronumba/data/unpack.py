@@ -54,6 +54,7 @@ from acronumba.ir.types import (
     words,
 )
 from acronumba.ir.written import elements
+from acronumba.memory import address as address_of
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Decoder: TypeAlias = Callable[[int], Any]
@@ -95,7 +96,7 @@ class Memory:
 
     def __init__(self, arrays: Iterable[npt.NDArray[Any]], pending: Pending | None = None) -> None:
         self.pending = pending
-        by_base = {int(a.ctypes.data): a for a in arrays if a.nbytes}
+        by_base = {address_of(a): a for a in arrays if a.nbytes}
         self._bases = sorted(by_base)
         self._arrays = [by_base[base] for base in self._bases]
         self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]

@@ -80,6 +80,9 @@ class Packer(Protocol):
     def turn(self, array: NDArray[Any], packed: NDArray[Any], n: int) -> None:
         """Write an array, `transposed`, of which each row lies in one piece, to its packed form; not the padding."""
 
+    def restart(self) -> None:
+        """Give the same memory again, in the same order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:

@@ -6,6 +6,7 @@ there and back; or why there is none (`missing`): then gradients are those of th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -62,10 +63,19 @@ def place_of_loss(result: Type, aux: bool) -> int:
     return len(words(loss)) - 1 if isinstance(loss, Array0T) else -1
 
 
+@functools.cache
+def _nothing() -> Own:
+    from acronumba.runtime.instances import Own
+
+    return Own([], [], [])
+
+
 def own_of(run: Run, asked: Sequence[Asked]) -> Own:
     """Return what is asked of a run, with its numbers of instances."""
     from acronumba.runtime.instances import Own
 
+    if not asked:
+        return _nothing()
     numbers = np.array([a.instance for a in asked], np.int64)
     instances = np.where(numbers < 0, numbers, np.searchsorted(run.ran, numbers))
     return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked])
@@ -138,6 +148,7 @@ class Trained:
         )
         arrays = asked(run)
         done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
+        self.back.forward.shared.give(run.prepared)
         return There(result=compiled.decoder(run, packed), failures=run.errors, back=done, asked=arrays)
 
     def _dtype(self, program: Program) -> str:

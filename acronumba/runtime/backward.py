@@ -1,14 +1,14 @@
-"""The way back of a mini-batch: gradients of shared tensors.
+"""The way back of a mini-batch: gradients of shared tensors, and of arrays of instances.
 
 In: a run whose kernels have kept what the way back needs, and the value records of the losses. Out: the gradient of
 each shared tensor that is wanted. Three steps: the recorded graph is transposed by compiled code
-(`runtime.library.transpose`); its batches run like any others; then the sums over nodes (`kernels.sums`) do. What a
+(`runtime.library.transpose`); its batches run like any others; then the sums over nodes (`runtime.summing`) do. What a
 kernel makes of shared tensors alone has one such sum; it is pulled back to the tensors at the end, once.
 """
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,21 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.analysis.backward.derive import Backward, Give, Part, Source, Term
 from acronumba.analysis.backward.program import WayBack
 from acronumba.analysis.backward.reference import sweep
-from acronumba.data.words import RECORD
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, load
-from acronumba.ir.reference import names_of_values
-from acronumba.ir.spec import FIXED, Dim, KernelSpec, Size
+from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost
-from acronumba.kernels.tiles import TYPES
 from acronumba.memory import address, aligned
 from acronumba.runtime import state
+from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.buffers import ArenaPool, Buffers, Pieces, Words
-from acronumba.runtime.driver import Executable, ways_of_rows
+from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, threads_of_process
 from acronumba.runtime.instances import Own
 from acronumba.runtime.joint import joint
@@ -39,22 +36,25 @@ from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
+from acronumba.runtime.shared import Prepared
 from acronumba.runtime.state import AT, TABLE
-from acronumba.runtime.tables import Tables, made_of, shared_in
+from acronumba.runtime.summing import WORDS, Found, Sums, parameters, tables_of
+from acronumba.runtime.tables import Tables, made_of
 from acronumba.runtime.trace import BackRecord
 
-_CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "count_rows_of")  # from Python
+_CALLED = ("transpose", "make_room", "join", "pack_turned", "collect")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first room for what is computed
+_ZEROS = 1 << 12  # bytes of the first zeros
 _DTYPES = ("float32", "float64")
-_WAYS = {"whole": words.OF_WHOLE, "row": words.OF_ROWS, "item": words.OF_ITEMS}
+_KEPT = 1 << 22  # words of an array that is not kept for the next mini-batch
 
 
 def transposer() -> tree.Module:
-    """Return the library code of `runtime.library.transpose` and `own`."""
+    """Return the library code of `runtime.library.transpose` and what it is made of."""
     from acronumba.emit.parse import parse_files
 
-    functions = parse_files([f"acronumba.runtime.library.{name}" for name in ("own", "transpose")])
+    functions = parse_files([f"acronumba.runtime.library.{name}" for name in ("own", "adjoints", "transpose")])
     return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
 
 
@@ -63,38 +63,32 @@ class _State:
 
     def __init__(self, kernels: int, most: int) -> None:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)
-        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
         self.sizes: Words = np.zeros(most + 3, np.int64)
         self.keep: dict[str, Any] = {}
-        self.params: list[Words] = []
-        for name, array in (("table", self.table), ("sizes", self.sizes)):
-            self[name] = address(array)
-        self["kernels"], self["most"] = kernels, most
+        self.most = most
+        self.kernels(kernels)
+        self["sizes"], self["most"] = address(self.sizes), most
         self["single"], self["run_slice"] = 1, state.RUN_SLICE
 
     def __setitem__(self, name: str, value: int) -> None:
         self.st[AT[name]] = value
 
-    def __getitem__(self, name: str) -> int:
-        return int(self.st[AT[name]])
+    def kernels(self, kernels: int) -> None:
+        """Make room for the rows of so many kernels."""
+        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
+        self["table"], self["kernels"] = address(self.table), kernels
 
     def room(self, batches: int, entries: int) -> None:
         """Make room for so many batches and entries of `args`."""
         lengths = {
             "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
             "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),
-            "offset": (2 * (batches + 1) * max(self["most"], 1), np.int64),
+            "offset": (2 * (batches + 1) * max(self.most, 1), np.int64),
         }  # fmt: skip
         for name, (length, dtype) in lengths.items():
             if name not in self.keep or len(self.keep[name]) < length:
                 self.keep[name] = np.empty(length + length // 2, dtype)
                 self[name] = address(self.keep[name])
-
-    def add(self, k: int, run: int, params: Words, cost: int) -> None:
-        """Describe a kernel."""
-        row = self.table[k]
-        row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = run, address(params), max(cost, 1)
-        self.params.append(params)
 
     def execute(self, engine: Native, batches: int, scratch: int, threads: int) -> None:
         """Run the batches."""
@@ -116,17 +110,6 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Parts:
-    """The parts of a sum over the nodes of a kernel."""
-
-    kernel: int
-    name: str
-    term: Term
-    dtype: str
-    parts: tuple[Part, ...]  # those of the term, then the number of the matrix of a stack, if there is one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Seeds:
     """Where the way back begins."""
 
@@ -144,7 +127,7 @@ class Done(NamedTuple):
 
 
 class BackExecutable:
-    """The way back of a plan, ready to run.
+    """The way back of a plan, ready to run. Safe from several threads.
 
     Parameters
     ----------
@@ -154,6 +137,8 @@ class BackExecutable:
         The derivative.
     engine, entries
         Backward kernels, in the order of `back.specs`.
+    library
+        Of `transposer`.
     """
 
     def __init__(
@@ -162,27 +147,15 @@ class BackExecutable:
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
         self.on = target.host()
         self.sums = {dtype: load([sums.deferred(dtype, self.on)])[0] for dtype in _DTYPES if dtype in self._dtypes()}
-        self.costs = [cost(spec) for spec in back.specs]
+        self.costs = [max(cost(spec), 1) for spec in back.specs]
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
-        self._keep: list[Words] = []
-        self.table = self._rows([self._kernel(k) for k in range(len(back.kernels))])
-        self.parts = [
-            _Parts(
-                kernel=k,
-                name=f"{t.kind} {names_of_values(b.forward)[t.of]}",
-                term=t,
-                dtype=t.parts[-1].dtype,
-                parts=(*t.parts, *(() if t.row is None else (t.row,))),
-            )
-            for k, b in enumerate(back.kernels)
-            if b is not None
-            for t in b.terms
-        ]
+        self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
+        self.made_of = made_of(back.plan)
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES)
         self.sums_of_all = ArenaPool(0)  # memory for gradients
         self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
         forward.shared.packer = partial(Packer, library, self.packings[0])
-        self.zeros = 1 << 12  # bytes of zeros: as many as the largest adjoint of the last mini-batches had
+        self._desks: deque[_Desk] = deque(maxlen=4)
 
     def _dtypes(self) -> set[str]:
         params = self.back.plan.program.shared
@@ -191,87 +164,9 @@ class BackExecutable:
             found |= {spec.body[v - len(spec.operands)].dtype for v in spec.results}
         return found & set(_DTYPES)
 
-    def packer(self) -> Packer:
-        """Return what packs weights for the way back of a mini-batch."""
-        return Packer(self.library, self.packings[1])
-
-    # ---- tables
-
-    def _rows(self, rows: Sequence[Sequence[int]]) -> int:
-        """Return the address of words that stay."""
-        array = np.array([x for row in rows for x in row] or [0], np.int64)
-        self._keep.append(array)
-        return address(array)
-
-    def _extent(self, shape: Sequence[Size], factor: int = 1) -> list[int]:
-        """Return a row of EXTENT for the product of extents and a factor."""
-        dims = [n.index for n in shape if isinstance(n, Dim)]
-        factor *= math.prod(n for n in shape if isinstance(n, int))
-        return [factor, len(dims), self._rows([dims]) if dims else 0]
-
-    def _adder(self, dtype: str) -> int:
+    def adder(self, dtype: str) -> int:
         """Return the number of the kernel that adds up adjoints of a dtype."""
         return len(self.back.specs) + _DTYPES.index(dtype)
-
-    def _kernel(self, k: int) -> list[int]:
-        back = self.back.kernels[k]
-        if back is None:
-            spec = self.back.plan.kernels[k]
-            none = self._rows([[-1] * len(spec.results)])
-            return [0, -1, len(spec.results), none, 0, 0, 0, 0, 0, *self._places(spec), 0, 0]
-        spec = back.forward
-        own = [spec.body[v - len(spec.operands)].dtype for v in spec.results[: len(spec.results) - len(back.kept)]]
-        read = _adjoints_read(back)
-        adds = self._rows([[self._adder(d) if j in read else -1 for j, d in enumerate(own)]])
-        number = self.back.number[k]
-        args = self._rows([self._source(back, s) for s in back.arguments])
-        gives = self._rows([self._give(back, g) for g in back.gives])
-        results = len(self.back.specs[number].results) if number >= 0 else 0
-        width, rows = 8 * (len(back.arguments) + results + len(own)), 0
-        if spec.rows is not None:  # behind it lies what stands for a row of the forward node
-            given = sum(o.kind != "shared" for o in spec.operands)
-            width += 8 * (2 * given + spec.dims) + RECORD.size * len(spec.results)
-            ways = ways_of_rows(spec)
-            self._keep.append(ways)
-            rows = address(ways)
-        return [
-            1, number, len(own), adds, len(back.arguments), args, results, len(back.gives), gives, *self._places(spec),
-            width, rows,
-        ]  # fmt: skip
-
-    def _places(self, spec: KernelSpec) -> list[int]:
-        args = sum(o.kind != "shared" for o in spec.operands)
-        return [8 * (args + spec.dims), args]
-
-    def _source(self, back: Backward, source: Source, size: int = 4, number: bool = False) -> list[int]:
-        """Return a row of SOURCE; `size`: bytes of an element."""
-        kinds = {"result": words.OF_RESULT, "adjoint": words.OF_ADJOINT, "backward": words.OF_BACKWARD}
-        if source.kind == "argument":
-            o = next(o for o in back.forward.operands if o.kind != "shared" and o.index == source.number)
-            kind = words.AS_NUMBER if o.kind not in ("tensor", "list") else words.OF_ARGUMENT
-            return [kind, source.number, source.start * size, 0, 0, 0, 0]
-        if source.row is None:
-            return [kinds[source.kind], source.number, source.start * size, 0, 0, 0, 0]
-        of, place, *_ = self._source(back, source.row, 8)
-        table = next(o for o in back.forward.operands if o.kind == "shared" and o.index == source.number)
-        width = math.prod(n for n in table.shape[1:] if isinstance(n, int)) * size
-        return [words.OF_TABLE, source.number, source.start * size, of, place, width, int(table.shape[0])]  # type: ignore[arg-type]
-
-    def _give(self, back: Backward, give: Give) -> list[int]:
-        o = back.forward.operands[give.operand]
-        size = np.dtype(o.dtype).itemsize
-        source = self._source(back, give.source, size)
-        rows = back.forward.rows
-        way = words.OF_WHOLE if rows is None else _WAYS[rows[o.index]]
-        if o.kind == "list":
-            return [*source, o.index, 1, way, 0, 0, *[0] * 7, *self._extent(o.shape[1:], size), 0, 0, 0, 0, 0, 0]
-        how = words.PART_ALL if give.row is None else words.PART_AT if isinstance(give.row, int) else words.PART_BY
-        at = give.row if isinstance(give.row, int) else 0
-        row = self._source(back, give.row, 8) if isinstance(give.row, Source) else [0] * 7
-        extents = (self._extent(give.shape, size), self._extent(o.shape[1:], size), self._extent(o.shape[:1]))
-        return [*source, o.index, 0, way, how, at, *row, *(x for e in extents for x in e)]
-
-    # ---- a mini-batch
 
     def gradients(self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()) -> Done:
         """Return the gradients of the shared tensors that are wanted, and those of arrays of instances.
@@ -280,39 +175,95 @@ class BackExecutable:
         """
         several = len(run.nodes_of_rounds) > 1
         graph = joint(self.forward, run, self.library) if several else run.buffers
-        way = _Run(self, run, graph, seeds, own, tables)
-        out = Done(shared=way.gradients(), own=way.own_adjoints(), records=way.records)
+        try:
+            desk = self._desks.pop()
+        except IndexError:
+            desk = _Desk(self)
+        desk.pack(run.prepared)
+        way = _Run(self, desk, run.prepared, graph, seeds, own)
+        out = Done(shared=way.gradients(sorted(tables)), own=way.own_adjoints(), records=way.records())
+        self._desks.append(desk)
         if several:
             self.forward.give_buffers(graph)
         return out
 
 
-def _adjoints_read(back: Backward) -> set[int]:
-    """Return the results whose adjoints the way back reads."""
-    parts = [p for t in back.terms for p in (*t.parts, *(() if t.row is None else (t.row,)))]
-    sources = [*back.arguments, *(g.source for g in back.gives), *(p.source for p in parts)]
-    return {s.number for s in sources if s.kind == "adjoint"}
+class _Desk:
+    """What a mini-batch works with on its way back: tables, and weights packed. The next one uses it again."""
+
+    def __init__(self, of: BackExecutable) -> None:
+        specs = of.back.specs
+        self.of = of
+        self.words: Words = np.zeros(words.BACK.count, np.int64)
+        self.nodes = _State(len(specs) + len(_DTYPES), max((len(s.results) for s in specs), default=1))
+        self.sums = _State(0, 1)
+        self.packer = Packer(of.library, of.packings[1])
+        self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
+        self._arrays: dict[str, Words] = {}
+        self._prepared: Prepared | None = None
+        self._params = [
+            np.zeros(FIXED + len(spec.results) + len(entry.shared) + len(entry.tiles), np.int64)
+            for spec, entry in zip(specs, of.entries, strict=True)
+        ]
+        self._keep: list[Words] = []
+        for row, params, spec, entry, each in zip(
+            self.nodes.table, self._params, specs, of.entries, of.costs, strict=False
+        ):
+            params[len(params) - len(entry.tiles) :] = entry.tiles
+            row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = entry.run, address(params), each
+            row[TABLE["plan"]], row[TABLE["results"]] = entry.plan, len(spec.results)
+            if entry.stages:
+                shares = np.array([(s.address, s.cost, s.weights // 100) for s in entry.stages], np.int64)
+                self._keep.append(shares)
+                row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
+                row[TABLE["shares"]] = address(shares)
+        self._keep.append(np.zeros(FIXED, np.int64))
+        for dtype, code in of.sums.items():
+            row = self.nodes.table[of.adder(dtype)]
+            row[TABLE["run"]], row[TABLE["cost"]] = code.address["adjoints"], 500
+            row[TABLE["params"]] = address(self._keep[-1])
+
+    def array(self, name: str, length: int) -> Words:
+        """Return room for so many words, uninitialised: of a name the same each time, if it is large enough."""
+        known = self._arrays.get(name)
+        if known is None or len(known) < length:
+            known = np.empty(length + length // 4, np.int64)
+            if length <= _KEPT:
+                self._arrays[name] = known
+        return known
+
+    def zeros_of(self, size: int) -> None:
+        """Make room for zeros of so many bytes."""
+        if size > self.zeros.nbytes:
+            self.zeros = np.zeros(size // 8 + 8, np.int64)
+
+    def pack(self, prepared: Prepared) -> None:
+        """Pack shared tensors as the kernels of the way back want them."""
+        arrays, here = prepared.arrays, prepared is self._prepared
+        self._prepared = None
+        self.packer.restart()
+        for spec, entry, params in zip(self.of.back.specs, self.of.entries, self._params, strict=True):
+            for k, use in enumerate(entry.shared):
+                if use.packing is not None or not here:
+                    given = [arrays[spec.operands[v].index] for v in use.operands]
+                    found = given[0] if use.packing is None else use.packing.apply(*given, by=self.packer)
+                    params[FIXED + len(spec.results) + k] = address(found)
+        self._prepared = prepared
 
 
 class _Run:
     """The way back of one mini-batch."""
 
     def __init__(
-        self, of: BackExecutable, run: Run, graph: Buffers, seeds: Seeds, own: Own, tables: Collection[int]
+        self, of: BackExecutable, desk: _Desk, prepared: Prepared, graph: Buffers, seeds: Seeds, own: Own
     ) -> None:
-        self.of, self.run, self.back = of, run, of.back
-        self.buffers, self.prepared = graph, run.prepared
+        self.of, self.back, self.desk, self.prepared, self.buffers = of, of.back, desk, prepared, graph
         self.n = self.buffers["n"]
-        self.losses, self.seeds, self.loss_of = (
-            np.ascontiguousarray(x, np.int64) for x in (seeds.records, seeds.adjoints, seeds.instances)
-        )
-        self.own, self.by_rows = own, set(tables)
+        self.most = max(of.most, 1)
+        self.seeds, self.own = seeds, own
         self.threads = of.forward.threads
-        self.words: Words = np.zeros(words.BACK.count, np.int64)
-        self.state = _State(
-            len(self.back.specs) + len(_DTYPES), max((len(s.results) for s in self.back.specs), default=1)
-        )
-        self._kernels()
+        self.words, self.state = desk.words, desk.nodes
+        self.summed: list[BackRecord] = []
 
     def __setitem__(self, name: str, value: int) -> None:
         self.words[words.BACK.at[name]] = value
@@ -320,320 +271,155 @@ class _Run:
     def __getitem__(self, name: str) -> int:
         return int(self.words[words.BACK.at[name]])
 
-    def _kernels(self) -> None:
-        """Describe the kernels of the way back, with shared tensors packed as they want them."""
-        self.packed: list[NDArray[Any]] = []
-        packer = self.of.packer()
-        for k, (spec, entry) in enumerate(zip(self.back.specs, self.of.entries, strict=True)):
-            shared = []
-            for use in entry.shared:
-                arrays = [self.prepared.arrays[spec.operands[v].index] for v in use.operands]
-                shared.append(arrays[0] if use.packing is None else use.packing.apply(*arrays, by=packer))
-            self.packed += shared
-            params = np.array([0] * (FIXED + len(spec.results)) + [*map(address, shared), *entry.tiles], np.int64)
-            self.state.add(k, entry.run, params, self.of.costs[k])
-            row = self.state.table[k]
-            row[TABLE["plan"]], row[TABLE["results"]] = entry.plan, len(spec.results)
-            if entry.stages:
-                shares = np.array([(s.address, s.cost, s.weights // 100) for s in entry.stages], np.int64)
-                self.packed.append(shares)
-                row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
-                row[TABLE["shares"]] = address(shares)
-        for dtype, code in self.of.sums.items():
-            self.state.add(self.of._adder(dtype), code.address["adjoints"], np.zeros(FIXED, np.int64), 500)
-
-    def records(self) -> tuple[BackRecord, ...]:
-        """Return the batches in order of execution."""
+    def records(self) -> Callable[[], tuple[BackRecord, ...]]:
+        """Return what returns the batches in order of execution."""
         batches, columns = self["batches"], self.state.keep
-        numbers = columns["keytab"].reshape(-1, 2)[:batches, 0].tolist() if batches else []
-        sizes = np.diff(columns["bstart"][: batches + 1]).tolist() if batches else []
-        names = [spec.name for spec in self.back.specs]
-        return (
+        numbers = columns["keytab"][: 2 * batches : 2].copy()
+        sizes = np.diff(columns["bstart"][: batches + 1])
+        names, summed = [spec.name for spec in self.back.specs], self.summed
+        return lambda: (
             *(
                 BackRecord(kernel=names[k] if k < len(names) else "adjoints", size=size,
                            what="nodes" if k < len(names) else "adjoints")
-                for k, size in zip(numbers, sizes, strict=True)
+                for k, size in zip(numbers.tolist(), sizes.tolist(), strict=True)
             ),
-            *self.summed,
+            *summed,
         )  # fmt: skip
 
-    def gradients(self) -> dict[int, Any]:
-        params = self.back.plan.program.shared
-        arrays = self.prepared.arrays
-        self._transpose()
+    def gradients(self, tables: Sequence[int]) -> dict[int, Any]:
+        """Run the way back; return the gradients of shared tensors."""
+        program, arrays, kernels = self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
+        counts = self._transpose()
         self.state.execute(self.of.engine, self["batches"], self["scratch"], self.threads)
-        self.hold: list[Any] = []
-        found = [(parts, *rows) for parts in self.of.parts if (rows := self._collect(parts)) is not None]
-        self.tables = self._tables(found)
+        found = self._collect(counts)
+        heads = self._heads(self.n * self.most, len(self.prepared.table))
+        by_rows = Tables((), {}, {}, (), {})
+        if tables:
+            ordinary = {k for k in self.back.wanted if heads[k, words.HEAD.at["key"]]}
+            by_rows = tables_of(tables, found, ordinary, kernels, self.prepared, self.of.made_of)
         room = Pieces(self.of.sums_of_all)
-        self.grads = {
-            k: room.array(self.tables.shape(k, arrays[k].shape), params[k].type.dtype)  # type: ignore[union-attr]
+        grads = {
+            k: room.array(by_rows.shape(k, arrays[k].shape), program.shared[k].type.dtype)  # type: ignore[union-attr]
             for k in sorted(self.back.wanted)
         }
-        self.blank = {address(g) for g in self.grads.values() if g.size}  # of those that nothing has been written to
-        self._ordinary()
-        self.inner: dict[tuple[int, int], NDArray[Any]] = {}
-        self._sums(found)
-        for (k, v), g in self.inner.items():
-            spec = self.back.plan.kernels[k]
-            self._pull(spec, [arrays[o.index] if o.kind == "shared" else None for o in spec.operands], {v: g})
-        for once in reversed(self.back.plan.program.once):
-            if once.index in self.grads and (g := self.grads.pop(once.index)).any():
-                spec = self.back.plan.kernels[once.kernel]
+        totals = Sums(kernels, self.prepared, grads, self.of.sums, self.of.on, by_rows)
+        totals.add_ordinary(heads)
+        self._run_sums(totals, found)
+        for (k, v), g in totals.inner.items():
+            spec = kernels[k]
+            self._pull(grads, spec, [arrays[o.index] if o.kind == "shared" else None for o in spec.operands], {v: g})
+        for once in reversed(program.once):
+            if once.index in grads and (g := grads.pop(once.index)).any():
+                spec = kernels[once.kernel]
                 numbers = [self.prepared.given[k] for k in once.numbers]
                 operands = [arrays[o.index] if o.kind == "shared" else numbers[o.index] for o in spec.operands]
-                self._pull(spec, operands, {spec.results[0]: g})
-        return {k: self.tables.gradient(k, g, arrays[k].shape) for k, g in self.grads.items()}
+                self._pull(grads, spec, operands, {spec.results[0]: g})
+        return {k: by_rows.gradient(k, g, arrays[k].shape) for k, g in grads.items()}
 
-    def _tables(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> Tables:
-        """Return the tables whose gradients are wanted by rows; `found`: what sums there are."""
-        if not self.by_rows:
-            return Tables((), {}, {}, (), {})
-        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)[self.n * self["most"] :]
-        whole = {k for k in self.back.wanted if heads[k][1]}
-        read: dict[int, list[Words]] = {}
-        for parts, count, rows in found:
-            spec = self.back.plan.kernels[parts.kernel]
-            first = len(spec.operands)
-            if parts.term.which >= 0:
-                whole.update(self._numbers(rows[2][:count]).tolist())
-                continue
-            if parts.term.of >= first:  # it is pulled back to all that it is made of
-                whole |= shared_in(spec, parts.term.of)
-                continue
-            k = spec.operands[parts.term.of].index
-            if parts.term.kind == "rows":
-                read.setdefault(k, []).append(np.clip(rows[0][:count], 0, len(self.prepared.arrays[k]) - 1))
-            else:
-                whole.add(k)
-        lengths = {k: a.shape[0] if a.ndim else -1 for k, a in self.prepared.arrays.items()}
-        tables = [k for k in self.by_rows if lengths[k] >= 0]
-        return Tables(tables, made_of(self.back.plan), read, whole, lengths)
-
-    def _pull(self, spec: KernelSpec, operands: Sequence[Any], seeds: Mapping[int, NDArray[Any]]) -> None:
+    def _pull(
+        self, grads: dict[int, NDArray[Any]], spec: KernelSpec, operands: Sequence[Any],
+        seeds: Mapping[int, NDArray[Any]],
+    ) -> None:  # fmt: skip
         """Take the gradient of what is made of shared tensors alone back to them."""
         with np.errstate(all="ignore"):
             found = sweep(spec, operands, (), seeds)
         for v, o in enumerate(spec.operands):
-            if o.kind == "shared" and o.index in self.grads and v in found:
-                self.grads[o.index] += found[v]
+            if o.kind == "shared" and o.index in grads and v in found:
+                grads[o.index] += found[v]
 
-    # ---- transposition
-
-    def _transpose(self) -> None:
-        """Make the batches; with more room, again, where there was too little."""
-        buffers, n = self.buffers, self.n
-        self["table"] = self.of.table
-        self.of.library.call("make_room", buffers.address, address(self.words))
-        own_table = self.own.table(self.of._adder)
-        owns = len(own_table) - 1
-        heads = n * max(self.of.most, 1) + len(self.prepared.arrays) + len(self.prepared.table) + owns
-        shareds = len(self.prepared.table)
-        sums_most = n * max(self.of.most, 1) + shareds + owns
-        own = {
-            "heads": words.HEAD.count * heads, "row_of": n + 1, "alive": n + 1,
-            "rows": self["row_bytes"] // 8 + sums.SUM.count * sums_most + 1,
-        }  # fmt: skip
-        memory = {name: np.empty(size, np.int64) for name, size in own.items()}
-        arrays = np.zeros(shareds, np.int64)
-        sizes = np.zeros(shareds, np.int64)
-        adds = np.zeros(shareds, np.int64)
-        for k, array in self.prepared.arrays.items():
-            arrays[k], sizes[k] = address(array), array.nbytes
-            adds[k] = self.of._adder(array.dtype.name) if array.dtype.name in self.of.sums else 0
-        self.state.room((2 + self.of.most) * buffers["batches"] + shareds + owns + 1, self["entries"] + sums_most)
-        self.shareds = {"arrays": arrays, "sizes": sizes, "adds": adds}
-        while True:
-            links, place = self.of.links.take(self.of.links.wanted), self.of.places.take(self.of.places.wanted)
-            zeros = np.zeros(self.of.zeros // 8, np.int64)
-            self.words[:] = 0
-            tables: dict[str, NDArray[Any]] = {
-                "losses": self.losses, "seeds": self.seeds, "loss_of": self.loss_of, "own": own_table, "zeros": zeros,
-            }  # fmt: skip
-            for name, table in (*memory.items(), *self.shareds.items(), *tables.items()):
-                self[name] = address(table)
-            self["table"], self["most"] = self.of.table, max(self.of.most, 1)
-            self["shared"], self["shareds"] = address(self.prepared.records), shareds
-            self["losses_count"], self["owns"] = len(self.losses), owns
-            self["links"], self["links_end"] = links.address, links.address + links.size
-            self["place"], self["place_end"] = place.address, place.address + place.size
-            self.of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
-            used, placed = self["links"] - links.address, self["place"] - place.address
-            self.of.zeros = max(self.of.zeros, self["largest"] + 7)
-            if not self["lost"] and placed <= place.size and self["largest"] <= zeros.nbytes:
-                break
-            self.of.links.wanted, self.of.places.wanted = max(used, links.size), max(placed, place.size)
-        self.of.links.wanted, self.of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
-        self.memory = (memory, links, place, zeros, own_table)
-
-    def _ordinary(self) -> None:
-        """Add what shared tensors got that nodes read like any other value."""
-        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)[self.n * self["most"] :]
-        for k in self.grads:
-            source, key = heads[k]
-            if key:
-                g = self._begun(self.grads[k])
-                there = np.frombuffer((np.ctypeslib.ctypes.c_char * g.nbytes).from_address(int(source)), g.dtype)  # type: ignore[attr-defined]
-                g += there.reshape(g.shape)
+    def _heads(self, first: int, count: int) -> Words:
+        """Return rows of HEAD."""
+        return self.heads[words.HEAD.count * first : words.HEAD.count * (first + count)].reshape(-1, words.HEAD.count)
 
     def own_adjoints(self) -> list[NDArray[Any] | None]:
         """Return the adjoints of arrays of instances, None where there is none."""
-        first = self.n * self["most"] + self["shareds"]
-        heads = self.memory[0]["heads"].reshape(-1, words.HEAD.count)
-        return self.own.adjoints(heads[first : first + self["owns"]])
+        return self.own.adjoints(self._heads(self.n * self.most + self["shareds"], self["owns"]))
+
+    # ---- transposition
+
+    def _transpose(self) -> Words:
+        """Make the batches; with more room, again, where there was too little. Return how many rows each sum has."""
+        of, buffers, desk, n = self.of, self.buffers, self.desk, self.n
+        self.words[:] = 0
+        self["table"], self["most"] = of.rows.table, self.most
+        of.library.call("make_room", buffers.address, address(self.words))
+        entries, row_bytes = self["entries"], self["row_bytes"]
+        own = self.own.table(of.adder)
+        shareds, owns = len(self.prepared.table), len(own) - 1
+        heads = n * self.most + shareds + owns
+        self.state.room((2 + of.most) * buffers["batches"] + shareds + owns + 1, entries + heads)
+        arrays, sizes, adds = np.zeros((3, shareds), np.int64)
+        for k, array in self.prepared.arrays.items():
+            arrays[k], sizes[k] = address(array), array.nbytes
+            adds[k] = of.adder(array.dtype.name) if array.dtype.name in of.sums else 0
+        counts = np.zeros(of.rows.parts + 1, np.int64)
+        self.heads = desk.array("heads", words.HEAD.count * heads)
+        self.rows = desk.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
+        tables: dict[str, NDArray[Any]] = {
+            "heads": self.heads, "rows": self.rows, "row_of": desk.array("row_of", n + 1),
+            "alive": desk.array("alive", n + 1), "there": desk.array("there", entries + 1),
+            "of": desk.array("of", entries + 1), "turns": desk.array("turns", entries + 1),
+            "arrays": arrays, "sizes": sizes, "adds": adds,
+            "losses": np.ascontiguousarray(self.seeds.records, np.int64),
+            "seeds": np.ascontiguousarray(self.seeds.adjoints, np.int64),
+            "loss_of": np.ascontiguousarray(self.seeds.instances, np.int64), "own": own, "counts": counts,
+        }  # fmt: skip
+        given = {
+            **{name: address(table) for name, table in tables.items()},
+            "table": of.rows.table, "most": self.most, "shared": address(self.prepared.records), "shareds": shareds,
+            "losses_count": len(self.seeds.records), "owns": owns,
+        }  # fmt: skip
+        while True:
+            links, place = of.links.take(of.links.wanted), of.places.take(of.places.wanted)
+            self.words[:] = 0
+            for name, value in given.items():
+                self[name] = value
+            self["zeros"] = address(desk.zeros)
+            self["links"], self["links_end"] = links.address, links.address + links.size
+            self["place"], self["place_end"] = place.address, place.address + place.size
+            of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
+            used, placed = self["links"] - links.address, self["place"] - place.address
+            if not self["lost"] and placed <= place.size and self["largest"] <= desk.zeros.nbytes:
+                break
+            of.links.wanted, of.places.wanted = max(used, links.size), max(placed, place.size)
+            desk.zeros_of(self["largest"])
+            counts[:] = 0
+        of.links.wanted, of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
+        self._keep = links, place, tables
+        return counts
 
     # ---- sums over nodes
 
-    def _begun(self, total: NDArray[Any]) -> NDArray[Any]:
-        """Return a sum that can be added to."""
-        if total.size and address(total) in self.blank:
-            self.blank.remove(address(total))
-            total.fill(0)
-        return total
+    def _collect(self, counts: Words) -> list[Found]:
+        """Return where the rows of sums lie."""
+        ends = np.cumsum(counts)
+        all_rows = np.empty(ends[-1] + 1, np.int64)
+        places = address(all_rows) + 8 * (ends - counts)
+        self["places"] = address(places)
+        self.of.library.call("collect", self.buffers.address, address(self.words))
+        many, last = counts.tolist(), ends.tolist()
+        return [
+            Found(s, many[s.first], [all_rows[last[k] - many[k] : last[k]] for k in range(s.first, s.first + s.parts)])
+            for s in self.of.rows.sums
+            if many[s.first]
+        ]
 
-    def _is_first(self, total: NDArray[Any]) -> bool:
-        """Whether nothing has been written to a sum; from now on something has."""
-        found = address(total) in self.blank
-        self.blank.discard(address(total))
-        return found
-
-    def _sums(self, found: Sequence[tuple[_Parts, int, list[Words]]]) -> None:
-        """Run the sums over nodes: terms with how many rows their parts have, and where these lie."""
-        jobs: list[tuple[str, str, Words, int, int]] = []  # dtype, function, words, tasks, cost of one
-        self.summed: list[BackRecord] = []
-        for parts, count, rows in found:
-            jobs += self._jobs(parts, count, rows)
-            self.summed.append(BackRecord(kernel=parts.name, what="sum", size=count))
-        for g in self.grads.values():
-            self._begun(g)
+    def _run_sums(self, totals: Sums, found: Sequence[Found]) -> None:
+        """Run the sums over nodes."""
+        jobs = totals.jobs(found)
+        self.summed = [BackRecord(kernel=f.sum.name, what="sum", size=f.many) for f in found]
         if not jobs:
             return
-        st = _State(len(jobs), 1)
-        st.room(len(jobs), 0)
-        at = 0
-        for b, (dtype, name, job, tasks, cost_of) in enumerate(jobs):
-            st.add(b, self.of.sums[dtype].address[name], np.concatenate([np.zeros(FIXED, np.int64), job]), cost_of)
-            st.keep["bstart"][b], st.keep["bkey"][b] = at, b
-            st.keep["keytab"][2 * b : 2 * b + 2] = b, 0
-            at += tasks
-        st.keep["bstart"][len(jobs)] = at
-        st.execute(self.of.engine, len(jobs), sums.outer_scratch(self.of.on), self.threads)
-
-    def _collect(self, parts: _Parts) -> tuple[int, list[Words]] | None:
-        """Return how many rows the parts of a term have, and where these lie."""
-        k, back, library = parts.kernel, self.back.kernels[parts.kernel], self.of.library
-        assert back is not None
-        table, counts = [], []
-        for part in parts.parts:
-            number = part.dtype == "int64"
-            size = np.dtype(part.dtype).itemsize
-            whole = parts.term.kind == "sum"
-            rows = () if whole else part.shape if number else part.shape[:-1]
-            step = [8, 0, 0] if number else self.of._extent(() if whole else part.shape[-1:], size)
-            if part is parts.term.row:  # one number for all rows of its node
-                rows, step = parts.parts[0].shape[:-1], [0, 0, 0]
-            source = self.of._source(back, part.source, size)
-            table.append([*source, *self.of._extent(rows), *step, 0, int(number and source[0] != words.AS_NUMBER)])
-            counts.append(self._count(k, rows))
-        if parts.term.which >= 0:  # the value record of the matrix
-            rows = parts.parts[0].shape[:-1]
-            source = [words.AS_NUMBER, parts.term.which, 0, 0, 0, 0, 0]
-            table.append([*source, *self.of._extent(rows), 0, 0, 0, 0, 0])
-            counts.append(self._count(k, rows))
-        found = [np.empty(count + 1, np.int64) for count in counts]
-        at = words.PART.at["to"]
-        for row, array in zip(table, found, strict=True):
-            row[at] = address(array)
-        memory = np.array(table, np.int64)
-        library.call("collect", self.buffers.address, address(self.words), k, address(memory), len(table))
-        self.hold += found
-        return (counts[0], found) if counts[0] else None
-
-    def _count(self, k: int, rows: Sequence[Size]) -> int:
-        alive = self.memory[0]["row_of"][: self.n] != 0
-        extent = np.array(self.of._extent(rows), np.int64)
-        back = self.back.kernels[k]
-        if not extent[1] and back is not None and back.forward.rows is None:
-            return int(extent[0] * np.count_nonzero(alive & (self.buffers.column("kind", self.n) == k)))
-        return int(self.of.library.call("count_rows_of", self.buffers.address, address(self.words), k, address(extent)))
-
-    def _jobs(self, parts: _Parts, count: int, rows: Sequence[Words]) -> list[tuple[str, str, Words, int, int]]:
-        term, dtype = parts.term, parts.dtype
-        if term.which >= 0:
-            return self._jobs_of_each(dtype, term, *rows)
-        spec = self.back.plan.kernels[parts.kernel]
-        first = len(spec.operands)
-        of = spec.operands[term.of].index if term.of < first else -1
-        if of >= 0:
-            total = self.grads.get(of)
-        else:
-            op = spec.body[term.of - first]
-            total = self.inner.setdefault((parts.kernel, term.of), np.zeros(op.shape, op.dtype))  # type: ignore[arg-type]
-        if total is None or not total.size:
-            return []
-        lanes = self.of.on.lanes(TYPES[dtype])
-        if term.kind == "sum":
-            first = self._is_first(total)
-            job = np.array([address(rows[0]), count, total.size, address(total), first], np.int64)
-            return [(dtype, "columns", job, -(-total.size // lanes), count)]
-        if term.kind == "rows":
-            numbers = rows[0][:count]
-            if of in self.tables.apart:
-                numbers = self.tables.places(of, numbers, len(self.prepared.arrays[of]))
-            return self._table_rows(dtype, count, numbers, rows[1], self._begun(total))
-        chosen: list[tuple[Words, Words, int, NDArray[Any]]] = [(rows[0], rows[1], count, total)]
-        if term.row is not None:
-            self._begun(total)
-            numbers = np.clip(rows[2][:count], 0, len(total) - 1)
-            groups = [(total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist()]
-            chosen = [(rows[0][of], rows[1][of], len(of), matrix) for matrix, of in groups]
-            self.hold += [x for left, right, _, _ in chosen for x in (left, right)]
-        return [self._outer(dtype, term, *one) for one in chosen]
-
-    def _jobs_of_each(
-        self, dtype: str, term: Term, left: Words, right: Words, records: Words
-    ) -> list[tuple[str, str, Words, int, int]]:
-        """Return the jobs of outer products, one for each shared tensor that is the matrix of some nodes."""
-        numbers = self._numbers(records[: len(left) - 1])
-        jobs = []
-        for k, total in self.grads.items():
-            of = np.flatnonzero(numbers == k)
-            if len(of) and total.size:
-                mine = left[of], right[of]
-                self.hold += mine
-                jobs.append(self._outer(dtype, term, *mine, len(of), total))
-        return jobs
-
-    def _numbers(self, records: Words) -> Words:
-        """Return which shared tensors value records are of."""
-        return (records - address(self.prepared.records)) // RECORD.size
-
-    def _outer(
-        self, dtype: str, term: Term, left: Words, right: Words, count: int, total: NDArray[Any]
-    ) -> tuple[str, str, Words, int, int]:
-        """Return the job of outer products; an extent that is known at run time only is all of the matrix's."""
-        rows, columns = (
-            size if isinstance(size := p.shape[-1], int) else all_of
-            for p, all_of in zip(term.parts, total.shape, strict=True)
-        )
-        panels = sums.outer_panels(self.of.on, dtype, columns)
-        first = (rows, columns) == total.shape and self._is_first(total)
-        self._begun(total)
-        step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
-        where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
-        job = np.array([address(right), address(left), count, columns, rows, where, step, first, panels], np.int64)
-        tasks = sums.outer_tasks(panels, rows)
-        return dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1))
-
-    def _table_rows(
-        self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]
-    ) -> list[tuple[str, str, Words, int, int]]:
-        most, width = len(total), total.size // len(total)
-        index: Words = np.clip(numbers, 0, most - 1)
-        order, starts, counts = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(most + 1, np.int64)
-        groups = self.of.sums[dtype].call(
-            "sort_rows", address(index), count, address(order), address(starts), address(counts), most
-        )
-        self.hold += [index, order, starts]
-        job = np.array([*map(address, (order, starts, index, rows)), width, address(total)], np.int64)
-        return [(dtype, "rows", job, groups, width // 8 + 10)]
+        count, st, params = len(jobs), self.desk.sums, parameters(jobs)
+        if len(st.table) < count:
+            st.kernels(count + count // 2)
+        st.room(count, 0)
+        st.table[:count, TABLE["run"]] = [self.of.sums[job.dtype].address[job.function] for job in jobs]
+        st.table[:count, TABLE["params"]] = address(params) + 8 * (FIXED + WORDS) * np.arange(count)
+        st.table[:count, TABLE["cost"]] = [max(job.cost, 1) for job in jobs]
+        st.keep["bstart"][0] = 0
+        np.cumsum([job.tasks for job in jobs], out=st.keep["bstart"][1 : count + 1])
+        st.keep["bkey"][:count] = np.arange(count)
+        keys = st.keep["keytab"][: 2 * count].reshape(-1, 2)
+        keys[:, 0], keys[:, 1] = np.arange(count), 0
+        st.execute(self.of.engine, count, sums.outer_scratch(self.of.on), self.threads)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit.compile import Compiled
@@ -16,7 +17,7 @@ from acronumba.runtime.buffers import ArenaPool, Pieces
 
 
 class Packer:
-    """Packs the weights of one call.
+    """Packs the weights of one call; or of several, one after the other.
 
     Parameters
     ----------
@@ -27,8 +28,21 @@ class Packer:
     """
 
     def __init__(self, library: Compiled, pool: ArenaPool) -> None:
-        self.allocate = Pieces(pool)
-        self._library = library
+        self._library, self._pieces = library, Pieces(pool)
+        self._given: list[NDArray[np.uint8]] = []
+        self._next = 0
+
+    def restart(self) -> None:
+        """Pack the same weights anew, in the same order: they go where they were."""
+        self._next = 0
+
+    def allocate(self, size: int) -> NDArray[np.uint8]:
+        """See `kernels.tiles.Packer`."""
+        if self._next == len(self._given):
+            self._given.append(self._pieces(size))
+        assert self._given[self._next].nbytes == size
+        self._next += 1
+        return self._given[self._next - 1]
 
     def turn(self, array: NDArray[Any], packed: NDArray[Any], n: int) -> None:
         """See `kernels.tiles.Packer`."""

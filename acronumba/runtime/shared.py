@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,9 +50,10 @@ class Prepared:
     entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
     keep: tuple[NDArray[Any], ...]  # arrays and value records
     arrays: Mapping[int, NDArray[Any]]  # the tensors
-    packed: Mapping[tuple[tuple[int, ...], object], Packed]  # by parameters and packing
+    packed: Mapping[tuple[tuple[int, ...], PackingLike], Packed]  # by parameters and packing
     read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
     records: Words  # value records, one for each entry of `table`
+    by: Packer | None  # what has packed the weights of this call, and packs them anew
 
     def holds(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
@@ -64,6 +66,13 @@ class Prepared:
             )
         )
 
+    def pack_anew(self) -> None:
+        """Pack the arrays as they are now, in the same places."""
+        assert self.by is not None
+        self.by.restart()
+        for ks, packing in self.packed:
+            packing.apply(*(self.arrays[k] for k in ks), by=self.by)
+
 
 class Making:
     """Shared values while they are made ready."""
@@ -75,7 +84,7 @@ class Making:
         self.keep: list[NDArray[Any]] = [table, self.records]
         self.arrays: dict[int, NDArray[Any]] = {}
         self.last = {} if last is None else last.packed
-        self.packed: dict[tuple[tuple[int, ...], object], Packed] = {}
+        self.packed: dict[tuple[tuple[int, ...], PackingLike], Packed] = {}
         self.by = by
 
     def add(self, k: int, array: NDArray[Any]) -> None:
@@ -179,6 +188,9 @@ class SharedValues:
         self.kernels = kernels
         self.engine = engine
         self.recent: list[Prepared] = []  # that came last, the last one last
+        computed = (o for once in plan.program.once for o in plan.kernels[once.kernel].operands)
+        self._constant = all(o.kind != "shared" for o in computed)  # whether what is computed once stays as it is
+        self._idle: deque[Prepared] = deque(maxlen=_SETS)  # packed for calls that are over
 
     def prepare(self, shared: Sequence[Any], stable: bool = False) -> Prepared:
         """Return the shared values in compiled form; what was made for the last call is used where it still holds.
@@ -192,8 +204,11 @@ class SharedValues:
             The arrays do not change any more; otherwise those that kernels want packed are compared with the packed.
         """
         given = tuple(shared)
-        last = next((p for p in reversed(self.recent) if all(map(same, given, p.given))), None)
         anew = self.packer is not None and not stable
+        if anew and (idle := self._take_idle(given)) is not None:
+            idle.pack_anew()
+            return idle
+        last = next((p for p in reversed(self.recent) if all(map(same, given, p.given))), None)
         if last is not None and not anew and (stable or last.holds()):
             if last is not self.recent[-1]:
                 self.recent = [*(p for p in self.recent if p is not last), last]
@@ -224,10 +239,27 @@ class SharedValues:
             packed=making.packed,
             records=making.records,
             read={} if anew else making.copies_of(sources),
+            by=by,
         )
         if not anew:
             self.recent = [*rest, made][-_SETS:]
         return made
+
+    def give(self, prepared: Prepared) -> None:
+        """Give back shared values that a call has packed for itself, when it needs them no longer."""
+        if prepared.by is not None and not prepared.copies and self._constant:
+            self._idle.append(prepared)
+
+    def _take_idle(self, given: Sequence[object]) -> Prepared | None:
+        """Return shared values that no call uses, of the same arrays and numbers."""
+        for _ in range(len(self._idle)):
+            try:
+                found = self._idle.popleft()
+            except IndexError:
+                break
+            if all(map(same, given, found.given)):
+                return found
+        return None
 
     def _entries(self, kernel: int, making: Making) -> tuple[int, ...]:
         """Return what the parameter table of a kernel ends with."""

@@ -287,3 +287,27 @@ def test_matrices_of_a_stack_are_chosen_by_nodes_with_different_numbers_of_colum
     w, out = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 5, 4), (5, 1)))
     both = Both(chosen_matrix, [xs, [0, 1, 2, -1, 1]], {"w": w, "out": out})
     assert both.possible and both.error() < 1e-5
+
+
+@model
+def starts_of_many(xs: list[float], *, h: np.ndarray, w: np.ndarray) -> Any:
+    total = np.float32(0.0)
+    for x in xs:
+        start = h if x > 0.0 else w[0]
+        total = total + np.sum(np.tanh(start) * x)
+    return total
+
+
+@pytest.mark.parametrize("schedule", ["lookahead", "depth"])
+def test_a_value_that_thousands_of_nodes_read(schedule: Any) -> None:
+    rng = np.random.default_rng(0)
+    h, w = rng.normal(size=5).astype(np.float32), rng.normal(size=(2, 5)).astype(np.float32)
+    batch = [[float(x) for x in rng.normal(size=200)] for _ in range(20)]
+    f = starts_of_many.with_options(schedule=schedule).value_and_grad
+    for some in (batch[:1], batch):  # the second needs more room for links
+        (_, grads) = f.batch(some, h=h, w=w)
+        x = np.array(some)
+        exact = (1 - np.tanh(h.astype(float)) ** 2) * x[x > 0].sum() / len(some)
+        np.testing.assert_allclose(grads[0], exact, rtol=1e-5)
+        rest = (1 - np.tanh(w[0].astype(float)) ** 2) * x[x <= 0].sum() / len(some)
+        np.testing.assert_allclose(grads[1], [rest, np.zeros(5)], rtol=1e-5)

@@ -1,4 +1,4 @@
-"""The words of the tables of the way back, for `runtime.library.transpose` and `runtime.backward`.
+"""The words of the tables of the way back, for `runtime.library.transpose` and `runtime.back_rows`.
 
 `B_HEADS` is the place of the word `heads` of `BACK`, `B_KERNEL_OWN` that of `own` in a row of `KERNEL`, and so on; a
 row of a table has `..._BYTES` bytes.
@@ -26,7 +26,12 @@ own         rows of OWN: arrays of instances whose adjoints are wanted, by `data
 owns        ... and how many there are
 zeros       address of zeros, as many as the largest adjoint has
 largest     bytes of the largest of them
+counts      int64[parts]: how many rows each part of a sum has,
+places      int64[parts]: ... and where the next address of one is written; or the number, if it is wanted itself
 alive       int64[n]: nodes of the batch at hand that have an adjoint
+there       int64[entries]: of each row of theirs, its forward row,
+of          int64[entries]: ... its node,
+turns       int64[entries]: ... and which row of that it is
 rows        first free byte of the rows of backward nodes
 row_of      int64[n]: row of the backward node of each node; 0 without
 links       first free byte of the links,
@@ -55,6 +60,9 @@ records     bytes from the row of a forward node to the records of its results
 forward     words from the row of a forward node to its run-time extents
 width       bytes of the row of a backward node
 rows        0, or of nodes of several rows how each gets its arguments: the same word of `state.KERNEL`
+summed      parts of sums over its nodes,
+parts       ... rows of PART,
+first       ... and the number of the first
 """)
 
 # Where something lies: see `analysis.backward.derive.Source`.
@@ -96,8 +104,7 @@ PART = Words(f"""
 source[{SOURCE.count}]    where the first row lies
 rows[{EXTENT.count}]     how many rows a node has
 step[{EXTENT.count}]     bytes from one to the next
-to          int64[...]: where the next address of a row is written; or number,
-read        ... if it is what lies there, int64, that is wanted
+read        whether it is what lies there, int64, that is wanted
 """)
 
 HEAD = Words("""

@@ -11,27 +11,35 @@ give them were recorded, whatever the schedule.
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, fill_bytes, i64, ld, ld32, lds, st, st32
-from acronumba.runtime.library.own import number_of_own
+from acronumba.emit.language import call_address, fill_bytes, i64, ld, ld32, lds, prefetch, st, st32
+from acronumba.runtime.library.adjoints import (
+    count_rows,
+    extent,
+    forward_of,
+    give,
+    head_of,
+    locate,
+    new_link,
+    rows_of,
+    stand_in,
+    sum_at,
+    take_place,
+)
 from acronumba.runtime.library.records import halves, node_of, result_of, results_at
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BSTART, DEPTH, INSTANCE, KEYTAB, KIND, K_ARGS, K_DIMS, K_LISTS, K_PLAN, K_RESULTS,
-    K_TENSORS, K_WORDS, LIST_ITEMS, LIST_LENGTH, MOST, N, OFFSET, ORDER, RECORD_BYTES, RECORD_DATA, RECORD_HEAD,
-    RECORD_SHAPE, ROW, SIZES, TABLE,
+    ARGS, BATCHES, BKEY, BSTART, DEPTH, KEYTAB, KIND, K_ARGS, K_DIMS, K_LISTS, K_PLAN, K_RESULTS, K_TENSORS, K_WORDS,
+    LIST_ITEMS, LIST_LENGTH, N, MOST, OFFSET, ORDER, RECORD_BYTES, RECORD_HEAD, ROW, SIZES, TABLE,
 )  # fmt: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
-    AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN,
-    BK_RECORDS, BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_ARRAYS, B_BATCHES, B_ENTRIES, B_HEADS,
-    B_LARGEST, B_LINKS, B_LINKS_END, B_LOSSES, B_LOSSES_COUNT, B_LOSS_OF, B_LOST, B_MADE, B_MOST, B_OWN, B_OWNS,
-    B_PLACE, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH, B_SEEDS, B_SHARED, B_SHAREDS, B_SIZES, B_TABLE, B_ZEROS,
-    EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST, GIVE_PART, GIVE_ROW,
-    GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES,
-    LINK_INDEX, LINK_KEY, LINK_LAST, LINK_NEXT, LINK_SIZE, LINK_SOURCE, LINK_START, LINK_WIDTH, OF_ADJOINT,
-    OF_ARGUMENT, OF_BACKWARD, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE, PART_ALL, PART_BYTES,
-    PART_READ, PART_ROWS, PART_SOURCE, PART_STEP, PART_TO, SOURCE_BYTES, SOURCE_KIND, SOURCE_NUMBER, SOURCE_ROWS,
-    SOURCE_ROW_BYTES, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER, SOURCE_START, SUM_BYTES, SUM_LINKS, SUM_SIZE, SUM_TO,
+    AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN, BK_RECORDS,
+    BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_BATCHES, B_ENTRIES, B_HEADS, B_LARGEST,
+    B_LOSSES, B_LOSSES_COUNT, B_MADE, B_MOST, B_OF, B_OWN, B_OWNS, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH,
+    B_SEEDS, B_SHAREDS, B_SIZES, B_TABLE, B_THERE, B_TURNS, B_ZEROS, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST,
+    GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE,
+    OF_ADJOINT, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE, PART_ALL, SOURCE_BYTES, SOURCE_KIND,
+    SOURCE_NUMBER,
 )  # fmt: skip
 
 
@@ -99,124 +107,24 @@ def add_up_own(W: i64, BT: i64, heads: i64) -> None:
             st(W, B_MADE, ld(W, B_MADE) + 1)
 
 
-def head_of(ST: i64, W: i64, record: i64, reader: i64) -> i64:
-    """Return the head of the adjoint of a value that a node (or n + a loss) reads; 0 if nobody asks for it."""
-    v = node_of(ld(record, RECORD_HEAD))
-    heads = ld(W, B_HEADS)
-    most = ld(W, B_MOST)
-    if v >= 0:
-        kernel = ld(W, B_TABLE) + BK_BYTES * ld32(ld(ST, KIND), v)
-        j = (record - ld(ld(ST, ROW), v) - ld(kernel, BK_RECORDS)) // RECORD_BYTES
-        if ld(ld(kernel, BK_DTYPES), j) < 0:
-            return 0
-        return heads + HEAD_BYTES * (v * most + j)
-    n = ld(ST, N)
-    k = (record - ld(W, B_SHARED)) // RECORD_BYTES
-    if record < ld(W, B_SHARED):
-        k = -1
-    if k >= ld(W, B_SHAREDS):
-        k = -1
-    if k < 0:
-        if ld(W, B_OWNS) == 0:
-            return 0
-        if reader >= n:
-            instance = ld(ld(W, B_LOSS_OF), reader - n)
-        else:
-            instance = ld32(ld(ST, INSTANCE), reader)
-        k = number_of_own(ld(W, B_OWN), ld(W, B_OWNS), ld(record, RECORD_DATA), instance)
-        if k < 0:
-            return 0
-        k = k + ld(W, B_SHAREDS)
-    return heads + HEAD_BYTES * (n * most + k)
-
-
-def give(W: i64, head: i64, source: i64, key: i64, size: i64, start: i64, index: i64, width: i64, last: i64) -> None:
-    """Note a part of an adjoint."""
-    known = ld(head, HEAD_KEY)
-    if known == 0:
-        if size < 0:
-            st(head, HEAD_SOURCE, source)
-            st(head, HEAD_KEY, key + 1)
-            return
-    if known > 0:
-        only = new_link(W, ld(head, HEAD_SOURCE), known - 1)
-        st(head, HEAD_SOURCE, only)
-    if known == 0:
-        st(head, HEAD_SOURCE, 0)
-    st(head, HEAD_KEY, -1)
-    link = new_link(W, source, key)
-    if link == 0:
-        return
-    st(link, LINK_SIZE, size)
-    st(link, LINK_START, start)
-    st(link, LINK_INDEX, index)
-    st(link, LINK_WIDTH, width)
-    st(link, LINK_LAST, last)
-    before = 0
-    at = ld(head, HEAD_SOURCE)
-    while at != 0 and ld(at, LINK_KEY) < key:
-        before = at
-        at = ld(at, LINK_NEXT)
-    st(link, LINK_NEXT, at)
-    if before == 0:
-        st(head, HEAD_SOURCE, link)
-    else:
-        st(before, LINK_NEXT, link)
-
-
-def new_link(W: i64, source: i64, key: i64) -> i64:
-    """Return a link for all of an adjoint, 0 if there is no room."""
-    link = ld(W, B_LINKS)
-    st(W, B_LINKS, link + LINK_BYTES)
-    if link + LINK_BYTES > ld(W, B_LINKS_END):
-        st(W, B_LOST, 1)
-        return 0
-    st(link, LINK_SOURCE, source)
-    st(link, LINK_KEY, key)
-    st(link, LINK_NEXT, 0)
-    st(link, LINK_SIZE, -1)
-    st(link, LINK_START, 0)
-    st(link, LINK_INDEX, 0)
-    return link
-
-
-def take_place(W: i64, size: i64) -> i64:
-    """Return a place for so many bytes."""
-    place = ld(W, B_PLACE)
-    st(W, B_PLACE, place + ((size + 63) & -64))
-    return place
-
-
-def extent(at: i64, dims: i64) -> i64:
-    """Return a product of extents."""
-    out = ld(at, EXTENT_FACTOR)
-    numbers = ld(at, EXTENT_DIMS)
-    for k in range(ld(at, EXTENT_COUNT)):
-        out = out * ld(dims, ld(numbers, k))
-    return out
-
-
 def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
     """Make the batches that go back over a forward batch."""
-    kernel = ld(W, B_TABLE) + BK_BYTES * ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b))
+    key = ld(ST, KEYTAB) + 16 * ld32(ld(ST, BKEY), b)
+    kernel = ld(W, B_TABLE) + BK_BYTES * ld(key)
     if ld(kernel, BK_ACTIVE) == 0:
         return
     alive = find_alive(ST, W, kernel, b)
     if alive == 0:
         return
-    key = ld(ST, KEYTAB) + 16 * ld32(ld(ST, BKEY), b)
     call_address(ld(ld(ST, TABLE), K_WORDS * ld(key) + K_PLAN), ld(key, 1), ld(ST, SIZES))
     for j in range(ld(kernel, BK_OWN)):
         st(W, B_LARGEST, max(ld(W, B_LARGEST), ld(ld(ST, SIZES), 1 + j)))
     add_up(ST, W, BT, kernel, alive)
-    entries = 0
-    for a in range(alive):
-        entries = entries + rows_of(ST, kernel, ld(ld(W, B_ALIVE), a))
-    number = ld(kernel, BK_KERNEL)
-    offset = ld(BT, OFFSET) + 16 * ld(W, B_BATCHES) * ld(BT, MOST)
-    made = ld(W, B_MADE)
+    first, width, number, made = ld(W, B_ROWS), ld(kernel, BK_WIDTH), ld(kernel, BK_KERNEL), ld(W, B_MADE)
+    entries = find_entries(ST, W, kernel, alive)
     if entries == 0:
         return
+    offset = ld(BT, OFFSET) + 16 * ld(W, B_BATCHES) * ld(BT, MOST)
     if number >= 0:
         sizes = ld(BT, SIZES)
         call_address(ld(ld(BT, TABLE), K_WORDS * number + K_PLAN), ld(key, 1), sizes)
@@ -225,19 +133,14 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
             st(offset, 2 * r, take_place(W, entries * ld(sizes, 1 + r)))
             st(offset, 2 * r + 1, ld(sizes, 1 + r))
         open_batch(W, BT, number, ld(key, 1))
-    entry = 0
-    for a in range(alive):
-        v = ld(ld(W, B_ALIVE), a)
-        st(ld(W, B_ROW_OF), v, ld(W, B_ROWS))
-        for r in range(rows_of(ST, kernel, v)):
-            if number >= 0:
-                st(ld(BT, ARGS), made + entry, ld(W, B_ROWS))
-            write_row(ST, W, kernel, v, r, offset, entry)
-            entry = entry + 1
-    if number >= 0:
+        for e in range(entries):
+            st(ld(BT, ARGS), made + e, first + width * e)
         st(W, B_MADE, made + entries)
-    for a in range(alive):
-        give_all(ST, W, kernel, ld(ld(W, B_ALIVE), a))
+    write_rows(ST, W, kernel, first, entries, offset)
+    st(W, B_ROWS, first + width * entries)
+    for g in range(ld(kernel, BK_GIVES)):  # the last one first: see `give`
+        give_all(ST, W, kernel, first, entries, ld(kernel, BK_GIVES) - 1 - g)
+    count_rows(W, kernel, entries)
 
 
 def make_room(ST: i64, W: i64) -> None:
@@ -254,21 +157,6 @@ def make_room(ST: i64, W: i64) -> None:
     st(W, B_ROW_BYTES, total)
 
 
-def rows_of(ST: i64, kernel: i64, v: i64) -> i64:
-    """Return how many rows a node is."""
-    if ld(kernel, BK_ROWS) == 0:
-        return 1
-    return ld(ld(ld(ld(ST, ROW), v) + ld(kernel, BK_RECORDS), RECORD_SHAPE))
-
-
-def forward_of(ST: i64, W: i64, kernel: i64, v: i64, r: i64) -> i64:
-    """Return the row of a forward node; of a node of several rows what stands for one, behind its backward row."""
-    if ld(kernel, BK_ROWS) == 0:
-        return ld(ld(ST, ROW), v)
-    words = ld(kernel, BK_ARGS) + ld(kernel, BK_RESULTS) + ld(kernel, BK_OWN)
-    return ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH) + 8 * words
-
-
 def find_alive(ST: i64, W: i64, kernel: i64, b: i64) -> i64:
     """Write down the nodes of a batch of which a result has an adjoint; return how many there are."""
     heads, most, alive = lds(W, B_HEADS, B_MOST, B_ALIVE)
@@ -283,6 +171,36 @@ def find_alive(ST: i64, W: i64, kernel: i64, b: i64) -> i64:
             st(alive, count, v)
             count = count + 1
     return count
+
+
+def find_entries(ST: i64, W: i64, kernel: i64, alive: i64) -> i64:
+    """Write down the rows of the nodes that have an adjoint; return how many there are.
+
+    Of each: its node, which row of it it is, and its forward row; of a node of several rows what stands for one.
+    """
+    there, of, turns = lds(W, B_THERE, B_OF, B_TURNS)
+    first, width = ld(W, B_ROWS), ld(kernel, BK_WIDTH)
+    e = 0
+    for a in range(alive):
+        v = ld(ld(W, B_ALIVE), a)
+        row = ld(ld(ST, ROW), v)
+        st(ld(W, B_ROW_OF), v, first + width * e)
+        if ld(kernel, BK_ROWS) == 0:
+            for at in range(0, ld(kernel, BK_RECORDS), 64):
+                prefetch(row + at)
+            st(there, e, row)
+            st(of, e, v)
+            st(turns, e, 0)
+            e = e + 1
+        else:
+            for r in range(rows_of(ST, kernel, v)):
+                forward = forward_of(ST, W, kernel, v, r)
+                stand_in(ST, kernel, ld32(ld(ST, KIND), v), row, r, forward, ld(ST, SIZES) + 8)
+                st(there, e, forward)
+                st(of, e, v)
+                st(turns, e, r)
+                e = e + 1
+    return e
 
 
 def add_up(ST: i64, W: i64, BT: i64, kernel: i64, alive: i64) -> None:
@@ -303,19 +221,6 @@ def add_up(ST: i64, W: i64, BT: i64, kernel: i64, alive: i64) -> None:
         st(W, B_MADE, made)
 
 
-def sum_at(W: i64, head: i64, size: i64) -> i64:
-    """Return a row for the sum of an adjoint's parts; from now on the sum is its only part."""
-    row = ld(W, B_ROWS)
-    st(W, B_ROWS, row + SUM_BYTES)
-    to = take_place(W, size)
-    st(row, SUM_TO, to)
-    st(row, SUM_SIZE, size)
-    st(row, SUM_LINKS, ld(head, HEAD_SOURCE))
-    st(head, HEAD_SOURCE, to)
-    st(head, HEAD_KEY, 1)
-    return row
-
-
 def open_batch(W: i64, BT: i64, number: i64, extents: i64) -> None:
     """Begin a batch at the next entry of `args`; each batch has a key of its own."""
     nb = ld(W, B_BATCHES)
@@ -326,118 +231,65 @@ def open_batch(W: i64, BT: i64, number: i64, extents: i64) -> None:
     st(W, B_BATCHES, nb + 1)
 
 
-def write_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64, offset: i64, entry: i64) -> None:
-    """Write the next backward row: of row r of a node, which is an entry of the batch whose results are at `offset`."""
-    row = ld(W, B_ROWS)
-    st(W, B_ROWS, row + ld(kernel, BK_WIDTH))
-    args, results = lds(kernel, BK_ARGS, BK_RESULTS)
-    for k in range(results):
-        st(row, args + k, ld(offset, 2 * k) + entry * ld(offset, 2 * k + 1))
-    heads = ld(W, B_HEADS) + HEAD_BYTES * v * ld(W, B_MOST)
-    sizes = ld(ST, SIZES) + 8
-    adjoints = row + 8 * (args + results)
-    for j in range(ld(kernel, BK_OWN)):
-        if ld(heads + HEAD_BYTES * j, HEAD_KEY) == 0:
-            st(adjoints, j, ld(W, B_ZEROS))
-        else:
-            st(adjoints, j, ld(heads + HEAD_BYTES * j, HEAD_SOURCE) + r * ld(sizes, j))
-    forward = forward_of(ST, W, kernel, v, r)
-    if ld(kernel, BK_ROWS) != 0:
-        stand_in(ST, kernel, ld32(ld(ST, KIND), v), ld(ld(ST, ROW), v), r, forward, sizes)
+def write_rows(ST: i64, W: i64, kernel: i64, first: i64, entries: i64, offset: i64) -> None:
+    """Write backward rows, from `first` on, whose results lie where `offset` says."""
+    there, of, turns = lds(W, B_THERE, B_OF, B_TURNS)
+    args, results, width = lds(kernel, BK_ARGS, BK_RESULTS, BK_WIDTH)
     for a in range(args):
         source = ld(kernel, BK_SOURCES) + SOURCE_BYTES * a
-        number = ld(source, SOURCE_NUMBER)
-        kind = ld(source, SOURCE_KIND)
+        kind, number = lds(source, SOURCE_KIND, SOURCE_NUMBER)
         if kind == OF_RESULT:
-            st(row, a, forward + ld(kernel, BK_RECORDS) + RECORD_BYTES * number)
+            for e in range(entries):
+                st(first + width * e, a, ld(there, e) + ld(kernel, BK_RECORDS) + RECORD_BYTES * number)
         elif kind == OF_ADJOINT:
-            st(row, a, adjoints + 8 * number)
+            for e in range(entries):
+                st(first + width * e, a, first + width * e + 8 * (args + results + number))
         else:
-            st(row, a, ld(forward, number))
+            for e in range(entries):
+                st(first + width * e, a, ld(ld(there, e), number))
+    for k in range(results):
+        start, step = ld(offset, 2 * k), ld(offset, 2 * k + 1)
+        for e in range(entries):
+            st(first + width * e, args + k, start + e * step)
+    heads, most, zeros = lds(W, B_HEADS, B_MOST, B_ZEROS)
+    for j in range(ld(kernel, BK_OWN)):
+        size = ld(ld(ST, SIZES), 1 + j)
+        for e in range(entries):
+            head = heads + HEAD_BYTES * (ld(of, e) * most + j)
+            data = zeros
+            if ld(head, HEAD_KEY) != 0:
+                data = ld(head, HEAD_SOURCE) + ld(turns, e) * size
+            st(first + width * e, args + results + j, data)
 
 
-def stand_in(ST: i64, kernel: i64, k: i64, node: i64, r: i64, to: i64, sizes: i64) -> None:
-    """Write what stands for row r of a forward node: argument words, extents, and the places of results.
-
-    Behind it lies, for each argument of which the row has its own part, the first word of a value record.
-    """
-    at = ld(ST, TABLE) + 8 * K_WORDS * k
-    args, dims, results = lds(at, K_ARGS, K_DIMS, K_RESULTS)
-    how = ld(kernel, BK_ROWS)
-    behind = to + ld(kernel, BK_RECORDS) + RECORD_BYTES * results
-    for j in range(args):
-        size = ld(how, j)
-        word = ld(node, j)
-        if size == 0:
-            st(to, j, word)
-        elif size < 0:
-            st(to, j, ld(ld(word, RECORD_DATA), r))
-        else:
-            shape = ld(word, RECORD_SHAPE)
-            for axis in range(1, ld(how, args + j)):
-                size = size * ld(shape, axis)
-            st(behind, j, ld(word, RECORD_DATA) + size * r)
-            st(to, j, behind + 8 * j)
-    for j in range(args, args + dims):
-        st(to, j, ld(node, j))
-    for j in range(results):
-        place = ld(kernel, BK_RECORDS) + RECORD_BYTES * j
-        st(to + place, RECORD_DATA, ld(node + place, RECORD_DATA) + r * ld(sizes, j))
-
-
-def locate(W: i64, kernel: i64, forward: i64, row: i64, source: i64) -> i64:
-    """Return the address of what a source is; or the number, of AS_NUMBER."""
-    kind, number, start = lds(source, SOURCE_KIND, SOURCE_NUMBER, SOURCE_START)
-    if kind == AS_NUMBER:
-        return ld(forward, number)
-    if kind == OF_ARGUMENT:
-        return ld(ld(forward, number), RECORD_DATA) + start
-    if kind == OF_RESULT:
-        return ld(forward + ld(kernel, BK_RECORDS) + RECORD_BYTES * number, RECORD_DATA) + start
-    if kind == OF_BACKWARD:
-        return ld(row, ld(kernel, BK_ARGS) + number) + start
-    if kind == OF_ADJOINT:
-        return ld(row, ld(kernel, BK_ARGS) + ld(kernel, BK_RESULTS) + number) + start
-    index = 0
-    of, place = lds(source, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER)
-    if of == AS_NUMBER:
-        index = ld(forward, place)
-    elif of == OF_ARGUMENT:
-        index = ld(ld(ld(forward, place), RECORD_DATA))
-    elif of == OF_RESULT:
-        index = ld(ld(forward + ld(kernel, BK_RECORDS) + RECORD_BYTES * place, RECORD_DATA))
-    else:
-        index = ld(ld(row, ld(kernel, BK_ARGS) + place))
-    index = max(min(index, ld(source, SOURCE_ROWS) - 1), 0)
-    return ld(ld(W, B_ARRAYS), number) + index * ld(source, SOURCE_ROW_BYTES) + start
-
-
-def give_all(ST: i64, W: i64, kernel: i64, v: i64) -> None:
-    """Note what a node gives to the adjoints of its arguments."""
-    heads = ld(W, B_HEADS) + HEAD_BYTES * v * ld(W, B_MOST)
-    rows = rows_of(ST, kernel, v)
-    for g in range(ld(kernel, BK_GIVES)):
-        what = ld(kernel, BK_GIVEN) + GIVE_BYTES * g
-        source = what + 8 * GIVE_SOURCE
-        there = rows
-        if ld(source, SOURCE_KIND) == OF_ADJOINT:
-            if ld(heads + HEAD_BYTES * ld(source, SOURCE_NUMBER), HEAD_KEY) == 0:
-                there = 0
+def give_all(ST: i64, W: i64, kernel: i64, first: i64, entries: i64, g: i64) -> None:
+    """Note what nodes give to the adjoints of one of their arguments, the last node first."""
+    what = ld(kernel, BK_GIVEN) + GIVE_BYTES * g
+    of, turns, heads, most = lds(W, B_OF, B_TURNS, B_HEADS, B_MOST)
+    adjoint = -1
+    if ld(what, GIVE_SOURCE + SOURCE_KIND) == OF_ADJOINT:
+        adjoint = ld(what, GIVE_SOURCE + SOURCE_NUMBER)
+    for k in range(entries):
+        e = entries - 1 - k
+        v = ld(of, e)
+        there = 1
+        if adjoint >= 0:
+            there = ld(heads + HEAD_BYTES * (v * most + adjoint), HEAD_KEY)
         if ld(what, GIVE_WAY) == OF_ROWS:
-            there = min(there, 1)  # all rows lie side by side
-        for k in range(there):  # the last one first: of links of one node, the latest comes first
-            give_row(ST, W, kernel, v, there - 1 - k, what, (v << 16) + g)
+            if ld(turns, e) != 0:  # all rows lie side by side
+                there = 0
+        if there != 0:
+            give_row(ST, W, kernel, v, first + ld(kernel, BK_WIDTH) * e, e, what, (v << 16) + g)
 
 
-def give_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64, what: i64, key: i64) -> None:
-    """Note what row r of a node gives to one argument."""
-    row = ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH)
-    forward = forward_of(ST, W, kernel, v, r)
+def give_row(ST: i64, W: i64, kernel: i64, v: i64, row: i64, e: i64, what: i64, key: i64) -> None:
+    """Note what an entry gives to one argument."""
+    forward = ld(ld(W, B_THERE), e)
     dims = forward + 8 * ld(kernel, BK_FORWARD)
     data = locate(W, kernel, forward, row, what + 8 * GIVE_SOURCE)
     word = ld(ld(ld(ST, ROW), v), ld(what, GIVE_ARG))
     if ld(what, GIVE_WAY) == OF_ITEMS:
-        word = ld(ld(word, LIST_ITEMS), r)
+        word = ld(ld(word, LIST_ITEMS), ld(ld(W, B_TURNS), e))
     if ld(what, GIVE_LIST) != 0:
         items = ld(word, LIST_ITEMS)
         step = extent(what + 8 * GIVE_SIZE, dims)
@@ -472,46 +324,6 @@ def give_part(
             give(W, head, data, key, size, 0, index, width, last)
             return
     give(W, head, data, key, size, max(min(index, last), 0) * width, 0, 0, 0)
-
-
-def collect(ST: i64, W: i64, of: i64, parts: i64, count: i64) -> None:
-    """Write down where the rows of parts of sums over the nodes of a kernel are, in the order of recording."""
-    kernel = ld(W, B_TABLE) + BK_BYTES * of
-    for v in range(ld(ST, N)):
-        if ld32(ld(ST, KIND), v) == of and ld(ld(W, B_ROW_OF), v) != 0:
-            for r in range(rows_of(ST, kernel, v)):
-                collect_row(ST, W, kernel, v, r, parts, count)
-
-
-def collect_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64, parts: i64, count: i64) -> None:
-    """Write down where the parts of one row of a node are."""
-    row = ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH)
-    forward = forward_of(ST, W, kernel, v, r)
-    dims = forward + 8 * ld(kernel, BK_FORWARD)
-    for p in range(count):
-        part = parts + PART_BYTES * p
-        many = extent(part + 8 * PART_ROWS, dims)
-        step = extent(part + 8 * PART_STEP, dims)
-        data = locate(W, kernel, forward, row, part + 8 * PART_SOURCE)
-        to = ld(part, PART_TO)
-        for k in range(many):
-            if ld(part, PART_READ) != 0:
-                st(to, k, ld(data + k * step))
-            else:
-                st(to, k, data + k * step)
-        st(part, PART_TO, to + 8 * many)
-
-
-def count_rows_of(ST: i64, W: i64, of: i64, rows: i64) -> i64:
-    """Return how many rows a part of a sum has over the nodes of a kernel."""
-    kernel = ld(W, B_TABLE) + BK_BYTES * of
-    kind, row = lds(ST, KIND, ROW)
-    total = 0
-    for v in range(ld(ST, N)):
-        if ld32(kind, v) == of and ld(ld(W, B_ROW_OF), v) != 0:
-            each = extent(rows, ld(row, v) + 8 * ld(kernel, BK_FORWARD))
-            total = total + each * rows_of(ST, kernel, v)
-    return total
 
 
 def pack_turned(array: i64, stride: i64, to: i64, k: i64, gates: i64, n: i64, columns: i64, size: i64) -> None:

@@ -1,0 +1,221 @@
+"""Sums over the nodes of a mini-batch: the gradients of shared tensors.
+
+In: where the rows of each sum lie, in the order of recording. Out: arrays to which they add up, by `kernels.sums`, all
+sums in one run of their own. See `analysis.backward.derive.Term` for the kinds of sums.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.analysis.backward.derive import Term
+from acronumba.data.words import RECORD
+from acronumba.emit.compile import Compiled
+from acronumba.emit.target import Target
+from acronumba.ir.spec import FIXED, KernelSpec
+from acronumba.kernels import sums
+from acronumba.kernels.tiles import TYPES
+from acronumba.memory import address
+from acronumba.runtime.back_rows import SumOf
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.library.back_words import HEAD
+from acronumba.runtime.shared import Prepared
+from acronumba.runtime.tables import Tables, shared_in
+
+WORDS = max(map(len, (sums.OUTER, sums.COLUMNS, sums.ROWS)))  # of a job
+
+
+class Found(NamedTuple):
+    """The rows of a sum."""
+
+    sum: SumOf
+    many: int
+    rows: Sequence[Words]  # of each part: addresses, or numbers
+
+
+class Job(NamedTuple):
+    """What threads share."""
+
+    dtype: str
+    function: str  # of `kernels.sums`
+    words: tuple[int, ...]
+    tasks: int
+    cost: int  # of a task
+
+
+class Sums:
+    """The sums of a mini-batch.
+
+    Parameters
+    ----------
+    kernels
+        Of the plan.
+    prepared
+        The shared values.
+    totals
+        Where the sums of shared tensors go, by their numbers; nothing has been written there yet.
+    code, on
+        Of `kernels.sums`, by dtype; and what it was made for.
+    tables
+        Those whose gradients are wanted by rows.
+
+    Attributes
+    ----------
+    inner : dict
+        The sums of what kernels make of shared tensors first, by kernel and number of the value.
+    """
+
+    def __init__(
+        self, kernels: Sequence[KernelSpec], prepared: Prepared, totals: Mapping[int, NDArray[Any]],
+        code: Mapping[str, Compiled], on: Target, tables: Tables,
+    ) -> None:  # fmt: skip
+        self.kernels, self.prepared, self.totals, self.code, self.on = kernels, prepared, totals, code, on
+        self.tables = tables
+        self.inner: dict[tuple[int, int], NDArray[Any]] = {}
+        self._blank = {id(g) for g in totals.values() if g.size}  # sums that nothing has been written to
+        self._hold: list[Any] = []  # what jobs read
+
+    def add_ordinary(self, heads: Words) -> None:
+        """Add what shared tensors got that nodes read like any other value; `heads`: rows of HEAD, one for each."""
+        for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist():
+            if k in self.totals:
+                g = self._begun(self.totals[k])
+                data = ctypes.string_at(int(heads[k, HEAD.at["source"]]), g.nbytes)
+                g += np.frombuffer(data, g.dtype).reshape(g.shape)
+
+    def jobs(self, found: Sequence[Found]) -> list[Job]:
+        """Return what is to be run; sums of which there is nothing are zeros."""
+        jobs = [job for one in found for job in self._jobs(one)]
+        for g in self.totals.values():
+            self._begun(g)
+        return jobs
+
+    def _begun(self, total: NDArray[Any]) -> NDArray[Any]:
+        """Return a sum that can be added to."""
+        if self._is_first(total):
+            total.fill(0)
+        return total
+
+    def _is_first(self, total: NDArray[Any]) -> bool:
+        """Whether nothing has been written to a sum; from now on something has."""
+        found = id(total) in self._blank
+        self._blank.discard(id(total))
+        return found
+
+    def _jobs(self, found: Found) -> list[Job]:
+        term, dtype, count, rows = found.sum.term, found.sum.dtype, found.many, found.rows
+        if term.which >= 0:
+            return self._jobs_of_each(dtype, term, *rows)
+        spec = self.kernels[found.sum.kernel]
+        first = len(spec.operands)
+        of = spec.operands[term.of].index if term.of < first else -1
+        if of >= 0:
+            total = self.totals.get(of)
+        else:
+            op = spec.body[term.of - first]
+            total = self.inner.setdefault((found.sum.kernel, term.of), np.zeros(op.shape, op.dtype))  # type: ignore[arg-type]
+        if total is None or not total.size:
+            return []
+        if term.kind == "sum":
+            job = address(rows[0]), count, total.size, address(total), self._is_first(total)
+            return [Job(dtype, "columns", job, -(-total.size // self.on.lanes(TYPES[dtype])), count)]
+        if term.kind == "rows":
+            numbers = rows[0]
+            if of in self.tables.apart:
+                numbers = self.tables.places(of, numbers, len(self.prepared.arrays[of]))
+            return self._table_rows(dtype, count, numbers, rows[1], self._begun(total))
+        if term.row is None:
+            return [self._outer(dtype, term, rows[0], rows[1], total)]
+        self._begun(total)
+        numbers = np.clip(rows[2], 0, len(total) - 1)
+        groups = ((total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist())
+        return [self._outer(dtype, term, rows[0][mine], rows[1][mine], matrix) for matrix, mine in groups]
+
+    def _jobs_of_each(self, dtype: str, term: Term, left: Words, right: Words, records: Words) -> list[Job]:
+        """Return the jobs of outer products, one for each shared tensor that is the matrix of some nodes."""
+        numbers = numbers_of(records, self.prepared)
+        jobs = []
+        for k, total in self.totals.items():
+            mine = np.flatnonzero(numbers == k)
+            if len(mine) and total.size:
+                jobs.append(self._outer(dtype, term, left[mine], right[mine], total))
+        return jobs
+
+    def _outer(self, dtype: str, term: Term, left: Words, right: Words, total: NDArray[Any]) -> Job:
+        """Return the job of outer products; an extent that is known at run time only is all of the matrix's."""
+        rows, columns = (
+            size if isinstance(size := p.shape[-1], int) else all_of
+            for p, all_of in zip(term.parts, total.shape, strict=True)
+        )
+        self._hold += left, right
+        panels = sums.outer_panels(self.on, dtype, columns)
+        first = (rows, columns) == total.shape and self._is_first(total)
+        self._begun(total)
+        step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
+        where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
+        count, tasks = len(left), sums.outer_tasks(panels, rows)
+        job = address(right), address(left), count, columns, rows, where, step, first, panels
+        return Job(dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1)))
+
+    def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]) -> list[Job]:
+        most, width = len(total), total.size // len(total)
+        index: Words = np.clip(numbers, 0, most - 1)
+        order, starts, counts = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(most + 1, np.int64)
+        groups = self.code[dtype].call(
+            "sort_rows", address(index), count, address(order), address(starts), address(counts), most
+        )
+        self._hold += [index, order, starts]
+        job = *map(address, (order, starts, index, rows)), width, address(total)
+        return [Job(dtype, "rows", job, groups, width // 8 + 10)]
+
+
+def parameters(jobs: Sequence[Job]) -> Words:
+    """Return a row for each job: what its function reads at P."""
+    out = np.zeros((len(jobs), FIXED + WORDS), np.int64)
+    out[:, FIXED:] = [(*job.words, *(0,) * (WORDS - len(job.words))) for job in jobs]
+    return out
+
+
+def numbers_of(records: Words, prepared: Prepared) -> Words:
+    """Return which shared tensors value records are of."""
+    return (records - address(prepared.records)) // RECORD.size
+
+
+def tables_of(
+    wanted: Sequence[int], found: Sequence[Found], ordinary: set[int], kernels: Sequence[KernelSpec],
+    prepared: Prepared, made: Mapping[int, set[int]],
+) -> Tables:  # fmt: skip
+    """Return the tables whose gradients are wanted by rows.
+
+    Parameters
+    ----------
+    wanted
+        Their numbers.
+    found
+        All sums.
+    ordinary
+        Shared tensors that nodes read like any other value.
+    kernels, prepared
+        Of the plan; and its shared values.
+    made
+        See `tables.made_of`.
+    """
+    whole, read = set(ordinary), dict[int, list[Words]]()
+    for one in found:
+        term, spec = one.sum.term, kernels[one.sum.kernel]
+        if term.which >= 0:
+            whole.update(numbers_of(one.rows[2], prepared).tolist())
+        elif term.of >= len(spec.operands):  # it is pulled back to all that it is made of
+            whole |= shared_in(spec, term.of)
+        elif term.kind == "rows":
+            k = spec.operands[term.of].index
+            read.setdefault(k, []).append(np.clip(one.rows[0], 0, len(prepared.arrays[k]) - 1))
+        else:
+            whole.add(spec.operands[term.of].index)
+    lengths = {k: a.shape[0] if a.ndim else -1 for k, a in prepared.arrays.items()}
+    return Tables([k for k in wanted if lengths[k] >= 0], made, read, whole, lengths)
