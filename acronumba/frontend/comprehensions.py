@@ -11,7 +11,7 @@ import numpy as np
 
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
-from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list
+from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list, widen_items
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import forget, part_of
@@ -238,7 +238,7 @@ def extend(w: Walker, base: ListVal, val: Val, node: ast.AST) -> None:
     if other.item == NEVER:
         return
     w.mix(base.cell, other.cell.pure)
-    w.widen_cell(base.cell, other.item)
+    widen_items(w, base, other.item)
     if other.item != base.item:
         w.unify_cells(base.cell, other.cell)
     if w.block is not None:
@@ -255,7 +255,7 @@ def list_concat(w: Walker, a: Val, b: Val, node: ast.AST) -> ListVal:
         item = union(x.item, y.item)
         for part in (x, y):
             if part.item != item:
-                w.widen_cell(part.cell, item)
+                widen_items(w, part, item)
     out = list_slice(w, x, number(0), 1, w.list_lengths(x, node), node)
     if y.item == NEVER:
         return out

@@ -238,7 +238,7 @@ class Merge(Words):
             case ArrayRef():
                 return TArray(val, tuple(array_numbers(val)))
             case ListVal():
-                return TList(val.cell, val.own)
+                return TList(val.cell, val.own, val.outer)
             case MapVal():
                 return TMap(val.cell, val.is_set)
             case StaticList():
@@ -317,7 +317,8 @@ class Merge(Words):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
-                return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
+                own = a.own and b.own and not kept
+                return TList(self.unify_cells(a.cell, b.cell), own, a.outer or b.outer)
         joined = self._join_dicts(a, b) or self._join_lists(a, b)
         if joined is not None:
             return joined
@@ -479,7 +480,7 @@ class Merge(Words):
                 return self._instantiate_array(a, name)
             case TList():
                 var = self.var(name, ListT(a.cell.find().item))
-                return ListVal(a.cell.find(), var, a.own), (var,)
+                return ListVal(a.cell.find(), var, a.own, outer=a.outer), (var,)
             case TMap():
                 var = self.var(name, words(map_type(a.cell, a.is_set))[0])
                 return MapVal(a.cell.find(), var, a.is_set), (var,)

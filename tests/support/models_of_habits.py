@@ -412,3 +412,20 @@ def equal_clusters(n):
         clusters = [c for c in clusters if c != a and c != b]
         clusters.append(Merged((a, b), len(clusters)))
     return clusters[0] == clusters[0], len(clusters)
+
+
+# ---- lists that are empty at first, inside of others
+
+
+@case([{0: [1, 2], 1: [0], 2: [0, 1]}, {0: [1], 1: [0]}, {0: []}])
+def all_shortest_paths(friends):
+    paths = {0: [[]]}
+    frontier = [(0, v) for v in friends[0]]
+    while frontier:
+        before, user = frontier.pop(0)
+        new = [path + [user] for path in paths[before]]
+        old = paths.get(user, [])
+        least = len(old[0]) if old else float("inf")
+        paths[user] = old + [path for path in new if len(path) <= least and path not in old]
+        frontier.extend((user, v) for v in friends[user] if v not in paths)
+    return paths
