@@ -218,7 +218,7 @@ class Blocks:
             case NoneVal():
                 return "None"
             case Kept():
-                return f"a {val.kind.__name__}"
+                return "a tuple of a length that only run time knows" if val.kind is tuple else f"a {val.kind.__name__}"
             case Partial():
                 return f"functools.partial of {self.describe(val.func)}"
             case Range():

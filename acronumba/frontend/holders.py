@@ -8,6 +8,7 @@ from dataclasses import replace
 from acronumba.frontend.values import (
     Bound,
     Box,
+    Columns,
     Enumerate,
     Func,
     Kept,
@@ -38,6 +39,8 @@ def held(val: Val) -> tuple[Val, ...]:
             return val.parts
         case Enumerate():
             return (val.inner, val.start)
+        case Columns():
+            return (val.rows,)
         case Reversed() | Stream() | Box():
             return (val.inner,)
         case Partial():
@@ -74,6 +77,8 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
             return Stream(items[0], val.depth)
         case Box():
             return Box(items[0])  # type: ignore[arg-type]
+        case Columns():
+            return Columns(items[0])  # type: ignore[arg-type]
         case Partial():
             n = 1 + len(val.args)
             return Partial(items[0], tuple(items[1:n]), val.names, tuple(items[n:]))

@@ -28,6 +28,7 @@ from acronumba.data.witness import Changed, Witness
 from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend import (
     assignment,
+    columns,
     comprehensions,
     conditions,
     dicts,
@@ -82,8 +83,8 @@ class Lowered:
 
 # What says how nodes and values are walked (see `handlers`).
 TOPICS = (
-    assignment, comprehensions, conditions, dicts, expressions, functions, generators, items, loops, made, patterns,
-    sequences, statements,
+    assignment, columns, comprehensions, conditions, dicts, expressions, functions, generators, items, loops, made,
+    patterns, sequences, statements,
 )  # fmt: skip
 
 

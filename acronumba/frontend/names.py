@@ -23,6 +23,7 @@ from acronumba.frontend.holders import held
 from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
     Box,
+    Columns,
     DictVal,
     Enumerate,
     Func,
@@ -130,7 +131,7 @@ def bind_name(w: Walker, name: str, val: Val, node: ast.AST) -> None:
 
 def is_iterator(val: Val) -> bool:
     """Whether a value gives its items only once."""
-    return isinstance(val, Zip | Enumerate | Reversed | Stream)
+    return isinstance(val, Zip | Enumerate | Reversed | Stream | Columns)
 
 
 def loops_around(w: Walker) -> int:

@@ -10,6 +10,7 @@ from acronumba.frontend.values import (
     ArrayRef,
     Bound,
     Choice,
+    Columns,
     DictVal,
     Enumerate,
     EnumVal,
@@ -46,7 +47,7 @@ from acronumba.frontend.values import (
 from acronumba.ir.types import DictT, ListT, TupleT
 
 # What is the same if it is alike and holds the same.
-HOLDERS = (Func, Bound, Method, Range, Zip, Enumerate, Reversed, MapView, Stream, Partial, Kept)
+HOLDERS = (Func, Bound, Method, Range, Zip, Enumerate, Reversed, MapView, Stream, Partial, Kept, Columns)
 
 
 def same(a: Any, b: Any) -> bool:

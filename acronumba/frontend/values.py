@@ -480,7 +480,10 @@ class Partial:
 
 @dataclass(slots=True, eq=False)
 class Kept:
-    """A deque, a dict with a default, a counter: a list or dict of run time with something of its own."""
+    """A deque, a dict with a default, a counter: a list or dict of run time with something of its own.
+
+    So is a tuple of a length that only run time knows: a list that nobody changes.
+    """
 
     kind: type
     inner: ListVal | MapVal
@@ -501,6 +504,13 @@ class Yields:
     func: Func
     params: dict[str, Val]
     node: ast.AST | None
+
+
+@dataclass(slots=True, eq=False)
+class Columns:
+    """`zip(*rows)` of a list of run time: tuples of the elements at a place of all rows."""
+
+    rows: ListVal
 
 
 @dataclass(slots=True, eq=False)
@@ -541,7 +551,7 @@ Val: TypeAlias = (
     | MapVal
     | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
     | Enumerate
-    | Reversed | Stream | Partial | Kept | Generator | Yields | Box | Maybe | Choice | Poison | Super
+    | Reversed | Stream | Partial | Kept | Generator | Yields | Columns | Box | Maybe | Choice | Poison | Super
 )  # fmt: skip
 
 

@@ -32,9 +32,11 @@ from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
+    Columns,
     Enumerate,
     Func,
     Generator,
+    Kept,
     ListVal,
     MapVal,
     MapView,
@@ -212,6 +214,8 @@ def _range(w: Walker, a: Args, node: Node) -> Val:
 
 @row("*args strict", zip, whole=True)
 def _zip(w: Walker, a: Args, node: Node) -> Val:
+    if len(a.rest) == 1 and isinstance(a.rest[0], Columns):
+        return a.rest[0]
     parts = tuple(as_iterable(w, v, node, at_once=False) for v in a.rest)
     return Zip(parts, bool(a.static("strict"))) if parts else TupleVal(())
 
@@ -239,7 +243,7 @@ def as_iterable(w: Walker, val: Val, node: Node, at_once: bool = True) -> Val:
         return comprehend(w, val.node)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner, node)
-    kinds = ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
+    kinds = Columns | ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
     if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
     check_free(w, val)
@@ -258,10 +262,12 @@ def _list(w: Walker, a: Args, node: Node) -> Val:
 def _tuple(w: Walker, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     items = w.items_of(val)
-    if items is None:
-        raise w.refuse("ACR303", node, seen=f"a tuple of {w.describe(val)}, whose length is known only at run time",
-                       rewrite="keep the list")  # fmt: skip
-    return TupleVal(items)
+    if items is not None:
+        return TupleVal(items)
+    made = to_list(w, val, node or ast.Constant(0))
+    if made is val:  # it may be changed
+        made = list_slice(w, made, number(0), 1, w.list_lengths(made, node), node or ast.Constant(0))
+    return Kept(tuple, made, ())
 
 
 @row("x start", sum, rank0="any")
