@@ -25,6 +25,7 @@ from acronumba.data.layouts import make_layouts
 from acronumba.data.schema import classes_of
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
+from acronumba.data.wraps import Wrap
 from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend import (
     assignment,
@@ -50,6 +51,7 @@ from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, fin
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.values import ClassNumber, Func, NoneVal, Ref, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
+from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
@@ -79,6 +81,7 @@ class Lowered:
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
     apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach nothing twice
+    wrap: Wrap = None  # what results are beside their words
 
 
 # What says how nodes and values are walked (see `handlers`).
@@ -232,7 +235,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         if sweep.block is not None:
             frame.returns.append((sweep.point(), NoneVal(), loc))
             sweep.block = None
-    _read_results(sweep, frame)
+    wrap = _read_results(sweep, frame)
     finish(sweep, key, frame)
     sweep.functions[0] = code
     never = [i for i in sweep.instances.values() if sweep.know.results.get(i.key) is None]
@@ -264,17 +267,24 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
         apart=sweep.apart,
+        wrap=wrap,
     )
 
 
-def _read_results(sweep: Walker, frame: Frame) -> None:
-    """Put what arrays that are written to hold at the end in the place of those that are returned."""
+def _read_results(sweep: Walker, frame: Frame) -> Wrap:
+    """Put what arrays that are written to hold at the end in the place of those that are returned.
+
+    Return what is made of the words of results.
+    """
+    wrap: Any = ANYTHING
     for k, (point, val, loc) in enumerate(frame.returns):
         sweep.enter(point)
         sweep.loc = loc
-        read = present(sweep, val, frame.func.source.node)
+        read, mine = unwrapped(sweep, present(sweep, val, frame.func.source.node), frame.func.source.node)
+        wrap = either(sweep, wrap, mine, frame.func.source.node)
         frame.returns[k] = (sweep.point(), read, loc)
         sweep.block = None
+    return finished(wrap)
 
 
 def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:

@@ -83,7 +83,7 @@ def changed_default(n, memo={}):
 
 
 def stored_counter(n):
-    return Counter([n])
+    return [Counter([n])]
 
 
 def iterator_twice(n):

@@ -1,11 +1,12 @@
 """Models as people have them: keys from arrays, heaps, functions that yield, `nonlocal`, strings taken apart."""
 
+# ruff: noqa: B905, RUF005
 from __future__ import annotations
 
 import bisect
 import heapq
 import math
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -429,3 +430,51 @@ def all_shortest_paths(friends):
         paths[user] = old + [path for path in new if len(path) <= least and path not in old]
         frontier.extend((user, v) for v in friends[user] if v not in paths)
     return paths
+
+
+# ---- results that are more than lists and dicts
+
+
+@case(XS)
+def counters_and_deques(xs):
+    last = deque(maxlen=2)
+    places = defaultdict(list)
+    for i, x in enumerate(xs):
+        last.append(x)
+        places[x].append(i)
+    counts = Counter(xs)
+    return last, places, {"counts": counts, "n": len(xs)}, counts, OrderedDict(counts), tuple(x * 2 for x in xs)
+
+
+@case(XS)
+def a_counter_or_nothing(xs):
+    if len(xs) > 2:
+        return Counter(xs)
+    return None
+
+
+# ---- columns of rows
+
+
+@case([[[1, 2, 3], [4, 5, 6]], [[1, 2], [3, 4, 5], [0, 7]], [[]]])
+def columns_of_lists(rows):
+    t = tuple(rows[0])
+    parts = len(t), t[1:] == t, [v for v in t if v in (1, 4)], t.count(1), isinstance(t, tuple), isinstance(t, list)
+    turned = list(map(list, zip(*rows)))
+    return turned, [sum(c) for c in zip(*rows)], [max(c) - min(c) for c in zip(*rows)], parts
+
+
+@case([[(1, 2.0), (3, 4.0)], [(0, 1.5)], []])
+def columns_of_pairs(pairs):
+    xs, ys = zip(*pairs)
+    return sum(xs), max(ys), xs[0], len(ys), [x * y for x, y in zip(xs, ys)], np.array(ys), xs
+
+
+# ---- parameters that are left out
+
+
+@case(XS)
+def left_out(xs, negated=False, names=("a", "b"), weights=[0.5, 0.25], first=None):  # noqa: B006
+    if negated:
+        xs.append(1)
+    return [w * x for w, x in zip(weights, xs)], len(names), names[0], first if first is None else xs[first]

@@ -215,6 +215,8 @@ def _range(w: Walker, a: Args, node: Node) -> Val:
 @row("*args strict", zip, whole=True)
 def _zip(w: Walker, a: Args, node: Node) -> Val:
     if len(a.rest) == 1 and isinstance(a.rest[0], Columns):
+        if a.static("strict"):
+            raise w.refuse("ACR202", a.where["strict"], seen="zip(*rows, strict=True)", rewrite="test the lengths")
         return a.rest[0]
     parts = tuple(as_iterable(w, v, node, at_once=False) for v in a.rest)
     return Zip(parts, bool(a.static("strict"))) if parts else TupleVal(())
