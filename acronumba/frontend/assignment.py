@@ -14,7 +14,7 @@ from acronumba.frontend.attributes import attribute_of, attribute_owner, not_non
 from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.columns import column
-from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
@@ -344,6 +344,8 @@ def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
 
 @handles(TARGETS, ast.Name)
 def _to_name(w: Walker, target: ast.Name, val: Val) -> None:
+    if isinstance(val, Generator):
+        val = named_generator(w, val)
     check_free(w, val)
     bind_name(w, target.id, val, target)
 

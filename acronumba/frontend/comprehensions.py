@@ -14,7 +14,7 @@ from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list, widen_items
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.magic import iterated
-from acronumba.frontend.names import forget, part_of
+from acronumba.frontend.names import forget, is_iterator, loops_around, part_of
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.unrolling import note_turns, unrolled_range
@@ -383,6 +383,24 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
 @handles(EXPRESSIONS, ast.GeneratorExp)
 def _generator(w: Walker, node: ast.GeneratorExp) -> Val:
     return Generator(node, w.frame.scope)
+
+
+def named_generator(w: Walker, val: Generator) -> Stream:
+    """Return a generator expression that gets a name: what it goes over is evaluated now, the rest where it is read."""
+    node = val.node
+    if val.scope != w.frame.scope or w.frame.overlays:
+        raise w.refuse("ACR114", node)
+    gen = node.generators[0]
+    name = f"#iterable{spot(node)}"
+    first = w.value(gen.iter)
+    if is_iterator(first):
+        raise w.refuse("ACR114", node)
+    w.state[(w.frame.scope, name)] = first
+    w.frame.locals |= {name}
+    w.scopes[w.frame.scope] = (w.frame.locals, w.scopes[w.frame.scope][1])
+    again = ast.comprehension(gen.target, ast.copy_location(ast.Name(name, ast.Load()), gen.iter), gen.ifs, 0)
+    whole = ast.copy_location(ast.GeneratorExp(node.elt, [again, *node.generators[1:]]), node)
+    return Stream(Generator(whole, val.scope), loops_around(w))
 
 
 @handles(ITEMS, Generator)

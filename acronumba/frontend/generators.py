@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from acronumba.frontend.block import Dead, Point
 from acronumba.frontend.boxes import open_boxes
-from acronumba.frontend.functions import LIBRARY
+from acronumba.frontend.functions import LIBRARY, nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
 from acronumba.frontend.loops import carried_names, end_loop, iterate
 from acronumba.frontend.names import is_iterator, named_iterator
 from acronumba.frontend.operators import binary
 from acronumba.frontend.source import spot
-from acronumba.frontend.values import Enumerate, NoneVal, TupleVal, Val, Yields, number
+from acronumba.frontend.values import (
+    Enumerate,
+    Generator,
+    NoneVal,
+    TupleVal,
+    Val,
+    Yields,
+    number,
+)
 from acronumba.frontend.walker import Consumer, Loop, Walker
 
 
@@ -60,6 +69,34 @@ def walk_generator(
 
 def _without(point: Point, scope: Any) -> Point:
     return point[0], {k: v for k, v in point[1].items() if k[0] != scope}
+
+
+@handles(WALKS, Generator)
+def walk_expression(
+    w: Walker, gen: Generator, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None,
+) -> None:  # fmt: skip
+    """Walk a generator expression as the function that yields, which it is."""
+    first = w.value(gen.node.generators[0].iter)
+    func = nested_function(w, as_function(gen.node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
+    called = Yields(func, {FIRST: first}, gen.node)
+    walk_generator(w, called, node, target, body, inner, extra, otherwise)
+
+
+FIRST = ".0"  # what a generator expression goes over, as Python calls it
+
+
+@lru_cache(maxsize=1024)
+def as_function(node: ast.GeneratorExp) -> ast.FunctionDef:
+    """Return a generator expression as a function that yields."""
+    out: ast.stmt = ast.Expr(ast.Yield(node.elt))
+    for k, gen in reversed(list(enumerate(node.generators))):
+        for test in reversed(gen.ifs):
+            out = ast.If(test, [out], [])
+        out = ast.For(gen.target, gen.iter if k else ast.Name(FIRST, ast.Load()), [out], [])
+    given = ast.arguments([], [ast.arg(FIRST)], None, [], [], None, [])
+    made = ast.FunctionDef("<genexpr>", given, [out], [])
+    return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
 @handles(WALKS, Enumerate)

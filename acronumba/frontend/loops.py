@@ -25,6 +25,7 @@ from acronumba.frontend.values import (
     Box,
     Cell,
     Enumerate,
+    Generator,
     Kept,
     ListVal,
     MapVal,
@@ -266,7 +267,7 @@ def iterate(
     if isinstance(iterable, UnionVal):
         iterable = one_iterable(w, iterable, node)
     iterable = iterated(w, iterable, node)
-    if isinstance(iterable.inner if isinstance(iterable, Enumerate) else iterable, Yields):
+    if isinstance(iterable.inner if isinstance(iterable, Enumerate) else iterable, Yields | Generator):
         WALKS[type(iterable)](w, iterable, node, target, body, inner, extra, otherwise)
         return
     items = w.items_of(iterable)

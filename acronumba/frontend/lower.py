@@ -29,6 +29,7 @@ from acronumba.data.wraps import Wrap
 from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend import (
     assignment,
+    cached,
     columns,
     comprehensions,
     conditions,
@@ -86,8 +87,8 @@ class Lowered:
 
 # What says how nodes and values are walked (see `handlers`).
 TOPICS = (
-    assignment, columns, comprehensions, conditions, dicts, expressions, functions, generators, items, loops, made,
-    patterns, sequences, statements,
+    assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, items, loops,
+    made, patterns, sequences, statements,
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import heapq
 import math
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -478,3 +479,58 @@ def left_out(xs, negated=False, names=("a", "b"), weights=[0.5, 0.25], first=Non
     if negated:
         xs.append(1)
     return [w * x for w, x in zip(weights, xs)], len(names), names[0], first if first is None else xs[first]
+
+
+# ---- generator expressions that have a name, or that a loop goes over
+
+
+@case(XS)
+def named_expressions(xs):
+    k = 2
+    scaled = (x * k for x in xs if x != k)
+    k = 3
+    lengths = (len(r) for r in [xs, [1]])
+    return sum(scaled), min(lengths, key=lambda v: abs(v - 2))
+
+
+@case(XS)
+def loops_over_expressions(xs):
+    ys = list(xs)
+    out = []
+    for v in (y * 2 for y in ys if y != 1):
+        if v > 8:
+            break
+        out.append(v)
+        if len(ys) < 6:
+            ys.append(v)
+    pairs = [(a, b) for a, b in ((x, y) for x in xs for y in range(x) if y != 1)]
+    total = 0
+    for i, v in enumerate((x for x in xs), 1):
+        total += i * v
+    return out, pairs, total
+
+
+# ---- properties that are computed once
+
+
+class Vector:
+    def __init__(self, w):
+        self.w = w
+
+    @functools.cached_property
+    def norm(self):
+        return np.sqrt(np.sum(self.w * self.w))
+
+
+@case([np.ones(2), np.arange(2.0), np.zeros(3)], N)
+def a_property_that_is_kept(x, n):
+    v = Vector(x + 1)
+    if n > 2:
+        x = x / v.norm
+    v.w = v.w * 3
+    return v.norm, x, v.norm
+
+
+@case([Vector(np.ones(2)), Vector(np.arange(2.0)), Vector(np.ones(3))])
+def a_property_of_what_came_in(v):
+    return v.w / v.norm, v.norm

@@ -37,6 +37,17 @@ def of(group: str) -> Callable[[Model], Model]:
     return add
 
 
+class Measured:
+    """What computes something once."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    @functools.cached_property
+    def double(self) -> int:
+        return self.n * 2
+
+
 class Kind(enum.Enum):
     """What an instance may be."""
 
@@ -1850,6 +1861,12 @@ def operator_itemgetter(x, n, xs, ws, k):
 def operator_attrgetter(x, n, xs, ws, k):
     """`operator.attrgetter`"""
     return max([Point(float(v)) for v in [1, *xs]], key=operator.attrgetter("x")).x
+
+
+@of("Classes")
+def cached_property(x, n, xs, ws, k):
+    """`functools.cached_property`"""
+    return Measured(n).double + Measured(1).double
 
 
 @of("Library")
