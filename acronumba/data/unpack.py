@@ -48,6 +48,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     UnsetT,
+    is_matrix,
     members,
     union_cases,
     union_word,
@@ -283,7 +284,9 @@ class _Class:
         self.size = layout.size
         self.names = field_names(layout.cls)
         self.stored = frozenset(f.name for f in layout.fields)
-        self.immutable = issubclass(layout.cls, tuple)  # a NamedTuple: made with all its fields at once
+        self.matrix = is_matrix(layout.cls)
+        # A NamedTuple, or a matrix: made with all its fields at once.
+        self.immutable = self.matrix or issubclass(layout.cls, tuple)
         self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
         self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
         self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
@@ -299,8 +302,10 @@ class _Class:
             put(out, name, value)
 
     def tuple(self, reader: Reader, data: list[int], rest: dict[str, Any]) -> Any:
-        """Return a NamedTuple, whatever its `__new__` does."""
+        """Return a NamedTuple, whatever its `__new__` does, or a matrix."""
         found = {name: read(reader, data) for name, read in self.reads} | rest
+        if self.matrix:
+            return np.asarray(found["array"]).view(np.matrix)
         out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
         for name, value in found.items():
             object.__setattr__(out, name, value)

@@ -430,8 +430,12 @@ class Merge(Words):
                 return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")
             case TParts(kind="dict"):
                 return DictT(a.meta, tuple(map(self.template_type, a.items)))
-            case TParts():
-                return StructT(a.meta[0])
+            case TParts(meta=(cls, names)):
+                known = self.know.fields.get(cls, {})
+                for name, item in zip(names, a.items, strict=True):
+                    if name not in known:  # who reads it before there is a row of such an object
+                        self.widen_field(cls, name, self.template_type(item))
+                return StructT(cls)
             case TStatic():
                 return self.type_of(a.val)
             case TChoice():

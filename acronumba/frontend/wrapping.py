@@ -7,7 +7,16 @@ from collections import defaultdict, deque
 from typing import Any
 
 from acronumba.data.wraps import Parts, Whole, Wrap
-from acronumba.frontend.values import NOT_CONST, DictVal, Kept, ListVal, MapVal, NoneVal, TupleVal, Val
+from acronumba.frontend.values import (
+    NOT_CONST,
+    DictVal,
+    Kept,
+    ListVal,
+    MapVal,
+    NoneVal,
+    TupleVal,
+    Val,
+)
 from acronumba.frontend.walker import Walker
 
 

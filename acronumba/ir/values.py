@@ -44,6 +44,7 @@ from acronumba.ir.types import (
     UnsetT,
     Word,
     entry_widths,
+    is_matrix,
     type_text,
     union_cases,
     union_word,
@@ -454,6 +455,9 @@ class _Builder:
             if source.origin is None:
                 self._open.append((source, made))
         else:
+            if is_matrix(source.layout.cls):
+                self._made[id(source)] = out = np.asarray(self._fields(source)["array"]).view(np.matrix)
+                return out
             made = object.__new__(source.layout.cls)
             self._open.append((source, made))
         self._made[id(source)] = made

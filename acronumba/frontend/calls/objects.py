@@ -96,6 +96,14 @@ def is_tuple(val: Val) -> bool:
     return issubclass(python_class(val), tuple)
 
 
+STAND_INS: dict[type, type] = {}  # a class of the compiler -> the one that it stands for
+
+
+def stood_for(cls: type) -> type:
+    """Return the class that users see."""
+    return STAND_INS.get(cls, cls)
+
+
 def runtime_class(t: Type) -> type:
     """Return the Python class of the values of a type."""
     from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, ScalarT, StrT, TextT, TupleT

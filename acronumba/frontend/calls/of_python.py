@@ -426,7 +426,7 @@ def _divmod(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x", type, whole=True)
 def _type(w: Walker, a: Args, node: Node) -> Val:
-    from acronumba.frontend.calls.objects import runtime_class
+    from acronumba.frontend.calls.objects import runtime_class, stood_for
 
     val = a["x"]
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
@@ -434,7 +434,7 @@ def _type(w: Walker, a: Args, node: Node) -> Val:
     kind = kind_of(w, val)
     if kind is None or (isinstance(kind, Array0T) and not kind.sure):
         raise w.refuse("ACR308", node, seen=w.describe(val))
-    return Static(runtime_class(kind))
+    return Static(stood_for(runtime_class(kind)))
 
 
 @row("obj name default", getattr, whole=True, rank0="any")
