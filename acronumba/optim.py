@@ -298,7 +298,8 @@ def _in_one_piece(a: Array) -> Array:
 
 
 def _refused(wrong: Sequence[str]) -> Exception:
-    return refuse("ACR713", seen="; ".join(wrong))
+    rewrite = "np.array(w) in its place" if all(w.endswith("is read-only") for w in wrong) else ""
+    return refuse("ACR713", seen="; ".join(wrong), rewrite=rewrite)
 
 
 def _dense(group: Sequence[Any]) -> list[Any]:

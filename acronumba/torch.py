@@ -23,7 +23,6 @@ from acronumba.storage import leaves
 
 try:
     import torch
-    from torch.autograd.function import once_differentiable
 except ImportError as error:  # pragma: no cover
     raise ImportError("acronumba.torch needs PyTorch: pip install torch") from error
 
@@ -224,7 +223,11 @@ class _Given:
             if tensor.dtype in (torch.bfloat16, torch.float16):
                 raise refuse("ACR706", message="a layer takes tensors of float32 and float64",
                              seen=str(tensor.dtype), rewrite="tensor.float()")  # fmt: skip
-            array = tensor.detach().resolve_neg().resolve_conj().numpy()
+            try:
+                array = tensor.detach().resolve_neg().resolve_conj().numpy()
+            except RuntimeError as error:  # it stands for others, in `torch.func`
+                raise refuse("ACR706", message="a layer takes dense tensors in the processor's memory", seen=str(error),
+                             rewrite="torch.autograd.grad in the place of torch.func") from error  # fmt: skip
             self._arrays[id(tensor)] = array
             self._of[id(array)] = tensor
         return self._arrays[id(tensor)]
@@ -283,11 +286,27 @@ class _Follow(torch.autograd.Function):  # type: ignore[misc]
         return tuple(map(torch.from_numpy, outputs))
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *adjoints: Any) -> Any:
         """Return the gradients of the tensors."""
         found = ctx.back.gradients(adjoints)
+        if torch.is_grad_enabled():  # with create_graph
+            found = {key: _Once.apply(g.requires_grad_()) for key, g in found.items()}
         return None, None, *(found.get(key) for key in ctx.tensors)
+
+
+class _Once(torch.autograd.Function):  # type: ignore[misc]
+    """Gradients that cannot be followed back in turn, where somebody may want to."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Any) -> Any:
+        """Return the gradient."""
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, adjoint: Any) -> Any:
+        """Refuse."""
+        raise refuse("ACR706", message="a layer has first derivatives alone, and these are differentiated once more",
+                     rewrite="gradients without create_graph, or detached")  # fmt: skip
 
 
 def _holds_tensors(value: Any) -> bool:

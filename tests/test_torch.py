@@ -135,6 +135,47 @@ def test_what_a_layer_does_not_take() -> None:
         acronumba.torch.layer(fails)([double(2), double(2)], [1, 0], w=double(2))
 
 
+def test_a_derivative_of_a_derivative_is_refused_and_never_zero() -> None:
+    f = acronumba.torch.layer(encode)
+    xs, w, b = double(3, 4, 2), double(2, 4), double(2)
+    value = f(TREES, xs, p=Params(w, b)).sum()
+    (g,) = torch.autograd.grad(value, [w], create_graph=True)
+    assert g.detach().any()
+    with pytest.raises(AcronumbaError, match="first derivatives alone"):
+        (value + (g**2).sum()).backward()  # without the error the second part would count as a constant
+    with pytest.raises(AcronumbaError, match=r"torch\.func"):
+        torch.func.grad(lambda w: f(TREES, xs.detach(), p=Params(w, b.detach())).sum())(w.detach())
+
+
+def test_layers_of_one_module_and_of_both_dtypes() -> None:
+    class Net(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            rng = np.random.default_rng(0)
+            self.first = acronumba.torch.Parameters(Params(rng.standard_normal((2, 4)), np.zeros(2)))
+            self.between = torch.nn.Linear(2, 2, dtype=torch.float64)
+            self.second = acronumba.torch.Parameters(Params(rng.standard_normal((2, 4)), np.ones(2)))
+            self.tree = acronumba.torch.layer(encode)
+
+        def forward(self, xs: Any) -> Any:
+            h = self.between(self.tree(TREES, xs, p=self.first))
+            return self.tree(TREES, torch.stack([h, h[[0, 0, 2]], h[[2, 1, 1]], h]).permute(1, 0, 2), p=self.second)
+
+    net, xs = Net(), torch.randn(3, 4, 2, dtype=torch.float64)
+    assert len(list(net.parameters())) == 6
+    opt = torch.optim.SGD(net.parameters(), 0.1)
+    losses = []
+    for _ in range(15):
+        opt.zero_grad()
+        loss = (net(xs) ** 2).sum()
+        loss.backward()
+        opt.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.3 * losses[0]
+    with torch.no_grad():
+        assert not net(xs).requires_grad
+
+
 def test_nothing_is_copied_on_the_way_in() -> None:
     from acronumba.torch import _Given
 

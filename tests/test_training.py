@@ -14,7 +14,7 @@ from rich.console import Console
 
 from acronumba import optim, training
 from acronumba.errors import ShapeMismatch, TypeMismatch
-from acronumba.views.curves import Line, Panel, curves_svg, curves_text
+from acronumba.views.curves import Line, Panel, curves_svg, curves_text, ticks
 from acronumba.views.learning import Bar
 
 DATA = np.random.default_rng(5).standard_normal((64, 3))
@@ -210,3 +210,13 @@ def test_curves_as_svg(tmp_path: Path) -> None:
     titles = [text.text for text in root.findall(".//{*}text[@font-weight='bold']")]
     assert titles == ["loss", "off by"]
     assert "a &lt; b" in curves_svg([Panel(title="a < b", lines=[Line(name="&", x=[1], y=[1.0])])])
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(1, 120), (0, 1), (0.325, 2.29), (0.633, 0.744), (-3, 5), (1e-9, 2e-9), (3, 3.00001), (0, 1e12)]
+)
+def test_ticks_are_few_and_round(low: float, high: float) -> None:
+    found = ticks(low, high)
+    assert 2 <= len(found) <= 7 and low <= found[0] and found[-1] <= high
+    steps = np.diff(found)
+    np.testing.assert_allclose(steps, steps[0], rtol=1e-4)

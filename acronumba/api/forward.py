@@ -74,7 +74,7 @@ class _Compiled:
             if x is not None and a.instance >= 0:
                 mine[number[a.instance]][id(a.array)] = x
             elif x is not None:
-                of[id(a.array)] = total([of[id(a.array)], x]) if id(a.array) in of else x.copy()
+                of[id(a.array)] = total([of[id(a.array)], x] if id(a.array) in of else [x])
         for n, g in gradients.items():
             key = self.tensors[n]
             of[key] = total([of[key], g]) if key in of else g
@@ -132,10 +132,10 @@ class Forward:
             compiled, leaves, packed = fit or model._specialise(some, together)
             wanted.check(compiled, leaves, None)
             wanted.check_apart(compiled, leaves, call, members)
-            tensors = wanted.tensors(compiled, leaves) if together else None
-            given = frozenset(wanted.columns), wanted.packed(compiled, leaves)
-            there = None if tensors is None else pullback(compiled, frozenset(tensors), *given)
-            if there is not None and tensors is not None and packed is not None:
+            if packed is not None:
+                tensors = wanted.tensors(compiled, leaves)
+                given = frozenset(wanted.columns), wanted.packed(compiled, leaves)
+                there = pullback(compiled, frozenset(tensors), *given)
                 run = there.run(packed, leaves, some.frozen)
                 self._together(members, there, packed, run, tensors, leaves)
             else:

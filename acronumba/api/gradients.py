@@ -24,6 +24,8 @@ from acronumba.data.row_grad import total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
+from acronumba.runtime.recorded import Failure
+from acronumba.runtime.state import MEMORY
 
 if TYPE_CHECKING:
     from acronumba.analysis import active
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.pipeline.gradients import There
+    from acronumba.pipeline.gradients import Trained
     from acronumba.runtime.trace import BackRecord
 
 
@@ -149,13 +151,14 @@ class ValueAndGrad:
     def trace(self, *columns: Any, **shared: Any) -> Trace:
         """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the way back.
 
-        These are of all instances that did not fail. Where the reference computes gradients, there are none.
+        `peak_bytes` is of the memory there and back. The batches are of all instances that did not fail. Where the
+        reference computes gradients, there are none.
         """
         with one_frame:
-            run = self._ran(self.model._bind(columns, shared), together=True)
+            run = self._ran(self.model._bind(columns, shared), together=True, tell=True)
             found = self.model.trace(*columns, **shared)
-            back = tuple(record for told in run.told for record in told())
-            return replace(found, data=replace(found.data, back=back))
+            peak = max(found.data.peak_bytes, run.peak)
+            return replace(found, data=replace(found.data, back=tuple(run.told or ()), peak_bytes=peak))
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
         """Return what the compiler decided: see `Model.explain`; and what gradients keep, and where they stop."""
@@ -206,10 +209,10 @@ class ValueAndGrad:
         run = self._ran(call, wide, together)
         return run.done(one), dict(sorted(run.errors.items()))
 
-    def _ran(self, call: Call, wide: bool = False, together: bool = False) -> _Run:
-        """Return the run that `_run` asks for."""
+    def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _Run:
+        """Return the run that `_run` asks for; `tell`: with the batches of its way back."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
-        run = _Run(self.model, self.choices, call, wanted, wide, together)
+        run = _Run(self.model, self.choices, call, wanted, wide, together, tell)
         for members, fit in alike(self.model, call, together):
             run.group(members, fit)
         return run
@@ -231,7 +234,9 @@ def alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], F
 class _Run:
     """A run of a mini-batch."""
 
-    def __init__(self, model: Lossy, choices: Choices, call: Call, wanted: Wanted, wide: bool, together: bool) -> None:
+    def __init__(
+        self, model: Lossy, choices: Choices, call: Call, wanted: Wanted, wide: bool, together: bool, tell: bool
+    ) -> None:
         self.model, self.choices, self.call, self.wanted, self.wide = model, choices, call, wanted, wide
         self.compiled = together
         self.losses: list[Any] = [None] * call.count
@@ -239,8 +244,9 @@ class _Run:
         self.errors: dict[int, BaseException] = {}
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
-        self.told: list[Callable[[], Sequence[BackRecord]]] = []  # what tells the batches of their way back
+        self.told: list[BackRecord] | None = [] if tell else None  # the batches of the way back
         self.means = False  # whether those are of the mean already
+        self.peak = 0  # bytes of memory, there and back
 
     def group(self, members: Sequence[int], fit: Fit | None) -> None:
         """Run some instances, which have types that go together: with what fits them, if they are all there are."""
@@ -251,50 +257,80 @@ class _Run:
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
         self.wanted.check_apart(compiled, leaves, self.call, members)
-        tensors = self.wanted.tensors(compiled, leaves) if self.compiled else None
-        given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves)
-        there = None if tensors is None else trained(compiled, frozenset(tensors), self.choices.aux, *given)
-        if there is not None and tensors is not None and packed is not None:
-            self.means = fit is not None and self.choices.reduce == "mean"
-            own = self.wanted.asked(compiled, packed, members)
-            tables = [n for n, key in tensors.items() if self.wanted.by_rows(key)]
-            done = there.run(
-                packed, leaves, some.frozen, tables=tables, mean=self.means,
-                asked=lambda run: [*own, *self.wanted.asked_of_shared(compiled, leaves, run)],
-            )  # fmt: skip
-            self.told.append(done.back.records)
-            self._together(members, there.compiled, packed, done, tensors)
+        if packed is not None:
+            tensors = self.wanted.tensors(compiled, leaves)
+            given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves)
+            there = trained(compiled, frozenset(tensors), self.choices.aux, *given)
+            self._in_parts(members, there, packed, leaves, tensors, some.frozen, fit is not None)
             return
         recorder = compiled.recorder_of_tapes(leaves)
         for k in members:
             self._instance(k, compiled, recorder, loss)
 
-    def _together(
-        self, members: Sequence[int], compiled: Compiled, packed: Batch, done: There, tensors: Mapping[int, int]
-    ) -> None:
-        """Note what a mini-batch of compiled code has come to."""
-        own: list[dict[int, Any]] = [{} for _ in members]
+    def _in_parts(
+        self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Any], tensors: Mapping[int, int],
+        frozen: frozenset[str], whole: bool,
+    ) -> None:  # fmt: skip
+        """Run instances by compiled code, as many at once as fit into memory; `whole`: they are the mini-batch."""
+        todo, fitted = there.pieces(len(members)), there.most
+        self.means = whole and len(todo) == 1 and self.choices.reduce == "mean"
         of: dict[int, Any] = {}
+        while todo:
+            places = todo.pop(0)
+            some = packed if len(places) == len(members) else packed.some(places)
+            try:
+                left = self._part([members[k] for k in places], there, some, leaves, tensors, frozen, of)
+            except AcronumbaError as error:
+                if error.code != "ACR704":
+                    raise
+                left = range(len(places))
+            if len(left) == len(places) == 1:
+                k = members[places[0]]
+                self._fail(k, there.compiled, Failure(site=MEMORY))
+            elif left:
+                fitted = min(fitted, max(len(places) // 2, 1))
+                self.means = False
+                todo[:0] = np.array_split(places[left], 2 if len(left) == len(places) else 1)
+        there.went(fitted)
+        self.parts.append(Totals(of=of, own={}))
+
+    def _part(
+        self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Any], tensors: Mapping[int, int],
+        frozen: frozenset[str], of: dict[int, Any],
+    ) -> Sequence[int]:  # fmt: skip
+        """Run instances at once, and add up gradients; return the places of those that did not fit into memory."""
+        compiled = there.compiled
+        own_arrays = self.wanted.asked(compiled, packed, members)
+        done = there.run(
+            packed, leaves, frozen, tables=[n for n, key in tensors.items() if self.wanted.by_rows(key)],
+            mean=self.means, asked=lambda run: [*own_arrays, *self.wanted.asked_of_shared(compiled, leaves, run)],
+        )  # fmt: skip
+        self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
+        if self.told is not None:
+            self.told += done.back.records()
+        own: list[dict[int, Any]] = [{} for _ in members]
         for a, x in zip(done.asked, done.back.own, strict=True):
             if x is not None and a.instance >= 0:
                 own[a.instance][id(a.array)] = x
             elif x is not None:
-                of[id(a.array)] = total([of[id(a.array)], x]) if id(a.array) in of else x.copy()
+                of[id(a.array)] = total([of[id(a.array)], x] if id(a.array) in of else [x])
         for j, k in enumerate(members):
             if j in packed.errors:
                 self.errors[k] = packed.errors[j]
             elif j in done.failures:
-                instance = [column[k] for column in self.call.columns]
-                failure = compiled.site_error(done.failures[j])
-                self.errors[k] = self.model._told(instance, self.call, failure, soon=compiled.forks)
-            else:
+                self._fail(k, compiled, done.failures[j])
+            elif j not in done.crowded:
                 result = done.result(j)
                 self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
                 self.totals[k] = Totals(of={}, own=own[j])
         for n, g in done.back.shared.items():
             key = tensors[n]
-            of[key] = total([of[key], g]) if key in of else g
-        self.parts.append(Totals(of=of, own={}))
+            of[key] = total([of[key], g], fresh=True) if key in of else g
+        return done.crowded
+
+    def _fail(self, k: int, compiled: Compiled, record: Failure) -> None:
+        instance = [column[k] for column in self.call.columns]
+        self.errors[k] = self.model._told(instance, self.call, compiled.site_error(record), soon=compiled.forks)
 
     def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
         from acronumba.ir.interpret import InstanceFailure

@@ -85,7 +85,7 @@ class Model:
         _cache: Cache | None = None,
     ) -> None:
         fn = fn.__wrapped__ if isinstance(fn, Model) else fn
-        if not callable(fn):
+        if not callable(fn) or hasattr(type(fn), "__acronumba_gradients__"):
             raise TypeError(f"@model expects a function, not {type(fn).__name__}")
         update_wrapper(self, fn)
         self._options = options or Options()

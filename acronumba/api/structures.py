@@ -52,7 +52,7 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
     stack = [value]
     while stack:
         v = stack[-1]
-        if id(v) in made or not _has_parts(v):
+        if id(v) in made or not has_parts(v):
             if id(v) not in made:
                 made[id(v)] = leaf(v)
             stack.pop()
@@ -111,7 +111,7 @@ def objects_of(value: Any) -> dict[int, Any]:
     stack = [value]
     while stack:
         v = stack.pop()
-        if id(v) not in seen and _has_parts(v):
+        if id(v) not in seen and has_parts(v):
             seen.add(id(v))
             if is_object(v):
                 found[id(v)] = v
@@ -119,7 +119,8 @@ def objects_of(value: Any) -> dict[int, Any]:
     return found
 
 
-def _has_parts(v: object) -> bool:
+def has_parts(v: object) -> bool:
+    """Whether a value may hold others."""
     return isinstance(v, list | tuple | dict) or (is_object(v) and not hasattr(type(v), "__array__"))
 
 

@@ -7,14 +7,14 @@ structures that hold them, and per instance the adjoints that its tape gives (`T
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba.api.arguments import Call
-from acronumba.api.structures import float_arrays, objects_of, part_at, steps_of, structured
+from acronumba.api.structures import float_arrays, has_parts, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import RowGrad, scaled, total
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import TensorT, words
@@ -42,14 +42,28 @@ class Choices:
     def of(cls, wrt: str | Sequence[str] | None, reduce: str, aux: bool, sparse: bool | Sequence[str]) -> Choices:
         """Return the choices, or raise what is wrong with them."""
         if reduce not in ("mean", "sum"):
-            raise refuse("ACR706", message='`reduce` is "mean" or "sum"', seen=repr(reduce))
-        paths = (wrt,) if isinstance(wrt, str) else None if wrt is None else tuple(wrt)
+            raise _wrong("reduce", reduce, '"mean" or "sum"', 'reduce="mean"')
+        if not isinstance(aux, bool):
+            raise _wrong("aux", aux, "True or False", "aux=True")
+        paths = _paths_in("wrt", wrt) if wrt is not None else None
         if paths is not None and not paths:
             raise refuse("ACR706", message="`wrt` names nothing", rewrite='value_and_grad(f, wrt="p")')
-        for path in paths or ():
-            steps_of(path)
-        rows = sparse if isinstance(sparse, bool) else (sparse,) if isinstance(sparse, str) else tuple(sparse)
+        rows = sparse if isinstance(sparse, bool) else _paths_in("sparse", sparse)
         return cls(wrt=paths, single=isinstance(wrt, str), reduce=reduce, aux=aux, sparse=rows)
+
+
+def _wrong(name: str, value: Any, right: str, rewrite: str) -> Exception:
+    return refuse("ACR706", message=f"`{name}` is {right}", seen=repr(value), rewrite=rewrite)
+
+
+def _paths_in(name: str, value: Any) -> tuple[str, ...]:
+    """Return the paths that a choice names; they begin with parameters."""
+    paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
+    if not all(isinstance(path, str) for path in paths):
+        raise _wrong(name, value, "a path, or several of them", f'{name}="p", {name}=("p.w", "x")')
+    for path in paths:
+        steps_of(path)
+    return paths
 
 
 DEFAULT = Choices.of(None, "mean", False, ())
@@ -120,10 +134,11 @@ class Wanted:
         own = self.own(k)
         given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
         mine = {n: id(x) for n, x in tape.own.items() if id(x) in own}
-        found = tape.pull(seeds, given.keys() | mine.keys(), wide=wide)
+        read: dict[int, list[int] | None] = {}
+        found = tape.pull(seeds, given.keys() | mine.keys(), wide=wide, read=read)
         for n in found.keys() & given.keys() if self.sparse else ():
-            if self.by_rows(given[n]) and found[n].ndim and (read := tape.rows_read(n)) is not None:
-                index = np.unique(np.asarray(read, np.int64) % max(len(found[n]), 1))
+            if self.by_rows(given[n]) and found[n].ndim and (rows := read.get(n)) is not None:
+                index = np.unique(np.asarray(rows, np.int64) % max(len(found[n]), 1))
                 found[n] = RowGrad(index, found[n][index], found[n].shape)
         return Totals(of=_by_id(given, found), own=_by_id(mine, found))
 
@@ -131,14 +146,9 @@ class Wanted:
         """Whether the gradient of an array, by its id, is wanted by rows."""
         return self.sparse is True or (self.sparse is not False and key in self.sparse)
 
-    def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int] | None:
-        """Return the shared tensors of a program that are wanted, with the ids of their arrays.
-
-        None if gradients by rows are wanted, and some of shared objects.
-        """
+    def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int]:
+        """Return the shared tensors of a program that are wanted, with the ids of their arrays."""
         shared = compiled.program.shared
-        if self.sparse and self.packed(compiled, leaves):
-            return None
         tensors = (k for k, p in enumerate(shared[: len(leaves)]) if isinstance(p.type, TensorT))
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
 
@@ -157,7 +167,7 @@ class Wanted:
             for a in arrays_in(leaves[k], compiled.program.shared[k].type, [run.prepared.given[k]], references):
                 if id(a.array) in self.arrays:
                     data = references.data(a.words[0])
-                    found.setdefault(data, Asked(SHARED, a.array, data))
+                    found.setdefault(data, Asked(SHARED, a.array, data, self.by_rows(id(a.array))))
         return list(found.values())
 
     def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:
@@ -277,23 +287,33 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
         places.append(place)
         parts.append(inside)
     arrays = {id(a): a for value, place in zip(shared, places, strict=True) if place is None for a in arrays_of(value)}
-    for path, value, place in zip(paths, shared, places, strict=True):
-        if place is None and not arrays_of(value):
-            raise refuse("ACR706", message=f"`{path}` holds no float array", seen=type(value).__name__)
+    for path, value, place, within in zip(paths, shared, places, parts, strict=True):
+        held = [value] if place is None else [*within]
+        might = place is not None and (not held or any(v is None or has_parts(v) for v in held))  # hold some elsewhere
+        if not might and not any(map(arrays_of, held)):
+            raise refuse("ACR706", message=f"`{path}` holds no float array", seen=type(held[0]).__name__,
+                         rewrite="name what does; a number as np.float32(x)")  # fmt: skip
     single = choices.single or (choices.wrt is None and len(paths) == 1)
     return Wanted(
         paths=paths, single=single, shared=tuple(shared), places=tuple(places), parts=tuple(parts),
-        columns=columns, arrays=arrays, sparse=_tables(choices, call, fn),
+        columns=columns, arrays=arrays, sparse=_tables(choices, call, fn, arrays),
     )  # fmt: skip
 
 
-def _tables(choices: Choices, call: Call, fn: types.FunctionType) -> frozenset[int] | bool:
+def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mapping[int, Any]) -> frozenset[int] | bool:
     if isinstance(choices.sparse, bool):
         return choices.sparse
     found = set()
     for path in choices.sparse:
         name, steps = steps_of(path)
-        found.add(id(part_at(call.shared[name] if name in call.shared else _outer(fn, name), path, steps)))
+        if name not in call.shared and name in fn.__code__.co_varnames[: fn.__code__.co_argcount]:
+            raise refuse("ACR706", message=f"`{path}` is of the instances: gradients by rows are of shared tables",
+                         rewrite="leave it out of `sparse`")  # fmt: skip
+        table = part_at(call.shared[name] if name in call.shared else _outer(fn, name), path, steps)
+        if id(table) not in arrays:
+            raise refuse("ACR706", message=f"`{path}` in `sparse` is no table whose gradient is wanted",
+                         seen=type(table).__name__, rewrite="name arrays that `wrt` names, or holds")  # fmt: skip
+        found.add(id(table))
     return frozenset(found) or False
 
 
@@ -304,4 +324,7 @@ def _outer(fn: types.FunctionType, name: str) -> Any:
         return cells[name].cell_contents
     if name in fn.__globals__:
         return fn.__globals__[name]
-    raise refuse("ACR706", message=f"{fn.__qualname__} has no parameter `{name}`, and there is no such variable")
+    code = fn.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    raise refuse("ACR706", message=f"{fn.__qualname__} has no parameter `{name}`, and there is no such variable",
+                 rewrite=f"one of: {', '.join(names)}")  # fmt: skip

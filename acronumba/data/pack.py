@@ -71,6 +71,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.roots)
 
+    def some(self, places: Words) -> Batch:
+        """Return a mini-batch of some of the instances, by their places."""
+        errors = {j: self.errors[k] for j, k in enumerate(places.tolist()) if k in self.errors} if self.errors else {}
+        return replace(self, roots=self.roots[places], errors=errors)
+
     @property
     def words(self) -> Words:
         """The words of the first heap (the only one, unless snapshots are among the columns)."""

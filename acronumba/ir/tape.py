@@ -75,18 +75,6 @@ class Tape:
                 found.add(op.out)
         return found
 
-    def rows_read(self, number: int) -> list[int] | None:
-        """Return which rows of a value are read; None if it is read otherwise, too."""
-        found: list[int] = []
-        for op in self.ops:
-            for k, a in enumerate(op.args):
-                if number in _each(a):
-                    if op.op != "take" or k or op.attrs != (0,):
-                        return None
-                    (index,) = _each(op.args[1])
-                    found += np.ravel(self.values[index]).tolist()
-        return found
-
     def widened(self, moved: Mapping[int, Any] | None = None) -> list[Any]:
         """Return the values in float64; those that are no floats are those of the run.
 
@@ -107,7 +95,10 @@ class Tape:
                     out[op.out] = apply(op.op, args, op.attrs, base.shape, "float64")
         return out
 
-    def pull(self, seeds: Mapping[int, Any], wanted: Collection[int], *, wide: bool = False) -> dict[int, Any]:
+    def pull(
+        self, seeds: Mapping[int, Any], wanted: Collection[int], *, wide: bool = False,
+        read: dict[int, list[int] | None] | None = None,
+    ) -> dict[int, Any]:  # fmt: skip
         """Return the adjoints of the wanted values that have any.
 
         Parameters
@@ -118,6 +109,8 @@ class Tape:
             Numbers of the values whose adjoints are wanted.
         wide
             Whether to compute in float64.
+        read
+            Gets the rows of wanted values that their adjoints come from; None where they come from other parts, too.
         """
         values = self.widened() if wide else self.values
         reached = self.reached(wanted)
@@ -127,8 +120,10 @@ class Tape:
             if number in reached:
                 found[number] = found[number] + g if number in found else g
 
+        read = {} if read is None else read
         for number, g in seeds.items():
             give(number, np.asarray(g, values[number].dtype))
+            read[number] = None
         with np.errstate(all="ignore"):
             for op in reversed(self.ops):
                 if op.out not in found or op.op not in RULES:
@@ -145,10 +140,24 @@ class Tape:
                     a = op.args[k]
                     for number, part in zip(a, adjoint, strict=True) if isinstance(a, tuple) else [(a, adjoint)]:
                         give(number, np.asarray(part))
+                        _note_rows(read, number, values[_each(op.args[1])[0]] if k == 0 and _takes_rows(op) else None)
         return {number: g for number, g in found.items() if number in wanted}
 
 
 _NO_OBJECT = (int, float, str, type(None), np.ndarray, np.generic, Row)  # words that stand for no object of the user
+
+
+def _takes_rows(op: Noted) -> bool:
+    return op.op == "take" and op.attrs == (0,)
+
+
+def _note_rows(read: dict[int, list[int] | None], number: int, rows: Any) -> None:
+    """Note rows of a value that an adjoint is for; None: something else is."""
+    known = read.setdefault(number, [])
+    if rows is None or known is None:
+        read[number] = None
+    else:
+        known += np.ravel(rows).tolist()
 
 
 def _each(arg: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 OUTER_CHUNK = 128  # rows of a chunk of `outer`: a panel of x stays in the first cache
 SUM_CHUNK = 256  # rows of a chunk of `columns`
 OUTER_BLOCK = 640  # rows of C that share a copy of a panel
+OUTER_PANELS = 8  # panels of C that share a chunk of g: with their part of C it stays in the second cache
 
 # The words of a job, behind those that every kernel has. `first` is 1 where C holds nothing yet: it is stored to.
-OUTER = "x g count k m c step first panels".split()
+OUTER = "x g count k m c step first panels each".split()
 COLUMNS = "g count k c first".split()
 ROWS = "order starts index g k c".split()
 
@@ -67,9 +68,15 @@ def outer_panels(on: Target, dtype: str, columns: int) -> int:
     return -(-columns // (on.lanes(TYPES[dtype]) * outer_tile(on)[1]))
 
 
-def outer_tasks(panels: int, rows: int) -> int:
-    """Return how many tasks `outer` has: task t does panel t % panels of block t // panels of the rows of C."""
-    return panels * -(-rows // OUTER_BLOCK)
+def outer_shares(panels: int, rows: int, threads: int) -> tuple[int, int]:
+    """Return how many panels of a block of rows of C are a task of `outer`, and how many tasks there are.
+
+    One after the other they find the block's part of g in the second cache; but every thread wants some tasks.
+    """
+    blocks = -(-rows // OUTER_BLOCK)
+    each = panels if threads == 1 else -(-panels * blocks // (4 * threads))
+    each = max(min(each, OUTER_PANELS), 1)
+    return each, -(-panels // each) * blocks
 
 
 def outer_scratch(on: Target) -> int:
@@ -79,31 +86,41 @@ def outer_scratch(on: Target) -> int:
 
 _OUTER = '''
 def outer(P, low, high, S) -> None:
-    """C[m, k] += sum of g[m] x[k]; task t is panel t % panels of a block of rows of C."""
-    count, columns, rows, step, panels = lds(P, P_COUNT, P_K, P_M, P_STEP, P_PANELS)
+    """C[m, k] += sum of g[m] x[k]; a task is some panels of a block of rows of C."""
+    columns, rows, panels, each = lds(P, P_K, P_M, P_PANELS, P_EACH)
+    vectors = (columns + LANES - 1) // LANES
+    groups = (panels + each - 1) // each
     for t in range(low, high):
-        start = t % panels * WIDTH
-        begin = t // panels * BLOCK
+        begin = t // groups * BLOCK
         end = min(begin + BLOCK, rows)
-        width = min(columns - start, WIDTH)
-        q = (width + LANES - 1) // LANES
-        last = width - (q - 1) * LANES
-        for at in range(0, max(count, 1), CHUNK):  # without rows, a C that is stored to is zero
-            n = min(count - at, CHUNK)
-            first = ld(P, P_FIRST) if at == 0 else 0
-            x = ld(P, P_X) + 8 * at
-            g = ld(P, P_G) + 8 * at
-            if end - begin > FEW:
-                pack(x, n, start * SIZE, width * SIZE, q * LANES * SIZE, S)
-            m = begin
-            while m < end:
-                r = min(end - m, TALL)
-                C = ld(P, P_C) + m * step + start * SIZE
-                if end - begin > FEW:
+        first = t % groups * each
+        for at in range(0, max(ld(P, P_COUNT), 1), CHUNK):  # without rows, a C that is stored to is zero
+            for p in range(first, min(first + each, panels)):
+                start = p * vectors // panels * LANES
+                stop = min((p + 1) * vectors // panels * LANES, columns)
+                panel(P, at, begin, end, start, stop, S)
+
+
+def panel(P, at, begin, end, start, stop, S) -> None:
+    """Add a chunk of rows to a panel of a block of rows of C: while g stays in the second cache."""
+    n = min(ld(P, P_COUNT) - at, CHUNK)
+    q = (stop - start + LANES - 1) // LANES
+    last = stop - start - (q - 1) * LANES
+    first = ld(P, P_FIRST) if at == 0 else 0
+    x = ld(P, P_X) + 8 * at
+    g = ld(P, P_G) + 8 * at
+    step = ld(P, P_STEP)
+    if end - begin > FEW:
+        pack(x, n, start * SIZE, (stop - start) * SIZE, q * LANES * SIZE, S)
+    m = begin
+    while m < end:
+        r = min(end - m, TALL)
+        C = ld(P, P_C) + m * step + start * SIZE
+        if end - begin > FEW:
 {panel}
-                else:
+        else:
 {apart}
-                m = m + r
+        m = m + r
 
 
 @noinline
@@ -248,7 +265,7 @@ def _choice(kind: str, x: str, rows: int, vectors: int) -> str:
         for r in range(1, rows + 1):
             lines.append(f"    {'if' if r == 1 else 'elif'} r == {r}:")
             lines.append(f"        {kind}_{r}x{q}(g, m * SIZE, n, {x}, C, step, last, first)")
-    return "\n".join(" " * 20 + line for line in lines)
+    return "\n".join(" " * 12 + line for line in lines)
 
 
 def _functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
@@ -265,7 +282,7 @@ def _functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
     calls = {"panel": ("S", "q * LANES * SIZE"), "apart": ("x", "start * SIZE")}
     choices = {kind: _choice(kind, ", ".join(x), rows, vectors) for kind, x in calls.items()}
     outer = "\n\n".join(tiles) + _OUTER.format(**choices)
-    sizes = {"WIDTH": lanes * vectors, "BLOCK": OUTER_BLOCK, "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
+    sizes = {"BLOCK": OUTER_BLOCK, "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
     return (
         *read(outer, OUTER, **sizes),
         *read(_COLUMNS, COLUMNS, CHUNK=SUM_CHUNK),

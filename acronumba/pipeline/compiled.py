@@ -456,7 +456,7 @@ class Compiled:
         skip = packed.errors
         executable = on or (self.executable if device == "cpu" else self._on(device))
         start = time.perf_counter()
-        with _memory_refused(), bar(f"running {len(packed)} instances") if self._slow else nullcontext():
+        with memory_refused(), bar(f"running {len(packed)} instances") if self._slow else nullcontext():
             run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
         run.heaps = [heap for batch in given.values() for heap in batch.heaps]
         self._slow = time.perf_counter() - start > 0.3
@@ -479,7 +479,7 @@ class Compiled:
                 return self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep, told=told)
             except Astray:  # sums in another order have led elsewhere
                 pass
-        with _memory_refused():
+        with memory_refused():
             return self.executable.record(packed.roots, words, skip=packed.errors, keep=keep)
 
     def records_like(self, other: Compiled) -> bool:
@@ -659,7 +659,7 @@ class Compiled:
 
 
 @contextmanager
-def _memory_refused() -> Iterator[None]:
+def memory_refused() -> Iterator[None]:
     """Refuse a mini-batch that needs too much memory."""
     try:
         yield

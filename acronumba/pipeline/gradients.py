@@ -1,7 +1,7 @@
 """Compiled gradients of a specialisation.
 
 In: a `Compiled`, and which of its shared tensors gradients are wanted of. Out: a `Trained`, which runs a mini-batch
-there and back; or why there is none (`missing`): then gradients are those of the reference.
+there and back.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from acronumba.ir.nodes import Program
-from acronumba.ir.types import Array0T, TensorT, TupleT, Type, words
+from acronumba.ir.types import Array0T, TensorT, TupleT, Type, UnionT, case_slices, words
 from acronumba.memory import address
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.runtime.backward import Done
+    from acronumba.runtime.backward import Done, Seeds
+    from acronumba.runtime.buffers import Words
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -32,6 +33,8 @@ class There:
 
     result: Callable[[int], Any]  # of an instance that did not fail
     failures: Mapping[int, Failure]
+    crowded: Sequence[int]  # instances that did not fit into memory beside the others
+    mean: bool  # whether gradients are those of the mean, not of the sum
     back: Done  # gradients of shared tensors: arrays, or `RowGrad`, sums over instances; of each of `asked`
     asked: Sequence[Asked]  # arrays that are packed
 
@@ -43,24 +46,41 @@ class Asked:
     instance: int  # SHARED: of a shared object
     array: Any
     data: int  # address of its data
+    by_rows: bool = False  # whether it is wanted by rows
 
 
 SHARED = -1  # in place of the number of an instance
+_NONE = np.zeros(0, np.int64)
+_ALL = 1 << 40  # instances: more than there are
 
 
-def missing(result: Type, aux: bool) -> str:
-    """Return why the way back of a plan cannot be compiled yet; nothing if it can."""
-    if place_of_loss(result, aux) < 0:
-        return "the loss is a number of Python on some paths"
-    return ""
+def loss_type(result: Type, aux: bool) -> Type:
+    """Return the type of the loss in a result; `aux`: it is the first of a pair."""
+    return result.items[0] if aux and isinstance(result, TupleT) else result
 
 
-def place_of_loss(result: Type, aux: bool) -> int:
-    """Return which word of the result refers to the loss, a tensor; -1 if it may be a number."""
-    loss = result.items[0] if aux and isinstance(result, TupleT) else result
-    if isinstance(loss, TensorT):
-        return 0
-    return len(words(loss)) - 1 if isinstance(loss, Array0T) else -1
+def losses_in(t: Type, given: NDArray[np.int64]) -> list[tuple[str, Words, Words]]:
+    """Return the losses that are tensors: of each dtype which rows they are in, and their value records.
+
+    Others are numbers of Python, which are constants.
+
+    Parameters
+    ----------
+    t
+        The type of the loss.
+    given
+        int64[n, words]: of each instance.
+    """
+    match t:
+        case TensorT() | Array0T():
+            return [(t.dtype, np.arange(len(given)), given[:, -1])]
+        case UnionT():
+            found = []
+            for tag, (case, place) in enumerate(case_slices(t)):
+                mine = np.flatnonzero(given[:, 0] == tag)
+                found += [(dtype, mine[rows], of) for dtype, rows, of in losses_in(case, given[mine, place])]
+            return found
+    return []
 
 
 @functools.cache
@@ -78,20 +98,20 @@ def own_of(run: Run, asked: Sequence[Asked]) -> Own:
         return _nothing()
     numbers = np.array([a.instance for a in asked], np.int64)
     instances = np.where(numbers < 0, numbers, np.searchsorted(run.ran, numbers))
-    return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked])
+    by_rows = [a.by_rows for a in asked]
+    return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked], by_rows)
 
 
 def trained(
     compiled: Compiled, wanted: frozenset[int], aux: bool, params: frozenset[int] = frozenset(),
     packed: frozenset[int] = frozenset(),
-) -> Trained | None:  # fmt: skip
-    """Return the specialisation with compiled gradients; None where there are none yet."""
+) -> Trained:  # fmt: skip
+    """Return the specialisation with compiled gradients."""
     key = wanted, aux, params, packed
     with compiled.lock:
         if key not in compiled.derived:
-            why = missing(compiled.program.result, aux)
             with compiled.timed("compile"):
-                compiled.derived[key] = None if why else Trained(compiled, wanted, aux, params, packed)
+                compiled.derived[key] = Trained(compiled, wanted, aux, params, packed)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -115,8 +135,11 @@ class Trained:
     ) -> None:
         from acronumba.pipeline.link import link_back
 
-        self.compiled, self.place = compiled, place_of_loss(compiled.program.result, aux)
-        self.back = link_back(compiled.plan, compiled.options, wanted, self.place + 1, params, packed)
+        self.compiled, self.loss = compiled, loss_type(compiled.program.result, aux)
+        self.width = len(words(self.loss))
+        self.most = _ALL  # instances that fit into memory at once, about
+        self.calm, self.patience = 0, 2  # mini-batches that have run since that changed, and how many there shall be
+        self.back = link_back(compiled.plan, compiled.options, wanted, self.width, params, packed)
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
@@ -133,26 +156,52 @@ class Trained:
         tables
             Shared tensors whose gradients are wanted by rows.
         mean
-            Whether gradients are those of the mean over the instances that did not fail.
+            Whether gradients are those of the mean over the instances that did not fail, if all fit into memory.
         """
-        from acronumba.runtime.backward import Seeds
+        from acronumba.pipeline.compiled import memory_refused
+        from acronumba.runtime.state import MEMORY
 
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
-        good = [int(k) for k in run.ran if k not in run.errors]
-        adjoint = np.full(1, 1.0 / max(len(good), 1) if mean else 1.0, self._dtype(compiled.program))
-        seeds = Seeds(
-            records=run.words[good, self.place],
-            adjoints=np.full(len(good), address(adjoint)),
-            instances=np.searchsorted(run.ran, good),
-        )
+        alone = len(run.ran) == 1
+        crowded = [k for k, failure in run.errors.items() if failure.site == MEMORY and not alone]
+        mean = mean and not crowded
+        good = np.array([k for k in run.ran.tolist() if k not in run.errors], np.int64)
         arrays = asked(run)
-        done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
+        seeds = self._seeds(run, good, 1.0 / max(len(good), 1) if mean else 1.0)
+        with memory_refused():
+            done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
         self.back.forward.shared.give(run.prepared)
-        return There(result=compiled.decoder(run, packed), failures=run.errors, back=done, asked=arrays)
+        failures = {k: failure for k, failure in run.errors.items() if k not in crowded}
+        return There(
+            result=compiled.decoder(run, packed), failures=failures, crowded=crowded, mean=mean, back=done, asked=arrays
+        )
 
-    def _dtype(self, program: Program) -> str:
-        loss = program.result.items[0] if isinstance(program.result, TupleT) else program.result
-        loss = loss.scalar if isinstance(loss, Array0T) else loss
-        assert isinstance(loss, TensorT)
-        return loss.dtype
+    def pieces(self, count: int) -> list[Words]:
+        """Return which of so many instances run at once: as many as have found memory lately."""
+        return np.array_split(np.arange(count), max(-(-count // self.most), 1))
+
+    def went(self, fitted: int) -> None:
+        """Note how many instances at once fitted into memory at worst: after some mini-batches more are tried again."""
+        if fitted < self.most:
+            self.most, self.calm, self.patience = fitted, 0, 2 * self.patience
+        elif self.most < _ALL:
+            self.calm += 1
+            if self.calm == self.patience:
+                self.most, self.calm = 2 * self.most, 0
+
+    def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
+        """Return where the way back begins: the losses of instances that did not fail, in their order."""
+        from acronumba.runtime.backward import Seeds
+
+        found = losses_in(self.loss, run.words[good, : self.width])
+        adjoints = [np.full(1, share, dtype) for dtype, _, _ in found]
+        rows = np.concatenate([rows for _, rows, _ in found] or [_NONE])
+        order = np.argsort(rows, kind="stable")
+        of = [np.full(len(rows), address(adjoint)) for adjoint, (_, rows, _) in zip(adjoints, found, strict=True)]
+        return Seeds(
+            records=np.concatenate([records for _, _, records in found] or [_NONE])[order],
+            adjoints=np.concatenate(of or [_NONE])[order],
+            instances=np.searchsorted(run.ran, good[rows[order]]),
+            keep=adjoints,
+        )

@@ -1,7 +1,7 @@
 """Compiled pullbacks of a specialisation: from adjoints of results to those of what was given.
 
 In: a `Compiled`, and what gradients are wanted of. Out: a `Pullback`, which runs a mini-batch and, as often as it is
-asked, its way back; or None where there is no compiled way back: then the reference does it.
+asked, its way back.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.ir.types import TensorT
 from acronumba.memory import address
-from acronumba.pipeline.gradients import Asked, missing, own_of
+from acronumba.pipeline.gradients import Asked, own_of
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
@@ -22,16 +21,13 @@ if TYPE_CHECKING:
     from acronumba.runtime.run import Run
 
 
-def pullback(
-    compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int]
-) -> Pullback | None:
-    """Return the specialisation with compiled pullbacks; None where there are none yet."""
+def pullback(compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int]) -> Pullback:
+    """Return the specialisation with compiled pullbacks."""
     key = "pullback", wanted, params, packed
     with compiled.lock:
         if key not in compiled.derived:
-            why = missing(TensorT("float32", ()), False)
             with compiled.timed("compile"):
-                compiled.derived[key] = None if why else Pullback(compiled, wanted, params, packed)
+                compiled.derived[key] = Pullback(compiled, wanted, params, packed)
         return compiled.derived[key]  # type: ignore[no-any-return]
 
 
@@ -77,6 +73,7 @@ class Pullback:
         tuple
             The gradients of shared tensors by their numbers, and that of each array that was asked for, or None.
         """
+        from acronumba.pipeline.compiled import memory_refused
         from acronumba.runtime.backward import Seeds
 
         arrays = [np.ascontiguousarray(g) for _, _, g in seeds]
@@ -85,5 +82,6 @@ class Pullback:
             adjoints=np.array(list(map(address, arrays)), np.int64),
             instances=np.searchsorted(run.ran, np.array([k for k, _, _ in seeds], np.int64)),
         )
-        done = self.back.gradients(run, where, own_of(run, asked))
+        with memory_refused():
+            done = self.back.gradients(run, where, own_of(run, asked))
         return done.shared, done.own

@@ -8,8 +8,9 @@ kernel makes of shared tensors alone has one such sum; it is pulled back to the 
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,11 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.analysis.backward.derive import Pull
 from acronumba.analysis.backward.program import WayBack
 from acronumba.analysis.backward.reference import sweep
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, load
-from acronumba.ir.spec import FIXED, KernelSpec
+from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost
 from acronumba.memory import address, aligned
@@ -42,7 +44,7 @@ from acronumba.runtime.summing import WORDS, Found, Sums, parameters, tables_of
 from acronumba.runtime.tables import Tables, made_of
 from acronumba.runtime.trace import BackRecord
 
-_CALLED = ("transpose", "make_room", "join", "pack_turned", "collect")  # from Python
+_CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "rows_of_links")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first room for what is computed
 _ZEROS = 1 << 12  # bytes of the first zeros
@@ -116,6 +118,7 @@ class Seeds:
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
+    keep: Sequence[NDArray[Any]] = ()  # what the adjoints lie in
 
 
 class Done(NamedTuple):
@@ -124,6 +127,7 @@ class Done(NamedTuple):
     shared: dict[int, Any]  # gradients of shared tensors, by their number
     own: list[NDArray[Any] | None]  # gradients of arrays of instances
     records: Callable[[], tuple[BackRecord, ...]]  # its batches
+    bytes: int  # of memory, there and back
 
 
 class BackExecutable:
@@ -148,6 +152,7 @@ class BackExecutable:
         self.on = target.host()
         self.sums = {dtype: load([sums.deferred(dtype, self.on)])[0] for dtype in _DTYPES if dtype in self._dtypes()}
         self.costs = [max(cost(spec), 1) for spec in back.specs]
+        self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
         self.made_of = made_of(back.plan)
@@ -181,7 +186,9 @@ class BackExecutable:
             desk = _Desk(self)
         desk.pack(run.prepared)
         way = _Run(self, desk, run.prepared, graph, seeds, own)
-        out = Done(shared=way.gradients(sorted(tables)), own=way.own_adjoints(), records=way.records())
+        way.before = run.buffers.peak
+        shared = way.gradients(sorted(tables))
+        out = Done(shared=shared, own=way.own_adjoints(), records=way.records(), bytes=way.bytes)
         self._desks.append(desk)
         if several:
             self.forward.give_buffers(graph)
@@ -200,14 +207,15 @@ class _Desk:
         self.packer = Packer(of.library, of.packings[1])
         self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
         self._arrays: dict[str, Words] = {}
+        self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
-        self._params = [
+        self.params = [
             np.zeros(FIXED + len(spec.results) + len(entry.shared) + len(entry.tiles), np.int64)
             for spec, entry in zip(specs, of.entries, strict=True)
         ]
         self._keep: list[Words] = []
         for row, params, spec, entry, each in zip(
-            self.nodes.table, self._params, specs, of.entries, of.costs, strict=False
+            self.nodes.table, self.params, specs, of.entries, of.costs, strict=False
         ):
             params[len(params) - len(entry.tiles) :] = entry.tiles
             row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = entry.run, address(params), each
@@ -232,6 +240,12 @@ class _Desk:
                 self._arrays[name] = known
         return known
 
+    def place(self, name: str, size: int, dtype: str) -> NDArray[Any]:
+        """Return so many bytes, uninitialised, that begin at a multiple of 64: of a name always the same."""
+        if name not in self._places or self._places[name].nbytes < size:
+            self._places[name] = aligned(size)
+        return self._places[name][:size].view(dtype)
+
     def zeros_of(self, size: int) -> None:
         """Make room for zeros of so many bytes."""
         if size > self.zeros.nbytes:
@@ -242,7 +256,7 @@ class _Desk:
         arrays, here = prepared.arrays, prepared is self._prepared
         self._prepared = None
         self.packer.restart()
-        for spec, entry, params in zip(self.of.back.specs, self.of.entries, self._params, strict=True):
+        for spec, entry, params in zip(self.of.back.specs, self.of.entries, self.params, strict=True):
             for k, use in enumerate(entry.shared):
                 if use.packing is not None or not here:
                     given = [arrays[spec.operands[v].index] for v in use.operands]
@@ -264,6 +278,7 @@ class _Run:
         self.threads = of.forward.threads
         self.words, self.state = desk.words, desk.nodes
         self.summed: list[BackRecord] = []
+        self.before = self.bytes = 0  # of memory: that the way there has taken; there and back
 
     def __setitem__(self, name: str, value: int) -> None:
         self.words[words.BACK.at[name]] = value
@@ -295,37 +310,73 @@ class _Run:
         heads = self._heads(self.n * self.most, len(self.prepared.table))
         by_rows = Tables((), {}, {}, (), {})
         if tables:
-            ordinary = {k for k in self.back.wanted if heads[k, words.HEAD.at["key"]]}
+            ordinary = {
+                k: self._rows_read(k, arrays[k].nbytes // max(len(arrays[k]), 1) if arrays[k].ndim else 0)
+                for k in self.back.wanted
+                if heads[k, words.HEAD.at["key"]]
+            }
             by_rows = tables_of(tables, found, ordinary, kernels, self.prepared, self.of.made_of)
         room = Pieces(self.of.sums_of_all)
         grads = {
             k: room.array(by_rows.shape(k, arrays[k].shape), program.shared[k].type.dtype)  # type: ignore[union-attr]
             for k in sorted(self.back.wanted)
         }
-        totals = Sums(kernels, self.prepared, grads, self.of.sums, self.of.on, by_rows)
+        totals = Sums(kernels, self.prepared, grads, self.of.sums, self.of.on, by_rows, self.threads)
         totals.add_ordinary(heads)
         self._run_sums(totals, found)
         for (k, v), g in totals.inner.items():
-            spec = kernels[k]
-            self._pull(grads, spec, [arrays[o.index] if o.kind == "shared" else None for o in spec.operands], {v: g})
+            self._pull(grads, k, v, g, ())
         for once in reversed(program.once):
             if once.index in grads and (g := grads.pop(once.index)).any():
-                spec = kernels[once.kernel]
-                numbers = [self.prepared.given[k] for k in once.numbers]
-                operands = [arrays[o.index] if o.kind == "shared" else numbers[o.index] for o in spec.operands]
-                self._pull(grads, spec, operands, {spec.results[0]: g})
+                self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, once.numbers)
         return {k: by_rows.gradient(k, g, arrays[k].shape) for k, g in grads.items()}
 
     def _pull(
-        self, grads: dict[int, NDArray[Any]], spec: KernelSpec, operands: Sequence[Any],
-        seeds: Mapping[int, NDArray[Any]],
-    ) -> None:  # fmt: skip
-        """Take the gradient of what is made of shared tensors alone back to them."""
-        with np.errstate(all="ignore"):
-            found = sweep(spec, operands, (), seeds)
-        for v, o in enumerate(spec.operands):
-            if o.kind == "shared" and o.index in grads and v in found:
-                grads[o.index] += found[v]
+        self, grads: dict[int, NDArray[Any]], k: int, value: int, g: NDArray[Any], numbers: Sequence[int]
+    ) -> None:
+        """Take the gradient of a value of a kernel that is made of shared tensors alone back to them.
+
+        `numbers`: the shared numbers that are the kernel's arguments.
+        """
+        arrays, spec = self.prepared.arrays, self.back.plan.kernels[k]
+        if (k, value) in self.of.pulls:
+            made = self.back.pulls[k, value]
+            found = list(zip(made.of, self._pulled(self.of.pulls[k, value], made, g, numbers), strict=True))
+        else:
+            given = [self.prepared.given[n] for n in numbers]
+            operands = [
+                arrays[o.index] if o.kind == "shared" else given[o.index] if given else None for o in spec.operands
+            ]
+            with np.errstate(all="ignore"):
+                adjoints = sweep(spec, operands, (), {value: g})
+            found = [
+                (o.index, adjoints[v]) for v, o in enumerate(spec.operands) if o.kind == "shared" and v in adjoints
+            ]
+        for of, part in found:
+            if of in grads:
+                grads[of] += part
+
+    def _pulled(self, number: int, made: Pull, g: NDArray[Any], numbers: Sequence[int]) -> list[NDArray[Any]]:
+        """Run the kernel that does it, for a batch of one."""
+        desk, spec, entry = self.desk, made.spec, self.of.entries[number]
+        record: Words = np.array([address(g), -1, 0])
+        words_of = [
+            address(record) if s.kind == "adjoint" else self.prepared.table[numbers[s.number]] for s in made.arguments
+        ]
+        node, nothing = np.array([*words_of, 0], np.int64), np.zeros(1, np.int64)
+        nodes, sizes = np.array([address(node)]), np.zeros(len(spec.results) + 2, np.int64)
+        out = []
+        for j, v in enumerate(spec.results):
+            op = spec.body[v - len(spec.operands)]
+            shape = tuple(int(n) for n in op.shape)  # type: ignore[arg-type]
+            size = math.prod(shape) * np.dtype(op.dtype).itemsize
+            out.append(desk.place(f"{number} {j}", size, op.dtype).reshape(shape))
+        params = desk.params[number]
+        params[: FIXED + len(out)] = [address(nodes), address(nothing), address(nothing), 0, *map(address, out)]
+        self.of.engine.kernel(entry.plan, address(nothing), address(sizes))
+        scratch = desk.place("scratch", int(sizes[0]) + 64, "uint8")
+        self.of.engine.kernel(entry.run, address(params), 0, 1, address(scratch))
+        return out
 
     def _heads(self, first: int, count: int) -> Words:
         """Return rows of HEAD."""
@@ -333,7 +384,20 @@ class _Run:
 
     def own_adjoints(self) -> list[NDArray[Any] | None]:
         """Return the adjoints of arrays of instances, None where there is none."""
-        return self.own.adjoints(self._heads(self.n * self.most + self["shareds"], self["owns"]))
+        return self.own.adjoints(
+            self._heads(self.n * self.most + self["shareds"], self["owns"]),
+            lambda k, width: self._rows_read(self["shareds"] + k, width),
+        )
+
+    def _rows_read(self, k: int, width: int) -> Words | None:
+        """Return the rows of what is given (shared tensors first) that its adjoint's parts are for; None: all of it."""
+        link, call = int(self.firsts[k]), self.of.library.call
+        count = call("rows_of_links", link, width, 0) if link and width else -1
+        if count < 0:
+            return None
+        rows = np.empty(count, np.int64)
+        call("rows_of_links", link, width, address(rows))
+        return rows
 
     # ---- transposition
 
@@ -354,10 +418,11 @@ class _Run:
             adds[k] = of.adder(array.dtype.name) if array.dtype.name in of.sums else 0
         counts = np.zeros(of.rows.parts + 1, np.int64)
         self.heads = desk.array("heads", words.HEAD.count * heads)
+        self.firsts = desk.array("firsts", shareds + owns + 1)
         self.rows = desk.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
         tables: dict[str, NDArray[Any]] = {
             "heads": self.heads, "rows": self.rows, "row_of": desk.array("row_of", n + 1),
-            "alive": desk.array("alive", n + 1), "there": desk.array("there", entries + 1),
+            "alive": desk.array("alive", n + 1), "firsts": self.firsts, "there": desk.array("there", entries + 1),
             "of": desk.array("of", entries + 1), "turns": desk.array("turns", entries + 1),
             "arrays": arrays, "sizes": sizes, "adds": adds,
             "losses": np.ascontiguousarray(self.seeds.records, np.int64),
@@ -379,6 +444,8 @@ class _Run:
             self["place"], self["place_end"] = place.address, place.address + place.size
             of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
             used, placed = self["links"] - links.address, self["place"] - place.address
+            self.bytes = self.before + used + placed + row_bytes + 8 * (words.HEAD.count + sums.SUM.count) * heads
+            of.forward.room.check_back(self.bytes, placed - place.size)
             if not self["lost"] and placed <= place.size and self["largest"] <= desk.zeros.nbytes:
                 break
             of.links.wanted, of.places.wanted = max(used, links.size), max(placed, place.size)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from acronumba.data.row_grad import RowGrad
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.back_words import HEAD, OWN
 
@@ -28,14 +28,19 @@ class Own:
         Where its data lie.
     arrays
         The arrays themselves, of floats: their dtypes and shapes.
+    by_rows
+        Whether the adjoint of each is wanted by rows.
     """
 
-    def __init__(self, instances: Sequence[int], data: Sequence[int], arrays: Sequence[Any]) -> None:
+    def __init__(
+        self, instances: Sequence[int], data: Sequence[int], arrays: Sequence[Any], by_rows: Sequence[bool] = ()
+    ) -> None:
         self.arrays = [np.asarray(a) for a in arrays]
         places = np.array([data, instances], np.int64).T.reshape(-1, 2)
         self.places, first, self.number = np.unique(places, axis=0, return_index=True, return_inverse=True)
         self.number = self.number.reshape(-1)
         self.first = [self.arrays[k] for k in first.tolist()]
+        self.by_rows = [bool(by_rows) and by_rows[k] for k in first.tolist()]
 
     def table(self, adder: Callable[[str], int]) -> Words:
         """Return the rows of OWN; `adder`: from a dtype to the kernel that adds up adjoints."""
@@ -46,10 +51,26 @@ class Own:
         out[:-1, OWN.at["adds"]] = [adders[a.dtype] for a in self.first]
         return out
 
-    def adjoints(self, heads: Words) -> list[NDArray[Any] | None]:
-        """Return the adjoint of each array, None where there is none; `heads`: rows of HEAD of the table's rows."""
-        found: list[NDArray[Any] | None] = []
-        for a, (source, key) in zip(self.first, heads.reshape(-1, HEAD.count).tolist(), strict=True):
-            there = key and a.nbytes
-            found.append(np.frombuffer(ctypes.string_at(source, a.nbytes), a.dtype).reshape(a.shape) if there else None)
+    def adjoints(self, heads: Words, rows_read: Callable[[int, int], Words | None]) -> list[Any]:
+        """Return the adjoint of each array, None where there is none, a `RowGrad` where it is wanted and nothing else.
+
+        Parameters
+        ----------
+        heads
+            Rows of HEAD of the table's rows.
+        rows_read
+            From the number of a row of the table, and the bytes of a row of its array, to the rows that parts of the
+            adjoint are for; None if one is for all.
+        """
+        found: list[Any] = []
+        for k, (a, (source, key)) in enumerate(zip(self.first, heads.reshape(-1, HEAD.count).tolist(), strict=True)):
+            if not key or not a.nbytes:
+                found.append(None)
+                continue
+            g: Any = np.frombuffer(ctypes.string_at(source, a.nbytes), a.dtype).reshape(a.shape)
+            rows = rows_read(k, a.nbytes // len(a)) if self.by_rows[k] and a.ndim else None
+            if rows is not None:
+                index = np.unique(rows)
+                g = RowGrad(index, g[index], g.shape)
+            found.append(g)
         return [found[n] for n in self.number.tolist()]

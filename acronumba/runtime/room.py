@@ -57,6 +57,12 @@ class Room:
         """How many bytes a mini-batch may take."""
         return self.options.memory_limit or available() // 2
 
+    def check_back(self, need: int, more: int) -> None:
+        """Refuse a way back: with it the mini-batch needs so many bytes, `more` of them are not there yet."""
+        limit = self.options.memory_limit
+        if (more > 0 and more > self.limit) if limit is None else need > limit:
+            raise MemoryError(f"there and back the mini-batch needs {need:,} bytes at once, more than `memory_limit`")
+
     def grow(self, m: MiniBatch, status: int) -> None:
         """Make the room that compiled code asks for; the last of the arenas is the one to go on with."""
         buffers = m.buffers

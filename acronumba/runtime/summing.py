@@ -25,7 +25,7 @@ from acronumba.runtime.back_rows import SumOf
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.back_words import HEAD
 from acronumba.runtime.shared import Prepared
-from acronumba.runtime.tables import Tables, shared_in
+from acronumba.runtime.tables import Rows, Tables, rows_in
 
 WORDS = max(map(len, (sums.OUTER, sums.COLUMNS, sums.ROWS)))  # of a job
 
@@ -63,6 +63,8 @@ class Sums:
         Of `kernels.sums`, by dtype; and what it was made for.
     tables
         Those whose gradients are wanted by rows.
+    threads
+        That run the sums.
 
     Attributes
     ----------
@@ -72,8 +74,9 @@ class Sums:
 
     def __init__(
         self, kernels: Sequence[KernelSpec], prepared: Prepared, totals: Mapping[int, NDArray[Any]],
-        code: Mapping[str, Compiled], on: Target, tables: Tables,
+        code: Mapping[str, Compiled], on: Target, tables: Tables, threads: int,
     ) -> None:  # fmt: skip
+        self.threads = threads
         self.kernels, self.prepared, self.totals, self.code, self.on = kernels, prepared, totals, code, on
         self.tables = tables
         self.inner: dict[tuple[int, int], NDArray[Any]] = {}
@@ -158,8 +161,8 @@ class Sums:
         self._begun(total)
         step = total.strides[0] if total.shape[0] > 1 else total.shape[1] * total.itemsize
         where = address(total) + term.start[0] * step + term.start[1] * total.itemsize
-        count, tasks = len(left), sums.outer_tasks(panels, rows)
-        job = address(right), address(left), count, columns, rows, where, step, first, panels
+        count, (each, tasks) = len(left), sums.outer_shares(panels, rows, self.threads)
+        job = address(right), address(left), count, columns, rows, where, step, first, panels, each
         return Job(dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1)))
 
     def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]) -> list[Job]:
@@ -187,8 +190,8 @@ def numbers_of(records: Words, prepared: Prepared) -> Words:
 
 
 def tables_of(
-    wanted: Sequence[int], found: Sequence[Found], ordinary: set[int], kernels: Sequence[KernelSpec],
-    prepared: Prepared, made: Mapping[int, set[int]],
+    wanted: Sequence[int], found: Sequence[Found], ordinary: Mapping[int, Rows], kernels: Sequence[KernelSpec],
+    prepared: Prepared, made: Mapping[int, Mapping[int, Rows]],
 ) -> Tables:  # fmt: skip
     """Return the tables whose gradients are wanted by rows.
 
@@ -199,23 +202,27 @@ def tables_of(
     found
         All sums.
     ordinary
-        Shared tensors that nodes read like any other value.
+        Shared tensors that nodes read like any other value, with the rows that they read.
     kernels, prepared
         Of the plan; and its shared values.
     made
         See `tables.made_of`.
     """
-    whole, read = set(ordinary), dict[int, list[Words]]()
+    read: dict[int, list[Rows]] = {k: [rows] for k, rows in ordinary.items()}
+    dense = set(ordinary)
     for one in found:
         term, spec = one.sum.term, kernels[one.sum.kernel]
         if term.which >= 0:
-            whole.update(numbers_of(one.rows[2], prepared).tolist())
+            parts: dict[int, Rows] = dict.fromkeys(numbers_of(one.rows[2], prepared).tolist())
         elif term.of >= len(spec.operands):  # it is pulled back to all that it is made of
-            whole |= shared_in(spec, term.of)
-        elif term.kind == "rows":
-            k = spec.operands[term.of].index
-            read.setdefault(k, []).append(np.clip(one.rows[0], 0, len(prepared.arrays[k]) - 1))
+            parts = rows_in(spec, term.of)
+            dense.update(parts)
         else:
-            whole.add(spec.operands[term.of].index)
+            k = spec.operands[term.of].index
+            rows = one.rows[0] if term.kind == "rows" else one.rows[2] if term.row is not None else None
+            parts = {k: None if rows is None else np.clip(rows, 0, len(prepared.arrays[k]) - 1)}
+            dense |= set() if term.kind == "rows" else {k}
+        for k, part in parts.items():
+            read.setdefault(k, []).append(part)
     lengths = {k: a.shape[0] if a.ndim else -1 for k, a in prepared.arrays.items()}
-    return Tables([k for k in wanted if lengths[k] >= 0], made, read, whole, lengths)
+    return Tables([k for k in wanted if lengths[k] >= 0], made, read, dense, lengths)

@@ -7,38 +7,76 @@ for each that is read; and a `RowGrad`. Where nodes read rows alone, no array of
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.row_grad import RowGrad
-from acronumba.ir.spec import KernelSpec
+from acronumba.ir.spec import KernelOp, KernelSpec
+from acronumba.ir.vjp import differentiable
 from acronumba.runtime.buffers import Words
 
+Rows: TypeAlias = "Words | None"  # numbers of rows that are read; None: something else is
 
-def made_of(plan: Plan) -> dict[int, set[int]]:
-    """Return which shared tensors are computed once, of each shared tensor, directly or not."""
-    found: dict[int, set[int]] = {}
+
+def made_of(plan: Plan) -> dict[int, dict[int, Rows]]:
+    """Return which shared tensors are computed once, of which rows of each shared tensor, directly or not."""
+    found: dict[int, dict[int, Rows]] = {}
     for once in reversed(plan.program.once):
-        for o in plan.kernels[once.kernel].operands:
-            if o.kind == "shared":
-                found.setdefault(o.index, set()).update({once.index, *found.get(once.index, ())})
+        spec = plan.kernels[once.kernel]
+        for k, rows in rows_in(spec, spec.results[0]).items():
+            of = found.setdefault(k, {})
+            for s in (once.index, *found.get(once.index, ())):
+                of[s] = rows if s not in of else joined([of[s], rows])
     return found
 
 
-def shared_in(spec: KernelSpec, value: int) -> set[int]:
-    """Return the shared tensors that a value of a kernel is made of."""
+def rows_in(spec: KernelSpec, value: int) -> dict[int, Rows]:
+    """Return the shared tensors that a value of a kernel has derivatives by, with the rows of them."""
     first = len(spec.operands)
+    found: dict[int, list[Rows]] = {}
     seen: set[int] = set()
     todo = [value]
     while todo:
         v = todo.pop()
-        if v not in seen:
-            seen.add(v)
-            todo += spec.body[v - first].args if v >= first else ()
-    return {spec.operands[v].index for v in seen if v < first and spec.operands[v].kind == "shared"}
+        if v < first and spec.operands[v].kind == "shared":
+            found.setdefault(spec.operands[v].index, []).append(None)
+        if v in seen or v < first:
+            continue
+        seen.add(v)
+        op = spec.body[v - first]
+        for k, a in enumerate(op.args):
+            if not differentiable(op.op, k, op.attrs):
+                continue
+            rows = _rows_of(spec, op) if not k and a < first and spec.operands[a].kind == "shared" else None
+            if rows is None:
+                todo.append(a)
+            else:
+                found.setdefault(spec.operands[a].index, []).append(rows)
+    return {k: joined(parts) for k, parts in found.items()}
+
+
+def _rows_of(spec: KernelSpec, op: KernelOp) -> Rows:
+    """Return the rows of its first argument that an operation reads, if they are known."""
+    table = spec.operands[op.args[0]].shape
+    if op.op == "slice" and op.shape == (1, *table[1:]):
+        start = op.attrs[0][0]  # type: ignore[index]
+        return np.array([start], np.int64) if isinstance(start, int) else None
+    if op.op == "take" and op.attrs == (0,):
+        a, first, most = op.args[1], len(spec.operands), table[0]
+        while a >= first and spec.body[a - first].op in ("reshape", "broadcast", "cast"):
+            (a,) = spec.body[a - first].args
+        if a >= first and spec.body[a - first].op == "const" and isinstance(most, int):
+            return np.clip(np.array([spec.body[a - first].attrs[0]], np.int64), 0, most - 1)
+    return None
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return all rows of several parts."""
+    known = [rows for rows in parts if rows is not None]
+    return np.concatenate([np.zeros(0, np.int64), *known]) if len(known) == len(parts) else None
 
 
 class Tables:
@@ -51,27 +89,28 @@ class Tables:
     made
         See `made_of`.
     read
-        Per shared tensor of which rows are read: the numbers of the rows.
-    whole
-        Shared tensors that have other parts of gradients, too.
+        Per shared tensor that has a gradient: the rows of its parts.
+    dense
+        Shared tensors of whose gradients some parts are not sums of rows.
     lengths
         How many rows each shared tensor has.
     """
 
     def __init__(
-        self, wanted: Collection[int], made: Mapping[int, Collection[int]], read: Mapping[int, Sequence[Words]],
-        whole: Collection[int], lengths: Mapping[int, int],
+        self, wanted: Collection[int], made: Mapping[int, Mapping[int, Rows]], read: Mapping[int, Sequence[Rows]],
+        dense: Collection[int], lengths: Mapping[int, int],
     ) -> None:  # fmt: skip
         self.index: dict[int, Words] = {}  # the rows that are read, rising; of tables that may have a gradient by rows
         self.apart: set[int] = set()  # tables for whose sums there is a row for each row that is read, no more
         for k in wanted:
-            sources = [k, *(s for s in made.get(k, ()) if s in read or s in whole)]
-            if any(s in whole or lengths[s] != lengths[k] for s in sources):
-                continue
-            rows = [i for s in sources for i in read.get(s, ())]
-            self.index[k] = np.unique(np.concatenate([np.zeros(0, np.int64), *rows]))
-            if len(sources) == 1:
-                self.apart.add(k)
+            parts, through = [*read.get(k, ())], {s: rows for s, rows in made.get(k, {}).items() if s in read}
+            for s, rows in through.items():
+                # What is as long as the table is taken to be made of it row by row; `gradient` looks whether it is.
+                parts += read[s] if rows is None and lengths[s] == lengths[k] else [rows]
+            if (found := joined(parts)) is not None:
+                self.index[k] = np.unique(found)
+                if not through and k not in dense:
+                    self.apart.add(k)
 
     def shape(self, k: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the sums of a shared tensor, from its own."""

@@ -98,11 +98,12 @@ def _panel_svg(p: Panel, width: int, height: int) -> list[str]:
     if not p.points:
         return out
     (left, right), (low, high) = _range([x for x, _ in p.points]), _range([y for _, y in p.points])
-    for k in range(5):
-        y, value = _TOP + h * k / 4, high - (high - low) * k / 4
+    for value in ticks(low, high):
+        y = _TOP + (high - value) / (high - low) * h
         out.append(f'<path d="M{_LEFT} {y:.1f}h{w}" stroke="#ddd"/>')
         out.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_number(value)}</text>')
-        x, step = _LEFT + w * k / 4, left + (right - left) * k / 4
+    for step in ticks(left, right):
+        x = _LEFT + (step - left) / (right - left) * w
         out.append(f'<text x="{x:.1f}" y="{_TOP + h + 18}" text-anchor="middle">{_number(step)}</text>')
     at = _LEFT + 12 + 8 * len(p.title)
     for k, line in enumerate(p.lines):
@@ -115,6 +116,17 @@ def _panel_svg(p: Panel, width: int, height: int) -> list[str]:
             out.append(f'<text x="{at + _GAP}" y="18" fill="{colour}">{escape(line.name)}</text>')
             at += _GAP + 8 * len(line.name)
     return out
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return two to seven round numbers from one to the other: multiples of 1, 2 or 5 times a power of ten.
+
+    >>> ticks(1, 120)
+    [20.0, 40.0, 60.0, 80.0, 100.0, 120.0]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 5))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= (high - low) / 6)
+    return [float(f"{k * step:.12g}") for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _finite(line: Line) -> list[tuple[float, float]]:

@@ -406,10 +406,29 @@ def test_no_gradients_inside_of_a_model() -> None:
 
 
 def test_choices_that_are_none() -> None:
-    with pytest.raises(AcronumbaError, match='"mean" or "sum"'):
-        value_and_grad(classify, reduce="max")
-    with pytest.raises(AcronumbaError, match="names nothing"):
-        value_and_grad(classify, wrt=())
+    for choice, why in [
+        ({"reduce": "max"}, '"mean" or "sum"'), ({"reduce": None}, '"mean" or "sum"'), ({"wrt": ()}, "names nothing"),
+        ({"wrt": 3}, "`wrt` is a path, or several"), ({"wrt": ("p", 3)}, "`wrt` is a path, or several"),
+        ({"wrt": len}, "`wrt` is a path"), ({"sparse": 3}, "`sparse` is a path"), ({"sparse": None}, "`sparse` is a"),
+        ({"sparse": "p..w"}, "no path"), ({"aux": "yes"}, "`aux` is True or False"),
+    ]:  # fmt: skip
+        with pytest.raises(AcronumbaError, match=why) as caught:
+            value_and_grad(classify, **choice)  # type: ignore[arg-type]
+        assert caught.value.code == "ACR706"
+    for none in (classify.value_and_grad, vjp(classify), 3):
+        with pytest.raises(TypeError, match="expects a function"):
+            value_and_grad(none)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("choice", "why"), [
+    ({"wrt": "label"}, "`label` holds no float array"), ({"wrt": ("p", "t.word")}, "`t.word` holds no float array"),
+    ({"wrt": "q"}, r"no parameter `q`[^$]*one of: t, label, p"), ({"sparse": "t"}, "`t` is of the instances"),
+    ({"sparse": "p"}, "`p` in `sparse` is no table"), ({"sparse": "p.ids"}, "`p.ids` in `sparse` is no table"),
+    ({"wrt": "p.out", "sparse": "p.embed"}, "`p.embed` in `sparse` is no table"),
+])  # fmt: skip
+def test_choices_that_do_not_fit_the_call(choice: Any, why: str) -> None:
+    with pytest.raises(AcronumbaError, match=why):
+        value_and_grad(classify, **choice).batch(TREES, LABELS, p=params())
 
 
 def test_a_path_into_instances_that_leads_nowhere_is_named() -> None:
@@ -558,6 +577,7 @@ def test_a_trace_has_the_batches_of_the_way_back() -> None:
     rng = np.random.default_rng(0)
     xs = [[rng.standard_normal(3).astype(np.float32) for _ in range(n)] for n in (1, 4, 2)]
     w, b = rng.standard_normal((3, 3)).astype(np.float32), np.zeros(3, np.float32)
+    assert len({len(summed.value_and_grad.trace(xs[:k], w=w, b=b).back) % 2 for k in (1, 3)}) == 2
     trace = summed.value_and_grad.trace(xs, w=w, b=b)
     assert trace.batches and not summed.trace(xs, w=w, b=b).back
     nodes = [t for t in trace.back if t.what == "nodes"]

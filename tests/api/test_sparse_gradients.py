@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, RowGrad, TypeMismatch, leaves, model, nn, optim, value_and_grad
+from acronumba import AcronumbaError, RowGrad, TypeMismatch, leaves, model, nn, optim, pack, value_and_grad
 from acronumba.runtime.tables import Tables
+from tests.support.chosen import one_in
 
 RNG = np.random.default_rng(8)
 
@@ -113,6 +114,122 @@ def test_products_of_a_small_table_are_rows_of_it_all_the_same() -> None:
     _, g = value_and_grad(f, sparse="p.embed").batch([[1, 2, 1], [4]], p=p)
     assert g.embed.index.tolist() == [1, 2, 4]
     assert np.array_equal(np.asarray(g.embed), dense.embed)
+
+
+@dataclass
+class Layer:
+    e: np.ndarray
+    w: np.ndarray
+    next: Layer | None = None
+
+
+@dataclass
+class Tied:
+    e: np.ndarray
+    f: np.ndarray
+    w: np.ndarray
+    tables: list[np.ndarray]
+    d: dict[str, np.ndarray]
+    layer: Layer
+
+
+def tied() -> Tied:
+    tables, d = [weights(50, 3), weights(50, 3)], {"x": weights(50, 2), "m": weights(3, 4, 4)}
+    layers = Layer(weights(50, 4), weights(3, 4), Layer(weights(50, 4), weights(3, 4)))
+    return Tied(weights(50, 4), weights(50, 4), weights(4, 8), tables, d, layers)
+
+
+def constant_rows(ids: list[int], *, p: Tied) -> Any:
+    total = np.sum(np.tanh(p.w[:, :4] @ p.e[0]))
+    for i in ids:
+        total = total + p.e[i] @ p.f[i] + np.sum(p.e[-2] * p.e[1])
+    return total
+
+
+def waits(ids: list[int], *, p: Tied) -> Any:
+    h = p.e[0]
+    for i in ids:
+        h = np.tanh(h + p.e[i])
+        if float(h[0]) > 0:
+            h = h + p.f[i]
+    return np.sum(h)
+
+
+def of_a_list(ids: list[int], *, p: Tied) -> Any:
+    total = np.float32(0)
+    for k, i in enumerate(ids):
+        total = total + np.sum(np.tanh(p.tables[k % 2][i])) * np.sum(p.d["x"][i])
+    return total
+
+
+def by_arrays(ids: list[int], *, p: Tied) -> Any:
+    x = p.e[np.array(ids + ids)]
+    return np.sum(np.tanh(x @ p.w[:, :4].T)) + (np.sum(p.f[ids[0]]) if np.argmax(p.e @ p.e[1]) > 3 else np.sum(p.f[2]))
+
+
+def stacks(ids: list[int], *, p: Tied) -> Any:
+    h = np.zeros(4, np.float32)
+    for i in ids:
+        h = np.tanh(p.d["m"][i % 2] @ h + p.e[i])
+    return np.sum(h)
+
+
+def decided(ids: list[int], *, p: Tied) -> Any:
+    k = np.argmax(p.f[ids[0]])  # a row that is read, and has no gradient
+    return np.sum(p.e[k] * p.f[k]) + p.e[ids[0], 1] * p.f[3][2]
+
+
+def also_whole(ids: list[int], *, p: Tied) -> Any:
+    total = np.sum(p.e[ids[0]] * p.f[ids[0]])
+    return total + np.sum(p.e) if len(ids) > 2 else total
+
+
+def of_objects(ids: list[int], *, p: Tied) -> Any:
+    at, total = p.layer, np.float32(0)
+    for i in ids:
+        total = total + np.sum(np.tanh(at.w @ at.e[i]))
+        if at.next is not None:
+            at = at.next
+    return total + (np.sum(at.e * at.e) if len(ids) > 3 else np.float32(0))
+
+
+BATCHES = [[[7, 4, 7], [49, 3], [2], [0, 7, 1, 2]], [[1]], [[3, 3], [3]], [[5, 6, 7], [5, 6, 7]]]
+KINDS = [constant_rows, waits, of_a_list, by_arrays, stacks, decided, also_whole, of_objects]
+
+
+@pytest.mark.parametrize("f", one_in(2, KINDS))
+def test_compiled_and_by_the_reference_rows_are_the_same(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    p, g = tied(), value_and_grad(f, reduce="sum", sparse=True)
+    ones = [[g(ids, p=p).grads for ids in batch] for batch in BATCHES]
+    monkeypatch.setattr("acronumba.ir.tape.Recorder.record", None)  # from here on: compiled alone
+    kinds = set()
+    for batch, each in zip(BATCHES, ones, strict=True):
+        dense = value_and_grad(f, reduce="sum").batch(batch, p=p).grads
+        for given in (p, pack(p)):
+            found = leaves(g.batch(batch, p=given).grads)
+            for (name, mine), (_, want), *parts in zip(found, leaves(dense), *map(leaves, each), strict=True):
+                rows = [one for _, one in parts]
+                by_rows = all(isinstance(one, RowGrad) for one in rows)
+                assert isinstance(mine, RowGrad) == by_rows, name
+                if by_rows:
+                    kinds.add(name)
+                    index = sorted({k for one in rows for k in one.index.tolist()})
+                    assert mine.index.tolist() == index, name
+                np.testing.assert_allclose(np.asarray(mine), want, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert kinds
+    empty = leaves(g.batch([], p=p).grads)
+    assert all(isinstance(one, RowGrad) and not len(one.index) for _, one in empty)
+
+
+def test_a_table_that_is_named_may_have_rows_that_are_constants() -> None:
+    p = tied()
+    for f, path in ((constant_rows, "p.e"), (waits, "p.e"), (stacks, "p.d.m"), (of_objects, "p.layer.next.e")):
+        found = value_and_grad(f, wrt=path, sparse=path).batch(BATCHES[3], p=p).grads
+        dense = value_and_grad(f, wrt=path).batch(BATCHES[3], p=p).grads
+        assert isinstance(found, RowGrad) and len(found.index) < found.shape[0]
+        np.testing.assert_allclose(np.asarray(found), dense, rtol=1e-5, atol=1e-6)
+    with pytest.raises(AcronumbaError, match="as a whole"):
+        value_and_grad(of_objects, sparse="p.layer.next.e").batch(BATCHES[0], p=p)
 
 
 def test_a_gradient_that_is_zero_is_dense_where_it_is_not_by_rows() -> None:

@@ -324,3 +324,24 @@ def test_a_long_chain_is_generated() -> None:
     spec = b.spec(v)
     out = interpreted(spec)([[np.ones(19)]])[0][0]
     assert (out == 1501).all()
+
+
+@pytest.mark.parametrize("columns", [3, 17, 70, 96, 130])
+@pytest.mark.parametrize("flip", [False, True])
+def test_no_odd_bits_of_scratch_are_multiplied(columns: int, flip: bool) -> None:
+    """They may be denormal numbers: then a product takes a hundred times as long."""
+    specs = []
+    for n in (columns, Dim(0)):
+        b = SpecBuilder("products", dims=1)
+        of_y = (n, 12) if flip else (12, n)
+        x, y = b.tensor("x", 9, 12), b.tensor("y", *of_y)
+        x, y = b.op("exp", x, shape=(9, 12)), b.op("exp", y, shape=of_y)
+        y = b.op("transpose", y, attrs=((1, 0),), shape=(12, n)) if flip else y
+        specs.append(b.spec(b.op("exp", b.op("matmul", x, y, shape=(9, n)), shape=(9, n))))
+    rng = np.random.default_rng(columns)
+    right = (columns, 12) if flip else (12, columns)
+    nodes = [[rng.uniform(-2, 0, s).astype(np.float32) for s in ((9, 12), right)] for _ in range(3)]
+    for run in (*compile_all(specs), *interpreted_all(specs[:1])):
+        (found,), _ = run(nodes, dims=(columns,), poison=127)
+        for (x, y), out in zip(nodes, found, strict=True):
+            np.testing.assert_allclose(out, np.exp(np.exp(x) @ np.exp(y.T if flip else y)), rtol=1e-4)

@@ -56,12 +56,15 @@ class Machine:
         return interpret.run(self.module, name, list(args), memory=self.memory)  # type: ignore[return-value]
 
 
-def outer(run: Machine, x: np.ndarray, g: np.ndarray, c: np.ndarray, first: bool, step: int = 99) -> None:
+def outer(
+    run: Machine, x: np.ndarray, g: np.ndarray, c: np.ndarray, first: bool, step: int = 99, threads: int = 1
+) -> None:
     panels = sums.outer_panels(run.on, run.dtype, x.shape[1])
-    tasks = sums.outer_tasks(panels, g.shape[1])
+    each, tasks = sums.outer_shares(panels, g.shape[1], threads)
     job = {
         "x": pointers(x), "g": pointers(g), "count": len(x), "k": x.shape[1], "m": g.shape[1], "c": c,
         "step": c.strides[0], "first": int(first), "panels": panels,
+        "each": each,
     }  # fmt: skip
     assert list(job) == sums.OUTER
     if run.code is None:
@@ -93,9 +96,9 @@ def test_bits_depend_on_no_width_and_no_cut() -> None:
     x, g = spread(300, 101, "float32"), spread(300, 37, "float32")
     found = []
     for bits in WIDTHS:
-        for step in (1, 99):
+        for step, threads in ((1, 1), (99, 1), (1, 3), (99, 16)):
             c = np.ones((37, 101), np.float32)
-            outer(Machine("float32", bits), x, g, c, False, step)
+            outer(Machine("float32", bits), x, g, c, False, step, threads)
             found.append(c.tobytes())
     assert len(set(found)) == 1
 

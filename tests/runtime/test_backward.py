@@ -14,7 +14,6 @@ from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, ListT, TensorT, TupleT, Type, words
 from acronumba.ir.values import List
 from acronumba.memory import address, word_at
-from acronumba.pipeline.gradients import missing
 from acronumba.pipeline.link import link_back
 from acronumba.runtime.backward import Seeds
 from acronumba.runtime.instances import Own
@@ -92,7 +91,7 @@ class Both:
         self.call, program = call, self.compiled.program
         params = program.shared[: len(self.leaves)]
         self.wanted = [k for k, p in enumerate(params) if isinstance(p.type, TensorT) and p.type.dtype in FLOATS]
-        self.possible = not missing(TensorT("float32", ()), False) and whole(program.result)
+        self.possible = whole(program.result)
 
     def weights(self, k: int, arrays: list[Any]) -> list[Any]:
         rng = np.random.default_rng(k)

@@ -79,7 +79,7 @@ class Runner:
 
     def __call__(
         self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array] | None = None, dims: Sequence[int] = (),
-        parts: Sequence[tuple[int, int]] | None = None, poison: bool = True, units: int = 0, times: int = 0,
+        parts: Sequence[tuple[int, int]] | None = None, poison: int = 255, units: int = 0, times: int = 0,
     ) -> tuple[list[Array], Array]:  # fmt: skip
         """Run a batch; `nodes[i]` are the operands of node i in the order of the spec without the shared ones.
 
@@ -87,7 +87,8 @@ class Runner:
         With `units`, each stage is cut into so many, as threads share it: the last is run first, each finds scratch of
         its own in which nothing was left, and no two may write to the same place of what they share.
 
-        `times`: how many batches the kernel has run before.
+        `times`: how many batches the kernel has run before. `poison`: what each byte of scratch is at first. Of 127,
+        all numbers there are so large that their products are infinite: if one was multiplied, that is an error.
 
         Returns the results, one array with a leading axis for the batch each, and the failures.
         """
@@ -135,8 +136,7 @@ class Runner:
             assert plan[1 + k] == out.itemsize * int(np.prod(shape)), "bytes of a row"
             results.append(out)
         scratch = aligned_zeros((int(plan[0]) + 64,), "uint8")
-        if poison:
-            scratch[:] = 255
+        scratch[:] = poison
         scratch[int(plan[0]) :] = 0
         table = [place(at), place(failures), extents.ctypes.data, times, *(place(r) for r in results)]
         for use in code.shared:
@@ -172,6 +172,8 @@ class Runner:
                         assert not (written & (scratch != before)).any(), "two units write to one place"
                         written |= scratch != before
         assert not scratch[int(plan[0]) :].any(), "scratch overrun"
+        if poison == 127:
+            assert not np.isinf(scratch[: len(scratch) // 4 * 4].view(np.float32)).any(), "odd bits were multiplied"
         return results, failures[: len(nodes)]
 
 

@@ -127,6 +127,53 @@ def differentiate(
     return _Derivation(spec, wanted, shared).run(results)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """The way back from a value that depends on shared tensors alone, to these."""
+
+    spec: KernelSpec  # of a batch of one node
+    arguments: tuple[Source, ...]  # of the node; "adjoint": that of the value
+    of: tuple[int, ...]  # per result: which shared tensor its gradient is of
+
+
+def pull(spec: KernelSpec, value: int, wanted: Collection[int]) -> Pull | None:
+    """Return the kernel that takes the adjoint of a value back to shared tensors; None where no derivative is dear.
+
+    Parameters
+    ----------
+    spec
+        The kernel that computes it.
+    value
+        Its number.
+    wanted
+        Shared tensors.
+    """
+    b = Joint(spec)
+    active = {v for v, o in enumerate(spec.operands) if o.kind == "shared" and o.index in wanted and o.dtype in FLOATS}
+    for v in range(b.operands, value + 1):
+        if b.dtype(v) in FLOATS and not active.isdisjoint(_through(b.nodes[v])):
+            active.add(v)
+    grads = {value: [b.adjoint(0, value)]}
+    dear = False
+    for v in reversed(range(b.operands, value + 1)):
+        if v not in grads or v not in active:
+            continue
+        node, b.loc = b.nodes[v], b.locs[v]
+        dear = dear or TENSORS[node.op].kind == "product"
+        places = {k for k, a in enumerate(node.args) if a in active and differentiable(node.op, k, node.attrs)}
+        g = b.sum_of(grads.pop(v), v)
+        one = Applied(op=node.op, args=node.args, attrs=node.attrs, result=v, adjoint=g, wanted=places)
+        for k, given in adjoints(b, one).items():
+            grads.setdefault(node.args[k], []).append(given)
+    found = {v: b.sum_of(gs, v) for v, gs in sorted(grads.items()) if v < b.operands}
+    if not dear or not found:
+        return None
+    writer = _Writer(spec, b, (), ())
+    writer.results, writer.outs = [], list(found.values())
+    made, arguments = writer.specification()
+    return Pull(spec=made, arguments=arguments, of=tuple(spec.operands[v].index for v in found))
+
+
 def depends(spec: KernelSpec, result: int) -> set[int]:
     """Return the operands that a result depends on by derivatives."""
     dtypes = [*(o.dtype for o in spec.operands), *(op.dtype for op in spec.body)]
@@ -320,7 +367,7 @@ class _Writer:
         gives = tuple(self._give(give) for give in self.gives)
         terms = tuple(self._term(term) for term in self.terms)
         forward = replace(self.spec, results=tuple(self.results))
-        backward, arguments = self._specification() if self.outs else (None, ())
+        backward, arguments = self.specification() if self.outs else (None, ())
         return Backward(
             forward=forward, kept=tuple(kept), backward=backward, arguments=arguments, gives=gives, terms=terms
         )
@@ -463,7 +510,8 @@ class _Writer:
 
     # ---- the specification
 
-    def _specification(self) -> tuple[KernelSpec, tuple[Source, ...]]:
+    def specification(self) -> tuple[KernelSpec, tuple[Source, ...]]:
+        """Return the kernel that computes `outs`, and where its arguments come from."""
         b, spec = self.b, self.spec
         live: set[int] = set()
         todo = list(self.outs)

@@ -7,12 +7,12 @@ nothing in the program reads: losses have the bits of the plan itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from acronumba.analysis import active
 from acronumba.analysis.active import Wanted
-from acronumba.analysis.backward.derive import Backward, depends, differentiate
+from acronumba.analysis.backward.derive import Backward, Pull, depends, differentiate, pull
 from acronumba.analysis.plan import Plan
 from acronumba.ir.nodes import Block, Copy, Emit, Extent, Instr, Pad, Var
 from acronumba.ir.spec import Dim, KernelSpec
@@ -25,9 +25,10 @@ class WayBack:
 
     plan: Plan  # forward
     kernels: tuple[Backward | None, ...]  # per kernel of the plan; None: its adjoints are not wanted
-    specs: tuple[KernelSpec, ...]  # backward kernels, each once
+    specs: tuple[KernelSpec, ...]  # backward kernels, each once; then those of `pulls`
     number: tuple[int, ...]  # per kernel of the plan: which of `specs`; -1: none
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
+    pulls: Mapping[tuple[int, int], Pull]  # by kernel and value: the way back from what is made of shared tensors alone
 
 
 def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
@@ -73,7 +74,21 @@ def way_back(
     forward = tuple(spec if back is None else back.forward for spec, back in zip(plan.kernels, kernels, strict=True))
     functions = tuple(replace(f, blocks=tuple(_keep(block, kernels) for block in f.blocks)) for f in program.functions)
     kept = replace(plan, program=replace(program, functions=functions), kernels=forward)
-    return WayBack(plan=kept, kernels=kernels, specs=tuple(numbers), number=tuple(number), wanted=frozenset(reached))
+    pulls = _pulls(plan, kernels, reached)
+    specs = (*numbers, *(p.spec for p in pulls.values()))
+    return WayBack(
+        plan=kept, kernels=kernels, specs=specs, number=tuple(number), wanted=frozenset(reached), pulls=pulls
+    )
+
+
+def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int]) -> dict[tuple[int, int], Pull]:
+    """Return the ways back from values that are made of shared tensors alone, where they are dear."""
+    values = {(once.kernel, plan.kernels[once.kernel].results[0]) for once in plan.program.once if once.index in wanted}
+    for k, back in enumerate(kernels):
+        first = len(plan.kernels[k].operands)
+        values |= {(k, t.of) for t in (back.terms if back is not None else ()) if t.which < 0 and t.of >= first}
+    found = {(k, v): pull(plan.kernels[k], v, wanted) for k, v in sorted(values)}
+    return {at: p for at, p in found.items() if p is not None}
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:

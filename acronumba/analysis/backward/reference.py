@@ -153,8 +153,16 @@ def sweep(
     values: list[Any] = [
         None if x is None else np.asarray(x, o.dtype) for x, o in zip(operands, spec.operands, strict=True)
     ]
-    for op in spec.body:
-        if any(values[k] is None for k in (*op.args, *numbers_in(op.attrs))) or (not dims and has_extents(op)):
+    below, todo = set[int](), [*seeds]  # what the seeds are computed from
+    while todo:
+        v = todo.pop()
+        if v not in below and v >= len(spec.operands):
+            below.add(v)
+            op = spec.body[v - len(spec.operands)]
+            todo += (*op.args, *numbers_in(op.attrs))
+    for v, op in enumerate(spec.body, len(spec.operands)):
+        read = (*op.args, *numbers_in(op.attrs))
+        if v not in below or any(values[k] is None for k in read) or (not dims and has_extents(op)):
             values.append(None)
             continue
         shape = static(op.shape)

@@ -382,8 +382,24 @@ class _PanelProduct:
             with w.loop("k", 0, w.number(size_poly(self.inner_size)), extent=self.inner_size) as k:
                 w.f.store_lanes(to + k * self.width, self.right(outer, k, j))
 
+    def clear(self, first: Local) -> None:
+        """Zero what the last panel has beyond its columns: odd bits may be denormal numbers, which take long.
+
+        Where all vectors are full, the first panel has none beyond, and later ones have the first one's bits there.
+        """
+        w = self.w
+        if isinstance(self.columns, int) and self.columns % self.lanes == 0:
+            return
+        last = w.number(size_poly(self.columns))
+        used = (last - first) // self.lanes
+        k_end = w.number(size_poly(self.inner_size))
+        with w.when(used < self.q), w.loop("k", 0, k_end) as k, w.loop("number", used, self.q) as number:
+            place = self.panel + k * self.width + number * (self.lanes * self.t.size)
+            w.f.store_lanes(place, const(0, self.t.ty.vector(self.lanes)))
+
     def pack(self, outer: Index, first: Local) -> None:
         """Copy the columns of a panel side by side."""
+        self.clear(first)
         if self.product.flip:
             self.pack_columns(outer, first)
             return
@@ -393,7 +409,7 @@ class _PanelProduct:
             def inner(number: Expr, j: Local) -> None:
                 x = self.right(outer, k, j)
                 x = const(x, t.ty.vector(lanes)) if x.type.lanes == 1 else x
-                w.f.store_lanes(self.panel + k * self.width + number * (lanes * t.size), x)
+                w.f.store_lanes(self.panel + k * self.width + number * (lanes * t.size), x, w.left)
 
             self.each_vector(first, inner)
 

@@ -201,6 +201,34 @@ def sum_at(W: i64, head: i64, size: i64) -> i64:
     return row
 
 
+def rows_of_links(link: i64, width: i64, to: i64) -> i64:
+    """Write down the rows that the parts of an adjoint are for, if `to` is there; return how many, -1: one is for all.
+
+    Parameters
+    ----------
+    link
+        The first part, when the way back has run.
+    width
+        Bytes of a row.
+    to
+        int64[...], or 0.
+    """
+    count = 0
+    while link != 0:
+        size = ld(link, LINK_SIZE)
+        if size < 0:
+            return -1
+        first = ld(link, LINK_START) // width
+        if ld(link, LINK_INDEX) != 0:
+            first = max(min(ld(ld(link, LINK_INDEX)), ld(link, LINK_LAST)), 0)
+        for k in range(size // width):
+            if to != 0:
+                st(to, count, first + k)
+            count = count + 1
+        link = ld(link, LINK_NEXT)
+    return count
+
+
 def take_place(W: i64, size: i64) -> i64:
     """Return a place for so many bytes."""
     place = ld(W, B_PLACE)

@@ -24,6 +24,7 @@ loss_of     int64[losses_count]: which instance each is of
 losses_count how many there are
 own         rows of OWN: arrays of instances whose adjoints are wanted, by `data` and `instance`,
 owns        ... and how many there are
+firsts      int64[shareds + owns]: the first link of the parts of the adjoint of each; 0: there are no links
 zeros       address of zeros, as many as the largest adjoint has
 largest     bytes of the largest of them
 counts      int64[parts]: how many rows each part of a sum has,

@@ -34,12 +34,12 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
     AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN, BK_RECORDS,
-    BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_BATCHES, B_ENTRIES, B_HEADS, B_LARGEST,
+    BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_BATCHES, B_ENTRIES, B_FIRSTS, B_HEADS, B_LARGEST,
     B_LOSSES, B_LOSSES_COUNT, B_MADE, B_MOST, B_OF, B_OWN, B_OWNS, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH,
     B_SEEDS, B_SHAREDS, B_SIZES, B_TABLE, B_THERE, B_TURNS, B_ZEROS, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST,
     GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE,
     OF_ADJOINT, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE, PART_ALL, SOURCE_BYTES, SOURCE_KIND,
-    SOURCE_NUMBER,
+    SOURCE_NUMBER, SUM_LINKS,
 )  # fmt: skip
 
 
@@ -55,14 +55,14 @@ def transpose(ST: i64, W: i64, BT: i64) -> None:
             give(W, head, ld(seeds, k), (n + k) << 16, -1, 0, 0, 0, 0)
     for b in range(batches):
         back(ST, W, BT, batches - 1 - b)
+    fill_bytes(ld(W, B_FIRSTS), 0, 8 * (ld(W, B_SHAREDS) + ld(W, B_OWNS)))
     for k in range(ld(W, B_SHAREDS)):
         head = ld(W, B_HEADS) + HEAD_BYTES * (n * ld(W, B_MOST) + k)
         if ld(head, HEAD_KEY) > 0:
             st(head, HEAD_SOURCE, new_link(W, ld(head, HEAD_SOURCE), ld(head, HEAD_KEY) - 1))
         if ld(head, HEAD_KEY) != 0:
             open_batch(W, BT, ld(ld(W, B_ADDS), k), 0)
-            st(ld(BT, ARGS), ld(W, B_MADE), sum_at(W, head, ld(ld(W, B_SIZES), k)))
-            st(W, B_MADE, ld(W, B_MADE) + 1)
+            add_up_parts(W, BT, head, ld(ld(W, B_SIZES), k), k)
     add_up_own(W, BT, ld(W, B_HEADS) + HEAD_BYTES * (n * ld(W, B_MOST) + ld(W, B_SHAREDS)))
     st32(ld(BT, BSTART), ld(W, B_BATCHES), ld(W, B_MADE))
 
@@ -103,8 +103,15 @@ def add_up_own(W: i64, BT: i64, heads: i64) -> None:
             if ld(row, OWN_ADDS) != last:
                 last = ld(row, OWN_ADDS)
                 open_batch(W, BT, last, 0)
-            st(ld(BT, ARGS), ld(W, B_MADE), sum_at(W, head, ld(row, OWN_SIZE)))
-            st(W, B_MADE, ld(W, B_MADE) + 1)
+            add_up_parts(W, BT, head, ld(row, OWN_SIZE), ld(W, B_SHAREDS) + k)
+
+
+def add_up_parts(W: i64, BT: i64, head: i64, size: i64, k: i64) -> None:
+    """Add to a batch of sums: the adjoint of what is given, shared tensors first; remember its links."""
+    row = sum_at(W, head, size)
+    st(ld(BT, ARGS), ld(W, B_MADE), row)
+    st(W, B_MADE, ld(W, B_MADE) + 1)
+    st(ld(W, B_FIRSTS), k, ld(row, SUM_LINKS))
 
 
 def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
