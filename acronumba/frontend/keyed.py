@@ -95,7 +95,12 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
                 check_key(w, w.type_of(v), node)
             return TupleVal(items)
         case UnionVal() if any(isinstance(t, TensorT) for t in val.possible):
-            got: Val = w.each(val, lambda v: key_of(w, v, node), node)
+
+            def one(v: Val) -> Val:
+                key = key_of(w, v, node)  # an int where it is one on a path: the key does not say which it was
+                return key.num if isinstance(key, HostScalar) and INT in val.possible else key
+
+            got: Val = w.each(val, one, node)
             if w.block is None:
                 raise Dead
             return got
