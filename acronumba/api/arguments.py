@@ -79,7 +79,7 @@ class Signature:
         return fn is self.fn and self._witness.holds()
 
     def bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
-        """Return the arguments, completed by defaults, or raise what is wrong with them."""
+        """Return the arguments, or raise what is wrong with them; a column that is left out is a constant."""
         names = [p.name for p in self.positional]
         if not columns or len(columns) > len(names):
             seen = f"{len(columns)} positional arguments"
@@ -110,7 +110,6 @@ class Signature:
         for p in self.positional[len(given) :]:
             if p.default is p.empty:
                 raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
-            given.append([p.default] * count)
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
 
     def _wrong(self, message: str, seen: str) -> Exception:

@@ -259,6 +259,7 @@ class Model:
 
     def _interpret(self, *columns: Any, planned: bool = True, **shared: Any) -> list[Any]:
         """Run the reference interpreter in place of machine code; for tests."""
+        from acronumba.data.wraps import wrapped
         from acronumba.ir.interpret import InstanceFailure
 
         call = self._bind(columns, shared)
@@ -271,7 +272,7 @@ class Model:
         for k in range(call.count):
             instance = [column[k] for column in call.columns]
             try:
-                out.append(machine.run(instance))
+                out.append(wrapped(machine.run(instance), compiled.lowered.wrap))
             except InstanceFailure as failure:
                 out.append(None)
                 errors[k] = self._told(instance, call, compiled.site_error(failure))

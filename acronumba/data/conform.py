@@ -36,6 +36,7 @@ from acronumba.ir.types import (
     NoneT,
     NoValue,
     OpaqueT,
+    ScalarT,
     StrT,
     StructT,
     TensorT,
@@ -77,6 +78,8 @@ def accepts(t: Type, value: Any) -> bool:
             return type(value) is str
         case EnumT():
             return type(value) is t.cls and any(value is m for m in t.cls)
+        case ScalarT():
+            return issubclass(type(value), np.generic) and bool(value.dtype == np.dtype(t.dtype))
         case TensorT():
             array = type(value) in _ARRAYS if t.rank else issubclass(type(value), np.generic)
             alike = array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank

@@ -39,6 +39,7 @@ from acronumba.ir.types import (
     NeverT,
     NoneT,
     OpaqueT,
+    ScalarT,
     StrT,
     StructT,
     TensorT,
@@ -47,6 +48,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     UnsetT,
+    is_matrix,
     members,
     union_cases,
     union_word,
@@ -200,7 +202,7 @@ class Unpacker:
         self.type = result
         self.layouts = tuple(layouts)
         self.width = len(words(result))
-        self._items: dict[Type, tuple[Read, Find]] = {}
+        self._items: dict[Type, tuple[Read, Find | None, int]] = {}
         self.read = _read(result, 0)
         self.find = _find(result, 0)
         self.classes = [_Class(layout) for layout in self.layouts]
@@ -260,11 +262,12 @@ class Unpacker:
 
         return decode
 
-    def item(self, t: Type) -> tuple[Read, Find]:
-        """Return the functions that read elements of lists, and find the references in them."""
-        if t not in self._items:
-            self._items[t] = _read(t, 0), _find(t, 0)
-        return self._items[t]
+    def item(self, t: Type) -> tuple[Read, Find | None, int]:
+        """Return what reads elements of lists, what finds the references in them, if any, and their words."""
+        found = self._items.get(t)
+        if found is None:
+            found = self._items[t] = _read(t, 0), _find(t, 0) if _holds_refs(t) else None, len(words(t))
+        return found
 
 
 # A value from the words of a row, when what it refers to has been made.
@@ -281,7 +284,9 @@ class _Class:
         self.size = layout.size
         self.names = field_names(layout.cls)
         self.stored = frozenset(f.name for f in layout.fields)
-        self.immutable = issubclass(layout.cls, tuple)  # a NamedTuple: made with all its fields at once
+        self.matrix = is_matrix(layout.cls)
+        # A NamedTuple, or a matrix: made with all its fields at once.
+        self.immutable = self.matrix or issubclass(layout.cls, tuple)
         self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
         self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
         self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
@@ -297,8 +302,10 @@ class _Class:
             put(out, name, value)
 
     def tuple(self, reader: Reader, data: list[int], rest: dict[str, Any]) -> Any:
-        """Return a NamedTuple, whatever its `__new__` does."""
+        """Return a NamedTuple, whatever its `__new__` does, or a matrix."""
         found = {name: read(reader, data) for name, read in self.reads} | rest
+        if self.matrix:
+            return np.asarray(found["array"]).view(np.matrix)
         out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
         for name, value in found.items():
             object.__setattr__(out, name, value)
@@ -330,6 +337,9 @@ def _read(t: Type, at: int) -> Read:
         case EnumT():
             found = tuple(t.cls)  # type: ignore[var-annotated,arg-type]
             return lambda reader, row: found[row[at]]
+        case ScalarT():
+            made = np.dtype(t.dtype).type
+            return lambda reader, row: made(row[at])
         case UnsetT():
             return lambda reader, row: NO_VALUE
         case NoneT() | NeverT() | OpaqueT():
@@ -456,17 +466,16 @@ class Reader:
                 kind.fill(self.made[address], self, data, rest)
         for address, (listed, data, length, fixed) in self._lists.items():
             if not fixed:
-                self.made[address][:] = self._items(listed, data, length)
+                self.made[address][:] = self._items(listed.item, data, length)
         for address, (mapped, data, length) in self._maps.items():
-            entries = self._items(ListT(mapped.entry), data, length)
+            entries = self._items(mapped.entry, data, length)
             self.made[address].update(entries if mapped.item is not None else [key for key, _ in entries])
 
-    def _items(self, t: ListT, data: list[int], length: int) -> list[Any]:
-        """Return the elements of a list."""
-        width = len(words(t.item))
-        if isinstance(t.item, IntT):
+    def _items(self, t: Type, data: list[int], length: int) -> list[Any]:
+        """Return the elements of a list, which are of a type."""
+        if isinstance(t, IntT):
             return data
-        read = self._unpacker.item(t.item)[0]
+        read, _, width = self._unpacker.item(t)
         if not width:  # one constant, any number of times
             return [read(self, []) for _ in range(length)]
         return [read(self, data[k : k + width]) for k in range(0, len(data), width)]
@@ -485,7 +494,7 @@ class Reader:
                         made[address] = kind.tuple(self, data, rest)
                     else:
                         listed, data, length, _ = lists[address]
-                        made[address] = tuple(self._items(listed, data, length))
+                        made[address] = tuple(self._items(listed.item, data, length))
                     continue
                 if address in made or address in rows or address in lists:
                     continue
@@ -518,15 +527,14 @@ class Reader:
     def _list(self, t: ListT, address: int) -> tuple[bool, list[tuple[Type, int]]]:
         """Make a list of the right length unless it is a tuple; return whether it is one, and the references in it."""
         segment, length, _ = self._memory.words(address, 3)
-        width = len(words(t.item))
+        _, find, width = self._unpacker.item(t.item)
         data = self._memory.words(segment, length * width)
         fixed = self._rest is not None and self._rest(address) is tuple
         self._lists[address] = t, data, length, fixed
         if not fixed:
             self.made[address] = [None] * length
         found: list[tuple[Type, int]] = []
-        if _holds_refs(t.item):
-            find = self._unpacker.item(t.item)[1]
+        if find is not None:
             for k in range(0, len(data), width):
                 find(data[k : k + width], found)
         return fixed, found
@@ -534,13 +542,12 @@ class Reader:
     def _map(self, t: MapT, address: int) -> list[tuple[Type, int]]:
         """Make a dict or set, empty as yet; return the references in it."""
         segment, length, _ = self._memory.words(address, 3)
-        width = len(words(t.entry))
+        _, find, width = self._unpacker.item(t.entry)
         data = self._memory.words(segment, length * width)
         self._maps[address] = t, data, length
         self.made[address] = set() if t.item is None else {}
         found: list[tuple[Type, int]] = []
-        if _holds_refs(t.entry):
-            find = self._unpacker.item(t.entry)[1]
+        if find is not None:
             for k in range(0, len(data), width):
                 find(data[k : k + width], found)
         return found

@@ -43,11 +43,8 @@ def _table() -> dict[str, Code]:
         Unsupported: {
             101: ("`try` is not in the language", "test the condition with `if` before the operation that could fail"),
             102: ("this `with` is not in the language", "take the statements out of the `with`"),
-            103: (
-                "`global` and `nonlocal` are not in the language",
-                "pass the value as an argument and return the new one",
-            ),
-            104: ("generators and coroutines are not in the language", "append to a list and return it"),
+            103: ("`global` is not in the language", "pass the value as an argument and return the new one"),
+            104: ("this use of `yield` or `await` is not in the language", "append to a list and return it"),
             105: ("`del` of this is not in the language", "leave it out"),
             106: ("imports inside a model are not in the language", "move the import to the top of the file"),
             107: (

@@ -13,7 +13,8 @@ from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
-from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.columns import column
+from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
@@ -32,6 +33,7 @@ from acronumba.frontend.subscripts import (
 )
 from acronumba.frontend.values import (
     ArrayRef,
+    Columns,
     DictVal,
     Enumerate,
     Generator,
@@ -58,7 +60,10 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import ArrayT
+from acronumba.ir.types import (
+    ArrayT,
+    TupleT,
+)
 
 
 def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val, node: ast.AST) -> None:
@@ -101,6 +106,8 @@ def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
         if len(items) != count:
             raise w.refuse("ACR305", node, seen=f"{len(items)} values for {count} names")
         return items
+    if isinstance(val, Columns):
+        return columns_of(w, val, count, node)
     match val:
         case ArrayRef() if val.axes:
             w.same_extent(val.dims[0], count, "values to unpack", node)
@@ -123,6 +130,17 @@ def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
             w, iterated(w, val, node) if has_method(w, val, "__iter__") else to_list(w, val, node), count, node
         )
     raise w.refuse("ACR305", node, seen=f"{w.describe(val)} cannot be unpacked")
+
+
+def columns_of(w: Walker, val: Columns, count: int, node: ast.AST) -> Sequence[Val]:
+    """`xs, ys = zip(*pairs)`."""
+    n = w.list_lengths(val.rows, node)
+    t = val.rows.item
+    if isinstance(t, TupleT) and len(t.items) == count:
+        text = f"not enough values to unpack (expected {count}, got 0)"
+        w.check(w.scalar("gt", n, number(0)), "ValueError", text, (), node)
+        return [column(w, val, number(k), node) for k in range(count)]
+    return unpack(w, to_list(w, val, node), count, node)
 
 
 # Of a length that only run time knows, not yet lists.
@@ -161,7 +179,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if new is not old:
         forget(w, w.frame.scope, target.id)
-        bind_name(w, target.id, new)
+        bind_name(w, target.id, new, target)
 
 
 def change_item(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast.AugAssign) -> None:
@@ -326,8 +344,10 @@ def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
 
 @handles(TARGETS, ast.Name)
 def _to_name(w: Walker, target: ast.Name, val: Val) -> None:
+    if isinstance(val, Generator):
+        val = named_generator(w, val)
     check_free(w, val)
-    bind_name(w, target.id, val)
+    bind_name(w, target.id, val, target)
 
 
 @handles(TARGETS, ast.Tuple, ast.List)

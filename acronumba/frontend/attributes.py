@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import enum
-import functools
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from acronumba.frontend.advice import near
 from acronumba.frontend.block import Dead, Point, conversion
 from acronumba.frontend.calls.objects import as_function, python_class
 from acronumba.frontend.calls.of_itertools import has_written
-from acronumba.frontend.handlers import ATTRIBUTES, EXPRESSIONS, handles
+from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, handles
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -303,9 +302,11 @@ def bound_attribute(
     if raw in (object.__init__, object.__setattr__) or has_written(raw):
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
-        rewrite = "@property" if isinstance(raw, functools.cached_property) else ""
+        handler = None if of_class else DESCRIPTORS.get(type(raw))
+        if handler is not None:
+            return handler(w, owner, cls, name, raw, node)  # type: ignore[no-any-return]
         seen = f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}"
-        raise w.refuse("ACR210", node, seen=seen, rewrite=rewrite)
+        raise w.refuse("ACR210", node, seen=seen)
     return outside(w, raw, name, holder, node, f"{cls.__name__}.{name}") if holder else w.constant(raw)
 
 

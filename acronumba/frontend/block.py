@@ -132,6 +132,7 @@ class Knowledge:
         self.outside: set[type] = set()  # classes of which there are objects that were not made in the call
         self.assigned: set[str] = set()  # names of fields that are assigned anywhere but to an object being made
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
+        self.nested: set[Any] = set()  # pairs of classes of which comparing two objects compares two more
         self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
@@ -217,7 +218,7 @@ class Blocks:
             case NoneVal():
                 return "None"
             case Kept():
-                return f"a {val.kind.__name__}"
+                return "a tuple of a length that only run time knows" if val.kind is tuple else f"a {val.kind.__name__}"
             case Partial():
                 return f"functools.partial of {self.describe(val.func)}"
             case Range():

@@ -18,6 +18,7 @@ from acronumba.frontend.values import (
     Cell,
     DictVal,
     ListVal,
+    Num,
     StaticList,
     Tensor,
     TupleVal,
@@ -27,6 +28,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
+    INT,
     NEVER,
     Array0T,
     ArrayT,
@@ -204,6 +206,13 @@ class Cells(Blocks):
             if not empty or not isinstance(inner, ListT):
                 return
             inner, outer = inner.item, outer.item
+
+    def key_scalar(self, dtype: str, value: ir.Var) -> Tensor:
+        """Return a NumPy integer that was the key of a dict."""
+        out = self.var("", TensorT(dtype, ()))
+        if self.block is not None:
+            self.emit(ir.Op(out=out, op="cast", args=(value,), attrs=(), shape=(), site=-1, loc=self.loc))
+        return Tensor(TensorT(dtype, ()), out, (), fresh=True, known=Num(INT, var=value))
 
 
 def places_in(val: Val) -> Iterable[ArrayPlace]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from acronumba.frontend.attributes import attribute, by_member, not_none
 from acronumba.frontend.block import Dead, Point, Resweep
+from acronumba.frontend.calls.by_fields import BY_FIELDS
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
@@ -128,9 +129,9 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if objects is not None:
         return objects
     if isinstance(op, ast.Is | ast.IsNot):
-        one = same_container(w, a, b, node)
-        if one is not None:
-            return w.negate(one) if negated else one
+        same = same_container(w, a, b, node)
+        if same is not None:
+            return w.negate(same) if negated else same
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
         if isinstance(a, NoneVal | StrVal | Text) or isinstance(b, NoneVal | StrVal | Text):
             raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
@@ -155,20 +156,18 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
         return compare_one(w, op, a, by_member(w, b, int), node)
     if isinstance(a, StrVal) and isinstance(b, StrVal):
-        table = {
-            ast.Lt: a.value < b.value,
-            ast.Gt: a.value > b.value,
-            ast.LtE: a.value <= b.value,
-            ast.GtE: a.value >= b.value,
-        }
-        return number(table.get(type(op), (a.value == b.value) != negated))
+        by = ast.NotEq if negated else type(op) if not equality else ast.Eq
+        return number(_COMPARE_BY[by](a.value, b.value))
     if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
         return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
     if equality and (isinstance(a, Static) or isinstance(b, Static)):
         return compare_known(w, op, a, b, node)
-    a, b = as_tuple(w, a), as_tuple(w, b)
-    if isinstance(a, TupleVal) and isinstance(b, TupleVal) and not isinstance(op, ast.Is | ast.IsNot):
-        return compare_tuples(w, op, a, b, node)
+    if not isinstance(op, ast.Is | ast.IsNot):
+        one, other = as_tuple(w, a), as_tuple(w, b)
+        if isinstance(one, TupleVal) and isinstance(other, TupleVal):
+            plain = one is a and other is b
+            return compare_tuples(w, op, one, other, node) if plain else compare_by_fields(w, op, a, b, node)
+        a, b = one, other
     handler = EQUALS.get(type(a)) or EQUALS.get(type(b))
     known = None if handler is None or isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)
     if known is not None:
@@ -228,7 +227,7 @@ def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> 
             if has_method(w, x, method) and not _is_generated(w, x, method):
                 return call_special(w, x, method, (y,), node)
             if has_method(w, x, method) and first is second:
-                return compare_values(w, op, fields_compared(w, a, node), fields_compared(w, b, node), node)
+                return compare_by_fields(w, op, a, b, node)
         return None
     if name == "__ne__" and any(has_method(w, x, "__ne__") for x in (a, b)):
         x, y = (a, b) if has_method(w, a, "__ne__") else (b, a)
@@ -238,7 +237,7 @@ def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> 
             found = call_special(w, x, "__eq__", (y,), node)
             return w.negate(truth(w, found, node)) if name == "__ne__" else found
     if first is second and has_method(w, a, "__eq__"):
-        return compare_values(w, op, fields_compared(w, a, node), fields_compared(w, b, node), node)
+        return compare_by_fields(w, op, a, b, node)
     if first is not None and second is not None and first is not second:
         return number(name == "__ne__")
     same = same_object(w, a, b, node) if first is not None and second is not None else number(False)
@@ -252,8 +251,25 @@ def _is_generated(w: Walker, val: Val, name: str) -> bool:
     return dataclasses.is_dataclass(cls) and "__create_fn__" in code.co_qualname
 
 
+def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
+    """Compare two objects by what is in them: by a function that calls itself if there are more of their kind in it."""
+    pair = python_class(a), python_class(b)
+    if pair in w.know.nested:
+        return w.call(w.constant(BY_FIELDS[type(op)]), (a, b), {}, node)
+    if pair in w.comparing:
+        w.know.nested.add(pair)
+        raise Resweep
+    w.comparing.append(pair)
+    try:
+        return compare_values(w, op, fields_compared(w, a, node), fields_compared(w, b, node), node)
+    finally:
+        w.comparing.pop()
+
+
 def fields_compared(w: Walker, val: Val, node: ast.AST) -> Val:
-    """Return the fields that a dataclass is compared by, as a tuple."""
+    """Return what a dataclass or NamedTuple is compared by, as a tuple."""
+    if object_class(val) is None:
+        return as_tuple(w, val)
     cls: Any = object_class(val)
     return TupleVal(tuple(attribute(w, val, f.name, node) for f in dataclasses.fields(cls) if f.compare))
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
-from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list
+from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list, widen_items
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.magic import iterated
-from acronumba.frontend.names import forget, part_of
+from acronumba.frontend.names import forget, is_iterator, loops_around, part_of
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.unrolling import note_turns, unrolled_range
@@ -30,6 +30,7 @@ from acronumba.frontend.values import (
     Stream,
     Tensor,
     Val,
+    Yields,
     number,
 )
 from acronumba.frontend.walker import UNROLL, Walker
@@ -218,6 +219,9 @@ def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
     if isinstance(val, Generator):
         got = comprehend(w, val.node)
         return to_list(w, got, node)
+    if isinstance(val, Yields):
+        target = ast.Name("#item", ast.Store())
+        return built(w, val, node, target, lambda: w.state[(w.frame.scope, "#item")], ())
     out = collect(w, val, lambda v: v, node)
     return w.realise(out) if isinstance(out, StaticList) else out
 
@@ -234,7 +238,7 @@ def extend(w: Walker, base: ListVal, val: Val, node: ast.AST) -> None:
     if other.item == NEVER:
         return
     w.mix(base.cell, other.cell.pure)
-    w.widen_cell(base.cell, other.item)
+    widen_items(w, base, other.item)
     if other.item != base.item:
         w.unify_cells(base.cell, other.cell)
     if w.block is not None:
@@ -251,7 +255,7 @@ def list_concat(w: Walker, a: Val, b: Val, node: ast.AST) -> ListVal:
         item = union(x.item, y.item)
         for part in (x, y):
             if part.item != item:
-                w.widen_cell(part.cell, item)
+                widen_items(w, part, item)
     out = list_slice(w, x, number(0), 1, w.list_lengths(x, node), node)
     if y.item == NEVER:
         return out
@@ -379,6 +383,24 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
 @handles(EXPRESSIONS, ast.GeneratorExp)
 def _generator(w: Walker, node: ast.GeneratorExp) -> Val:
     return Generator(node, w.frame.scope)
+
+
+def named_generator(w: Walker, val: Generator) -> Stream:
+    """Return a generator expression that gets a name: what it goes over is evaluated now, the rest where it is read."""
+    node = val.node
+    if val.scope != w.frame.scope or w.frame.overlays:
+        raise w.refuse("ACR114", node)
+    gen = node.generators[0]
+    name = f"#iterable{spot(node)}"
+    first = w.value(gen.iter)
+    if is_iterator(first):
+        raise w.refuse("ACR114", node)
+    w.state[(w.frame.scope, name)] = first
+    w.frame.locals |= {name}
+    w.scopes[w.frame.scope] = (w.frame.locals, w.scopes[w.frame.scope][1])
+    again = ast.comprehension(gen.target, ast.copy_location(ast.Name(name, ast.Load()), gen.iter), gen.ifs, 0)
+    whole = ast.copy_location(ast.GeneratorExp(node.elt, [again, *node.generators[1:]]), node)
+    return Stream(Generator(whole, val.scope), loops_around(w))
 
 
 @handles(ITEMS, Generator)

@@ -12,7 +12,12 @@ from functools import partial
 from acronumba.data.shared import SharedNode
 from acronumba.frontend.attributes import by_member, class_attribute, not_none
 from acronumba.frontend.block import Dead, Point, Refused
-from acronumba.frontend.calls.objects import python_class, runtime_class
+from acronumba.frontend.calls.objects import (
+    STAND_INS,
+    python_class,
+    runtime_class,
+    stood_for,
+)
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.loops import range_count
 from acronumba.frontend.magic import call_special, has_method
@@ -126,7 +131,7 @@ def kind_of(w: Walker, val: Val) -> Type | None:
     try:
         return w.type_of(val)
     except Refused:
-        return None
+        return StructT(tuple) if isinstance(val, TupleVal) else None
 
 
 def class_filter(w: Walker, kinds: Val, node: ast.AST) -> Callable[[Type], bool]:
@@ -145,7 +150,7 @@ def class_filter(w: Walker, kinds: Val, node: ast.AST) -> Callable[[Type], bool]
 
     def is_one(t: Type) -> bool:
         if not isinstance(t, Array0T) or t.sure:
-            return issubclass(runtime_class(t), cls)
+            return issubclass(stood_for(runtime_class(t)) if cls not in STAND_INS else runtime_class(t), cls)
         found = {is_one(Array0T(t.dtype)), is_one(t.scalar)}
         if len(found) > 1:
             raise w.refuse("ACR308", node, seen=f"a test of {type_text(t)} beside other types")

@@ -170,9 +170,11 @@ class Contract(Ufuncs):
         if not x.type.rank or not y.type.rank:
             return self.ufunc("mul", (x, y), node)
         if y.type.rank > 2:
-            raise self.refuse("ACR202", node, seen="np.dot with a tensor of rank 3", rewrite="use np.einsum or @")
-        if x.type.rank > 2 and y.type.rank == 2:
-            return self.matmul(x, y, node)
+            letters = string.ascii_letters
+            left, right = letters[: x.type.rank], letters[x.type.rank : x.type.rank + y.type.rank]
+            free = right[:-2] + right[-1]
+            spec = f"{left},{right[:-2]}{left[-1]}{right[-1]}->{left[:-1]}{free}"
+            return self.einsum(spec, [x, y], node)
         return self.matmul(x, y, node)
 
     def outer(self, x: Tensor, y: Tensor, node: Node = None) -> Tensor:

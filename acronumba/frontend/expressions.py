@@ -93,7 +93,7 @@ def _list(w: Walker, node: ast.List) -> Val:
 @handles(EXPRESSIONS, ast.NamedExpr)
 def _named(w: Walker, node: ast.NamedExpr) -> Val:
     val = w.value(node.value)
-    bind_name(w, node.target.id, val)
+    bind_name(w, node.target.id, val, node)
     return val
 
 

@@ -14,13 +14,14 @@ from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
 from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
-from acronumba.frontend.comprehensions import extend
+from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import truth_value
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
-from acronumba.frontend.lists import append
+from acronumba.frontend.lists import append, list_slice
 from acronumba.frontend.names import (
     alias,
     behind,
@@ -35,6 +36,7 @@ from acronumba.frontend.source import Source, spot
 from acronumba.frontend.values import (
     Bound,
     Choice,
+    Columns,
     DictVal,
     EnumVal,
     Func,
@@ -55,7 +57,9 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    Yields,
     is_several,
+    number,
 )
 from acronumba.frontend.walker import Walker
 
@@ -96,10 +100,18 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
         items = w.items_of(val) if isinstance(a, ast.Starred) else (val,)
         if items is None and isinstance(func, Static) and func.value in (min, max) and len(given) > 2:
             return [listed(w, given, node)]
+        if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
+            return [Columns(rows_of(w, val, node))]
         if items is None:
             raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
         args += items
     return args
+
+
+def rows_of(w: Walker, val: Val, node: ast.AST) -> ListVal:
+    """Return what is given to `zip(*rows)`: its rows are those of now."""
+    rows = to_list(w, val, node)
+    return list_slice(w, rows, number(0), 1, w.list_lengths(rows, node), node)
 
 
 def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]], node: ast.AST) -> Val:
@@ -182,6 +194,8 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     for v in params.values():
         alias(v)
         check_free(w, v)
+    if func.source.facts.generates:
+        return Yields(func, params, node)
     code = func.code
     recursive = code in w.know.recursive
     if not recursive and any(f.func.code == code for f in w.frames):
@@ -222,6 +236,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
         val = named_iterator(w, val) if is_iterator(val) else val
         w.kept(val)
         w.state[(frame.scope, name)] = val
+    open_boxes(w, frame)
     w.body(func.source.body)
     if w.block is not None:
         frame.returns.append((w.point(), NoneVal(), w.loc))

@@ -28,6 +28,10 @@ MADE: dict[type, Callable[..., Any]] = {}  # what an expression has made -> what
 ATTRIBUTES: dict[type, Callable[..., Any]] = {}  # what has an attribute, its name, node -> Val; None: see its type
 SUBSCRIPTS: dict[type, Callable[..., Any]] = {}  # what is subscripted, the index of each axis, node -> Val
 PROTOCOLS: dict[type, Callable[..., Any]] = {}  # what is iterated over, node -> how to get its length, and an item
+DESCRIPTORS: dict[type, Callable[..., Any]] = {}  # an object, its class, the name, the descriptor, node -> Val
+NAME_READ: dict[type, Callable[..., Any]] = {}  # what a name stands for that is not its value, its name, node -> Val
+NAME_BOUND: dict[type, Callable[..., Any]] = {}  # the same, the value that it gets, node
+WALKS: dict[type, Callable[..., Any]] = {}  # what a loop goes over that has turns of its own, as `iterate`
 KEPT: dict[type, Callable[..., Any]] = {}  # what gets a name, or is put into something
 READ: dict[type, Callable[..., Any]] = {}  # what a name stands for -> what operations see of it
 

@@ -11,7 +11,9 @@ from acronumba.config import COPIES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
+from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.cells import endless, without_end
+from acronumba.frontend.holders import held
 from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
 from acronumba.frontend.parts import is_own
 from acronumba.frontend.templates import (
@@ -54,7 +56,6 @@ from acronumba.frontend.values import (
     Val,
     Zip,
     array_numbers,
-    held,
     is_row,
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
@@ -349,6 +350,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
         w.state[key] = named_iterator(w, val) if is_iterator(val) else val
     w.code.params = tuple(params)
     w.settle_all()
+    open_boxes(w, frame)
     w.body(func.source.body)
     if w.block is not None:
         frame.returns.append((w.point(), NoneVal(), w.loc))

@@ -20,6 +20,7 @@ from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
     EnumVal,
+    HostScalar,
     MapVal,
     MapView,
     NoneVal,
@@ -42,12 +43,15 @@ from acronumba.ir.types import (
     NEVER,
     NONE,
     EnumT,
+    FloatT,
+    ScalarT,
     StrT,
     TensorT,
     TextT,
     TupleT,
     Type,
     members,
+    type_text,
     union,
     words,
     wrong_key,
@@ -79,27 +83,34 @@ def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], node: ast.AST
 def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
     """Return a value as a key of a dict: what the language can compare, and Python can hash."""
     match val:
-        case Num() if val.type == FLOAT:
-            raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}", rewrite="a key that is an int: int(x)")
-        case Num() | StrVal() | Text() | NoneVal():
+        case Num() | HostScalar() | StrVal() | Text() | NoneVal():
             return val
         case EnumVal():
             if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
                 raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}, whose class compares in its own way")
             return val
         case TupleVal():
-            return TupleVal(tuple(key_of(w, v, node) for v in val.items))
+            items = tuple(key_of(w, v, node) for v in val.items)
+            for v in items:
+                check_key(w, w.type_of(v), node)
+            return TupleVal(items)
         case UnionVal() if any(isinstance(t, TensorT) for t in val.possible):
-            got: Val = w.each(val, lambda v: key_of(w, v, node), node)
+
+            def one(v: Val) -> Val:
+                key = key_of(w, v, node)  # an int where it is one on a path: the key does not say which it was
+                return key.num if isinstance(key, HostScalar) and INT in val.possible else key
+
+            got: Val = w.each(val, one, node)
             if w.block is None:
                 raise Dead
             return got
         case UnionVal():
             for t in val.possible:
-                check_key(w, t, node)
+                if t != FLOAT or INT not in val.possible:
+                    check_key(w, t, node)
             return val
         case Tensor() if not val.type.rank and not val.type.dtype.startswith("float"):
-            return w.as_int(host_value(w, val, node, "a key of a dict", index=True))
+            return HostScalar(val.type.dtype, w.as_int(host_value(w, val, node, "a key of a dict", index=True)))
     raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}")
 
 
@@ -117,9 +128,16 @@ def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
     if union(t, mine) == t:
         return key
     kinds = members(t)
+    scalar = next((m for m in kinds if isinstance(m, ScalarT)), None)
     match key:
         case Num() if INT in kinds:
             return w.as_int(key)
+        case HostScalar(num=num) if INT in kinds:
+            return num
+        case Num() | HostScalar() if scalar is not None:
+            return HostScalar(scalar.dtype, w.as_int(key) if isinstance(key, Num) else key.num)
+        case HostScalar(num=num):
+            return fitted(w, num, t, node)
         case Num() if BOOL in kinds:
             raise w.refuse("ACR309", node, seen="an int where the keys are bools", rewrite="bool(x)")
         case Num() if any(isinstance(m, EnumT) and issubclass(m.cls, int) for m in kinds):
@@ -158,6 +176,11 @@ def find(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
         widen_items(w, base, loose)
 
     def one(val: Val) -> Val:
+        if isinstance(val, Num) and val.type == FLOAT:
+            among_ints(w, base, val, node)
+            whole = as_whole(w, val)
+            near = find(w, base, whole, node)
+            return w.select(w.scalar("eq", w.as_float(whole), w.read(val)), near, number(-1))
         fit = fitted(w, val, base.type.key, node)
         if fit is None:
             return number(-1)
@@ -196,9 +219,7 @@ def found(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
 def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
     """Store a value under a key."""
     check_own(w, base, node)
-    if isinstance(key, Tensor):
-        raise w.refuse("ACR309", node, seen=f"a key {w.describe(key)}", rewrite="d[int(k)]")
-    key = key_of(w, key, node)
+    key = old_key(w, base, key_of(w, key, node), node)
     kept = base.type.key
     if isinstance(key, EnumVal | Num) and kept != NEVER:
         check_key(w, union(kept, w.type_of(key)), node)
@@ -214,6 +235,46 @@ def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
     args = (base.var, *w.to_words(key, inner.key), *stored)
     if w.block is not None:
         w.emit(ir.ListOp(outs=(), op="put", width=width(base), args=args, loc=w.at(node)))
+
+
+def old_key(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Val:
+    """Return a number as one of the kind that the keys of a dict have; one of another kind must be there already.
+
+    Python keeps the key that came first: a new one would be of its own kind.
+    """
+    kinds = members(base.type.key)
+    match key:
+        case UnionVal() if FLOAT in key.possible:
+            return w.each(key, lambda v: old_key(w, base, v, node), node)
+        case Num(type=FloatT()):
+            among_ints(w, base, key, node)
+            text = "a new key that is a float, among keys that are ints: make them of one type, int(k)"
+            w.check(present(w, find(w, base, key, node)), "TypeError", text, (), node)
+            return as_whole(w, key)
+        case HostScalar() if INT in kinds or any(isinstance(m, ScalarT) and m.dtype != key.dtype for m in kinds):
+            seen = f"np.{key.dtype}"
+        case Num() if any(isinstance(m, ScalarT) for m in kinds):
+            seen = type_text(key.type)
+        case _:
+            return key
+    text = f"a new key of type {seen} among keys of type {type_text(base.type.key)}: make them of one type, int(k)"
+    w.check(present(w, find(w, base, key, node)), "TypeError", text, (), node)
+    fit = fitted(w, key, base.type.key, node)
+    assert fit is not None
+    return fit
+
+
+def among_ints(w: Walker, base: MapVal, key: Num, node: ast.AST) -> None:
+    """Refuse a float as a key, but where it may be equal to one that is there."""
+    if INT not in members(base.type.key):
+        raise w.refuse("ACR309", node, seen=f"a key {w.describe(key)}", rewrite="a key that is an int: int(x)")
+
+
+def as_whole(w: Walker, val: Num) -> Num:
+    """Return a float without its fraction as an int; any number for what has no such int."""
+    val = w.read(val)
+    near = w.scalar("lt", w.scalar("abs", val), number(2.0**62))
+    return w.scalar("trunc", w.select(near, val, number(0.0)))
 
 
 def check_own(w: Walker, base: MapVal, node: ast.AST | None) -> None:

@@ -10,19 +10,22 @@ from typing import Any
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import GROWS, Dead, Point, Refused, State, conversion
 from acronumba.frontend.cells import without_end
-from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, handles
+from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, WALKS, handles
+from acronumba.frontend.holders import held
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.maps import turns
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.parts import same
-from acronumba.frontend.source import assigned_names
+from acronumba.frontend.source import assigned_names, yields
 from acronumba.frontend.templates import TAbsent, Template, TList, TMap, TStatic, TType, equal_templates
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
     NOT_CONST,
+    Box,
     Cell,
     Enumerate,
+    Generator,
     Kept,
     ListVal,
     MapVal,
@@ -38,8 +41,8 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    Yields,
     Zip,
-    held,
     is_field,
     number,
     unkept,
@@ -63,6 +66,7 @@ def write_loop(
     `otherwise`: what follows where it ends without `break`.
     """
     entry_block, entry_state = w.point()
+    names = [key for key in names if not isinstance(entry_state.get(key), Box)]
     assumed: dict[Any, Template] = {
         key: w.loop_template(entry_state[key]) if key in entry_state else TAbsent() for key in names
     }
@@ -196,7 +200,21 @@ def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tu
 def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: str) -> list[tuple[Any, str]]:
     """Return the state keys of the names that a loop assigns."""
     names = sorted(assigned_names(body) | set(more))
-    return [(w.frame.scope, n) for n in names]
+    here = w.frame.consumer
+    given = here.names if here is not None and yields(body) else ()
+    return [*((w.frame.scope, n) for n in names), *given]
+
+
+def carried_names(
+    w: Walker, inner: Sequence[ast.AST], target: ast.expr, extra: Sequence[tuple[Any, str]]
+) -> list[tuple[Any, str]]:
+    """Return the state keys that the turns of a `for` loop assign."""
+    overlay = w.frame.overlays[-1][0] if w.frame.overlays else None
+    names = [*loop_names(w, inner), *extra]
+    for n in sorted(assigned_names([ast.Assign([target], ast.Constant(0))])):
+        scope = overlay if overlay is not None and n in w.frame.overlays[-1][1] else w.frame.scope
+        names.append((scope, n))
+    return list(dict.fromkeys(names))
 
 
 @handles(STATEMENTS, ast.While)
@@ -249,6 +267,9 @@ def iterate(
     if isinstance(iterable, UnionVal):
         iterable = one_iterable(w, iterable, node)
     iterable = iterated(w, iterable, node)
+    if isinstance(iterable.inner if isinstance(iterable, Enumerate) else iterable, Yields | Generator):
+        WALKS[type(iterable)](w, iterable, node, target, body, inner, extra, otherwise)
+        return
     items = w.items_of(iterable)
     if items is None and isinstance(iterable, Range):
         items = unrolled_range(w, iterable, target, inner, body)
@@ -280,14 +301,10 @@ def iterate(
     def advance() -> None:
         w.state[index_key] = w.scalar("add", index(), number(1))
 
-    overlay = w.frame.overlays[-1][0] if w.frame.overlays else None
-    names = [*loop_names(w, inner), index_key, *extra]
-    for n in sorted(assigned_names([ast.Assign([target], ast.Constant(0))])):
-        scope = overlay if overlay is not None and n in w.frame.overlays[-1][1] else w.frame.scope
-        names.append((scope, n))
+    names = carried_names(w, inner, target, [index_key, *extra])
     walked = cells_walked(iterable)
     w.walked += walked
-    write_loop(w, list(dict.fromkeys(names)), test, turn, advance, otherwise)
+    write_loop(w, names, test, turn, advance, otherwise)
     del w.walked[len(w.walked) - len(walked) :]
     w.state.pop(index_key, None)
 

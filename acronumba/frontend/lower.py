@@ -25,14 +25,18 @@ from acronumba.data.layouts import make_layouts
 from acronumba.data.schema import classes_of
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
+from acronumba.data.wraps import Wrap
 from acronumba.errors import NOWHERE, Loc, together
 from acronumba.frontend import (
     assignment,
+    cached,
+    columns,
     comprehensions,
     conditions,
     dicts,
     expressions,
     functions,
+    generators,
     items,
     loops,
     made,
@@ -42,11 +46,13 @@ from acronumba.frontend import (
 )
 from acronumba.frontend.arrays import present
 from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
+from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.values import ClassNumber, Func, NoneVal, Ref, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
+from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.source import line_text
@@ -76,12 +82,13 @@ class Lowered:
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
     apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach nothing twice
+    wrap: Wrap = None  # what results are beside their words
 
 
 # What says how nodes and values are walked (see `handlers`).
 TOPICS = (
-    assignment, comprehensions, conditions, dicts, expressions, functions, items, loops, made, patterns, sequences,
-    statements,
+    assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, items, loops,
+    made, patterns, sequences, statements,
 )  # fmt: skip
 
 
@@ -193,13 +200,23 @@ def _data_lists(
         yield from walk(t)
 
 
+def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
+    """Refuse a function that is no model."""
+    a = func.source.node.args
+    if func.source.facts.generates:
+        first = next(n for n in ast.walk(func.source.node) if isinstance(n, ast.Yield | ast.YieldFrom))
+        seen = f"{func.source.name} yields"
+        raise sweep.refuse("ACR104", func.source.loc(first), seen=seen, rewrite="append to a list and return it")
+    if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
+        raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
+
+
 def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared: SharedTree) -> Lowered:
     func = function_value(sweep, fn, None)
     assert isinstance(func, Func)
     loc = func.source.loc(func.source.node)
     a = func.source.node.args
-    if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
-        raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
+    _check_entry(sweep, func, loc)
     sweep.functions.append(None)
     code = sweep.code = FunctionCode(function_name(sweep, func), loc)
     sweep.loc, sweep.source = loc, func.source
@@ -214,11 +231,12 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
             frame.returns.append((sweep.point(), val, loc))
             sweep.block = None
     else:
+        open_boxes(sweep, frame)
         sweep.body(func.source.body)
         if sweep.block is not None:
             frame.returns.append((sweep.point(), NoneVal(), loc))
             sweep.block = None
-    _read_results(sweep, frame)
+    wrap = _read_results(sweep, frame)
     finish(sweep, key, frame)
     sweep.functions[0] = code
     never = [i for i in sweep.instances.values() if sweep.know.results.get(i.key) is None]
@@ -250,17 +268,24 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
         apart=sweep.apart,
+        wrap=wrap,
     )
 
 
-def _read_results(sweep: Walker, frame: Frame) -> None:
-    """Put what arrays that are written to hold at the end in the place of those that are returned."""
+def _read_results(sweep: Walker, frame: Frame) -> Wrap:
+    """Put what arrays that are written to hold at the end in the place of those that are returned.
+
+    Return what is made of the words of results.
+    """
+    wrap: Any = ANYTHING
     for k, (point, val, loc) in enumerate(frame.returns):
         sweep.enter(point)
         sweep.loc = loc
-        read = present(sweep, val, frame.func.source.node)
+        read, mine = unwrapped(sweep, present(sweep, val, frame.func.source.node), frame.func.source.node)
+        wrap = either(sweep, wrap, mine, frame.func.source.node)
         frame.returns[k] = (sweep.point(), read, loc)
         sweep.block = None
+    return finished(wrap)
 
 
 def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:

@@ -12,6 +12,7 @@ from acronumba.errors import Loc
 from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
 from acronumba.frontend.cells import endless, places_in, without_end
+from acronumba.frontend.holders import held, holding
 from acronumba.frontend.naming import (
     loosest,
     note_named,
@@ -63,8 +64,6 @@ from acronumba.frontend.values import (
     Val,
     array_form,
     array_numbers,
-    held,
-    holding,
     is_field,
     is_row,
     is_several,
@@ -239,7 +238,7 @@ class Merge(Words):
             case ArrayRef():
                 return TArray(val, tuple(array_numbers(val)))
             case ListVal():
-                return TList(val.cell, val.own)
+                return TList(val.cell, val.own, val.outer)
             case MapVal():
                 return TMap(val.cell, val.is_set)
             case StaticList():
@@ -318,7 +317,8 @@ class Merge(Words):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
-                return TList(self.unify_cells(a.cell, b.cell), a.own and b.own and not kept)
+                own = a.own and b.own and not kept
+                return TList(self.unify_cells(a.cell, b.cell), own, a.outer or b.outer)
         joined = self._join_dicts(a, b) or self._join_lists(a, b)
         if joined is not None:
             return joined
@@ -430,8 +430,12 @@ class Merge(Words):
                 return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")
             case TParts(kind="dict"):
                 return DictT(a.meta, tuple(map(self.template_type, a.items)))
-            case TParts():
-                return StructT(a.meta[0])
+            case TParts(meta=(cls, names)):
+                known = self.know.fields.get(cls, {})
+                for name, item in zip(names, a.items, strict=True):
+                    if name not in known:  # who reads it before there is a row of such an object
+                        self.widen_field(cls, name, self.template_type(item))
+                return StructT(cls)
             case TStatic():
                 return self.type_of(a.val)
             case TChoice():
@@ -480,7 +484,7 @@ class Merge(Words):
                 return self._instantiate_array(a, name)
             case TList():
                 var = self.var(name, ListT(a.cell.find().item))
-                return ListVal(a.cell.find(), var, a.own), (var,)
+                return ListVal(a.cell.find(), var, a.own, outer=a.outer), (var,)
             case TMap():
                 var = self.var(name, words(map_type(a.cell, a.is_set))[0])
                 return MapVal(a.cell.find(), var, a.is_set), (var,)

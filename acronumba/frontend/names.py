@@ -18,8 +18,12 @@ from acronumba.frontend.block import (
     conversion,
 )
 from acronumba.frontend.calls.objects import as_function, is_foreign
+from acronumba.frontend.handlers import NAME_BOUND, NAME_READ
+from acronumba.frontend.holders import held
 from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
+    Box,
+    Columns,
     DictVal,
     Enumerate,
     Func,
@@ -37,8 +41,8 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
+    Yields,
     Zip,
-    held,
     number,
 )
 from acronumba.frontend.walker import GlobalRead, Walker
@@ -47,7 +51,8 @@ from acronumba.ir.types import INT
 # Functions written in NumPy that are no code to the compiler: an operation, or a refusal.
 PRIMITIVES = frozenset((
     "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.nn.scale_gradient", "acronumba.random.threefry",
-    "acronumba.frontend.calls.written.refused", "acronumba.frontend.calls.written_special.complement",
+    "acronumba.frontend.calls.by_fields.fields", "acronumba.frontend.calls.written.refused",
+    "acronumba.frontend.calls.written_special.complement",
 ))  # fmt: skip
 
 
@@ -56,7 +61,7 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
     match node:
         case ast.Name(id=name):
             scope = scope_of(w, name)[0]
-            return None if scope is None else (scope, name)
+            return None if scope is None or isinstance(w.state.get((scope, name)), Box) else (scope, name)
         case ast.Attribute(value=value, attr=attr):
             base = path_of(w, value)
             owner = None if base is None else w.state.get(base)
@@ -99,13 +104,21 @@ def forget_assigned(w: Walker) -> None:
         forget_field(w, name)
 
 
-def bind_name(w: Walker, name: str, val: Val) -> None:
+def bind_name(w: Walker, name: str, val: Val, node: ast.AST) -> None:
     """Bind a local name; what was known of its parts is forgotten."""
     scope = w.frame.scope
     for overlay, names in reversed(w.frame.overlays):
         if name in names:
             scope = overlay
             break
+    if scope == w.frame.scope and name in w.frame.func.source.facts.outer:
+        scope = scope_of(w, name)[0]
+        if scope is None:
+            raise w.refuse("ACR103", node, seen=f"{name}, a variable outside the model")
+    bound = NAME_BOUND.get(type(w.state.get((scope, name))))
+    if bound is not None:
+        bound(w, w.state[(scope, name)], val, node)
+        return
     forget(w, scope, name)
     w.state.pop(("#consumed", (scope, name)), None)
     if is_iterator(val):
@@ -118,7 +131,7 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
 
 def is_iterator(val: Val) -> bool:
     """Whether a value gives its items only once."""
-    return isinstance(val, Zip | Enumerate | Reversed | Stream)
+    return isinstance(val, Zip | Enumerate | Reversed | Stream | Columns)
 
 
 def loops_around(w: Walker) -> int:
@@ -171,6 +184,10 @@ def check_free(w: Walker, val: Val) -> None:
     """Refuse a generator, which is walked where it is written, as a value."""
     if isinstance(val, Generator):
         raise w.refuse("ACR114", val.node)
+    if isinstance(val, Yields):
+        raise w.refuse(
+            "ACR114", val.node, seen=f"what {val.func.source.name} yields", rewrite="make it a list: list(...)"
+        )
 
 
 def check_part(w: Walker, val: Val, node: ast.AST) -> None:
@@ -194,7 +211,11 @@ def read_name(w: Walker, name: str, node: ast.AST) -> Val:
     scope, func = scope_of(w, name)
     if scope is None:
         return outer_name(w, func, name, node)
-    return bound_value(w, w.state.get((scope, name)), name, (scope, name), node)
+    val = w.state.get((scope, name))
+    read = NAME_READ.get(type(val))
+    if read is not None:
+        return read(w, val, name, node)  # type: ignore[no-any-return]
+    return bound_value(w, val, name, (scope, name), node)
 
 
 def scope_of(w: Walker, name: str) -> tuple[Any, Func]:

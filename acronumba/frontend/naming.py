@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from acronumba.frontend.holders import held
 from acronumba.frontend.values import (
     ArrayPlace,
     DictVal,
@@ -16,7 +17,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    held,
 )  # fmt: skip
 
 

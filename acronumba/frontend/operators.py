@@ -115,7 +115,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
         elif (_is_list(b) or is_tuple(b)) and is_index(a):
             a = host_value(w, a, node, "the length of a sequence", index=True)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        if all(isinstance(v, Tensor | Num) or w.sequence(v) is not None for v in (a, b)):
+        if all(_is_operand(w, op, v, other) for v, other in ((a, b), (b, a))):
             x = a if isinstance(a, Num) else w.as_tensor(a, node=node)
             y = b if isinstance(b, Num) else w.as_tensor(b, node=node)
             if isinstance(op, ast.MatMult):
@@ -157,6 +157,13 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
         raise Dead
     rewrite = operands(op, a, b, (python_class(a), python_class(b)))
     raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
+
+
+def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
+    """Whether NumPy makes an array of a value for an operator: of a list, too, but for its product with a scalar."""
+    if isinstance(val, ListVal):
+        return not isinstance(op, ast.Mult) or (isinstance(other, Tensor) and other.type.rank > 0)
+    return isinstance(val, Tensor | Num) or w.sequence(val) is not None
 
 
 def operator_method(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from acronumba.frontend.holders import held
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
     Bound,
     Choice,
+    Columns,
     DictVal,
     Enumerate,
     EnumVal,
@@ -41,12 +43,11 @@ from acronumba.frontend.values import (
     Zip,
     array_form,
     array_numbers,
-    held,
 )
 from acronumba.ir.types import DictT, ListT, TupleT
 
 # What is the same if it is alike and holds the same.
-HOLDERS = (Func, Bound, Method, Range, Zip, Enumerate, Reversed, MapView, Stream, Partial, Kept)
+HOLDERS = (Func, Bound, Method, Range, Zip, Enumerate, Reversed, MapView, Stream, Partial, Kept, Columns)
 
 
 def same(a: Any, b: Any) -> bool:

@@ -59,7 +59,7 @@ def pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple
             if name is not None and w.block is not None:
                 if path is not None and path in w.state:
                     val = w.state[path]
-                bind_name(w, name, val)
+                bind_name(w, name, val, p)
         case ast.MatchOr(patterns=patterns):
             rest = [w.point()]
             done: list[Point] = []
@@ -179,7 +179,7 @@ def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val
                 count = w.scalar("sub", n, number(fixed))
                 assert isinstance(q, ast.MatchStar)
                 if q.name:
-                    bind_name(w, q.name, list_slice(w, val, number(k), 1, count, p))
+                    bind_name(w, q.name, list_slice(w, val, number(k), 1, count, p), p)
                 continue
             back = len(patterns) - k
             at = number(k) if star is None or k < star else w.scalar("sub", n, number(back))
@@ -198,7 +198,7 @@ def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val
         assert isinstance(q, ast.MatchStar)
         after = len(patterns) - star - 1
         if q.name:
-            bind_name(w, q.name, new_list(w, items[star : len(items) - after], p))
+            bind_name(w, q.name, new_list(w, items[star : len(items) - after], p), p)
         pairs = [*zip(patterns[:star], items[:star], strict=True)]
         pairs += [*zip(patterns[star + 1 :], items[len(items) - after :], strict=True)]
     else:

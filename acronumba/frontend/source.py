@@ -64,7 +64,10 @@ class Facts:
 
     assigned: frozenset[str]  # what its own statements may bind
     free: frozenset[str]  # names that it takes from around it, those of nested functions too
+    outer: frozenset[str]  # names of functions around it that it binds: `nonlocal`
+    boxed: frozenset[str]  # those of its names that functions in it may bind, too
     nests: bool  # there are functions in it
+    generates: bool  # it yields
     forbidden: tuple[tuple[str, ast.AST], ...]  # (code, node) for what no version of the language has, in order
 
 
@@ -72,9 +75,16 @@ class Facts:
 def _facts(node: FunctionNode) -> Facts:
     body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
     inner = [n for part in body for n in ast.walk(part)]
+    given = {p.arg for p in ast.walk(node.args) if isinstance(p, ast.arg)}
+    outer = nonlocal_names(body)
+    own = assigned_names(body) - outer
+    bound = {name for n in inner if isinstance(n, ast.Nonlocal) for name in n.names}
     return Facts(
-        assigned=assigned_names(body),
+        assigned=own,
+        outer=outer,
+        boxed=(own | given) & bound,
         free=frozenset(_free_names(node)),
+        generates=isinstance(node, ast.FunctionDef) and yields(body),
         nests=any(isinstance(n, ast.FunctionDef | ast.Lambda) for n in inner),
         forbidden=tuple(_scan(node, body)),
     )
@@ -253,6 +263,18 @@ def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
     return frozenset(names)
 
 
+def nonlocal_names(body: Sequence[ast.AST]) -> frozenset[str]:
+    """Return the names that a function declares to be of those around it."""
+    found: set[str] = set()
+    todo = [*body]
+    for node in todo:  # it grows
+        if isinstance(node, ast.Nonlocal):
+            found.update(node.names)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            todo += ast.iter_child_nodes(node)
+    return frozenset(found)
+
+
 def _free_names(node: ast.AST) -> set[str]:
     """Return the names in a part of the source that are not bound by a function or comprehension in it."""
     match node:
@@ -262,7 +284,7 @@ def _free_names(node: ast.AST) -> set[str]:
             body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
             around = [*a.defaults, *(d for d in a.kw_defaults if d is not None)]
             bound = assigned_names(body) | {p.arg for p in ast.walk(a) if isinstance(p, ast.arg)}
-            bound -= {name for n in body for d in ast.walk(n) if isinstance(d, ast.Nonlocal) for name in d.names}
+            bound -= nonlocal_names(body)
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             first = node.generators[0].iter
             body = [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.comprehension)]
@@ -276,7 +298,7 @@ def _free_names(node: ast.AST) -> set[str]:
 _FORBIDDEN: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (
     ((ast.Try, ast.TryStar), "ACR101"),
     (ast.AsyncWith, "ACR102"),
-    ((ast.Global, ast.Nonlocal), "ACR103"),
+    (ast.Global, "ACR103"),
     ((ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFunctionDef, ast.AsyncFor), "ACR104"),
     ((ast.Import, ast.ImportFrom), "ACR106"),
     (ast.ClassDef, "ACR107"),
@@ -294,11 +316,24 @@ def is_forbidden(node: ast.AST) -> bool:
     return any(isinstance(node, kinds) for kinds, _ in _FORBIDDEN)
 
 
+def yields(body: Sequence[ast.AST]) -> bool:
+    """Whether there is a `yield` in a part of a function, not looking into nested functions."""
+    todo = [*body]
+    for node in todo:  # it grows
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            todo += ast.iter_child_nodes(node)
+    return False
+
+
 def _scan(function: FunctionNode, body: Sequence[ast.AST]) -> list[tuple[str, ast.AST]]:
     """Return (code, node) for every statement that no version of the language has, in order of position."""
     found: list[tuple[str, ast.AST]] = []
 
     def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
+            node = node.value.value or ast.Constant(None)
         for kinds, code in _FORBIDDEN:
             if isinstance(node, kinds):
                 found.append((code, node))

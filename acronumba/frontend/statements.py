@@ -67,7 +67,7 @@ def message_text(msg: ast.expr | None) -> str:
     return ast.unparse(msg).replace("{", "{{").replace("}", "}}")
 
 
-@handles(STATEMENTS, ast.Pass)
+@handles(STATEMENTS, ast.Pass, ast.Nonlocal)
 def _pass(w: Walker, stmt: ast.Pass) -> None:
     pass
 

@@ -21,6 +21,7 @@ from acronumba.frontend.comprehensions import (
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import changeable, dict_item, is_mapping
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
+from acronumba.frontend.holders import held
 from acronumba.frontend.keyed import put
 from acronumba.frontend.lists import (
     at_run_time,
@@ -60,7 +61,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    held,
     is_choosable,
     is_row,
     number,
@@ -164,7 +164,9 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     if isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
         parts = where if isinstance(where, tuple) else (where,)
         return w.call(base, [_numbers(w, e, node) if isinstance(e, slice) else e for e in parts], {}, node)
-    if isinstance(where, tuple):
+    if isinstance(where, tuple) and has_method(w, base, "__getitem__"):
+        where = index_value(w, where, base, node)
+    elif isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where, node)))
     if isinstance(where, UnionVal) and not is_mapping(base):
         where = not_none(w, where, node)

@@ -15,6 +15,8 @@ from acronumba.frontend.values import (
     ArrayRef,
     Cell,
     Choice,
+    ListVal,
+    MapVal,
     Num,
     Val,
     array_form,
@@ -81,6 +83,7 @@ class TArray:
 class TList:
     cell: Cell
     own: bool
+    outer: ListVal | MapVal | None = None  # the list or dict that one of them was read from
 
 
 @dataclass(frozen=True, slots=True, eq=False)

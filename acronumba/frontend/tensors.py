@@ -246,6 +246,8 @@ class TensorOps(Merge):
         """Return the value of a tensor of rank 0 as a Python number; this may wait for it."""
         if x.const is not NOT_CONST:
             return number(x.const)
+        if x.known is not None:
+            return x.known
         if x.type.dtype == "uint64":
             most = self.from_number(number(2**63 - 1), "uint64", node)
             small = self.host(self.element("le", [x, most], "bool", node), why, node)

@@ -8,8 +8,7 @@ time are IR variables.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from acronumba.data.shared import SharedLeaf, SharedNode
@@ -32,6 +31,7 @@ from acronumba.ir.types import (
     IntT,
     ListT,
     MapT,
+    ScalarT,
     StrT,
     StructT,
     TensorT,
@@ -64,6 +64,14 @@ class EnumVal:
     cls: type
     var: ir.Var | None = None
     const: Any = NOT_CONST  # a member
+
+
+@dataclass(slots=True, eq=False)
+class HostScalar:
+    """A NumPy integer as the key of a dict."""
+
+    dtype: str
+    num: Num
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +112,7 @@ class Tensor:
     turned: Tensor | None = None  # of rank 2: what it is the transpose of
     passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
     read_from: ArrayRef | None = None  # the array that it was read from, which may be written to
+    known: Num | None = None  # of a NumPy integer: its value, if the host knows it
 
     @property
     def python_type(self) -> TensorT | Array0T:
@@ -471,11 +480,37 @@ class Partial:
 
 @dataclass(slots=True, eq=False)
 class Kept:
-    """A deque, a dict with a default, a counter: a list or dict of run time with something of its own."""
+    """A deque, a dict with a default, a counter: a list or dict of run time with something of its own.
+
+    So is a tuple of a length that only run time knows: a list that nobody changes.
+    """
 
     kind: type
     inner: ListVal | MapVal
     extra: tuple[Val, ...]  # of a deque: the most elements, or None; what gives the default
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    """What a name stands for that nested functions bind, too: a list of at most one element."""
+
+    inner: ListVal
+
+
+@dataclass(slots=True, eq=False)
+class Yields:
+    """A call of a function that yields, which is walked by the loop over it."""
+
+    func: Func
+    params: dict[str, Val]
+    node: ast.AST | None
+
+
+@dataclass(slots=True, eq=False)
+class Columns:
+    """`zip(*rows)` of a list of run time: tuples of the elements at a place of all rows."""
+
+    rows: ListVal
 
 
 @dataclass(slots=True, eq=False)
@@ -512,70 +547,12 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal | MapVal
+    Num | EnumVal | HostScalar | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal
+    | MapVal
     | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
     | Enumerate
-    | Reversed | Stream | Partial | Kept | Generator | Maybe | Choice | Poison | Super
+    | Reversed | Stream | Partial | Kept | Generator | Yields | Columns | Box | Maybe | Choice | Poison | Super
 )  # fmt: skip
-
-
-def held(val: Val) -> tuple[Val, ...]:
-    """Return what a value of the compiler holds: the defaults of a function, the object of a method."""
-    match val:
-        case Func():
-            return (*val.defaults, *val.kw_defaults.values())
-        case Bound():
-            return (val.self,)
-        case Method():
-            return (val.owner,)
-        case Range() | SliceVal():
-            return (val.start, val.stop, val.step)
-        case Zip():
-            return val.parts
-        case Enumerate():
-            return (val.inner, val.start)
-        case Reversed() | Stream():
-            return (val.inner,)
-        case Partial():
-            return (val.func, *val.args, *val.named)
-        case Kept():
-            return (val.inner, *val.extra)
-        case MapView():
-            return (val.base,)
-    return ()
-
-
-def holding(val: Val, items: Sequence[Val]) -> Val:
-    """Return the value that holds others in the place of `held(val)`."""
-    match val:
-        case Func():
-            n = len(val.defaults)
-            kw = dict(zip(val.kw_defaults, items[n:], strict=True))
-            return replace(val, defaults=tuple(items[:n]), kw_defaults=kw)
-        case Bound():
-            return Bound(val.func, *items)
-        case Method():
-            return Method(items[0], val.name)
-        case Range():
-            return Range(*items)  # type: ignore[arg-type]
-        case SliceVal():
-            return SliceVal(*items)
-        case Zip():
-            return Zip(tuple(items), val.strict)
-        case Enumerate():
-            return Enumerate(*items)  # type: ignore[arg-type]
-        case Reversed():
-            return Reversed(*items)
-        case Stream():
-            return Stream(items[0], val.depth)
-        case Partial():
-            n = 1 + len(val.args)
-            return Partial(items[0], tuple(items[1:n]), val.names, tuple(items[n:]))
-        case Kept():
-            return Kept(val.kind, items[0], tuple(items[1:]))  # type: ignore[arg-type]
-        case MapView():
-            return MapView(items[0], val.what)  # type: ignore[arg-type]
-    return val
 
 
 def array_form(ref: ArrayRef) -> tuple[ArrayPlace, ArrayForm]:
@@ -622,6 +599,8 @@ def type_of(val: Val) -> Type | None:
             return val.type
         case EnumVal():
             return EnumT(val.cls)
+        case HostScalar():
+            return ScalarT(val.dtype)
         case NoneVal():
             return NONE
         case StrVal():

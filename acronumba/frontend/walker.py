@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -82,6 +82,18 @@ class Event:
 
 
 @dataclass
+class Consumer:
+    """A loop over what a function yields."""
+
+    frame: Frame  # that it is in
+    loop: Loop
+    names: Sequence[tuple[Any, str]]  # state keys that its turns assign
+    target: ast.expr
+    body: Callable[[], None]
+    place: tuple[Any, ...]  # in the source
+
+
+@dataclass
 class Frame:
     """A function being walked."""
 
@@ -92,6 +104,7 @@ class Frame:
     returns: list[tuple[Point, Val, Loc]] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     overlays: list[tuple[tuple[Any, ...], frozenset[str]]] = field(default_factory=list)  # scopes of comprehensions
+    consumer: Consumer | None = None  # of a function that yields
 
 
 @dataclass
@@ -137,6 +150,7 @@ class Walker(Contract):
         self.counter = 0
         self.scanned: set[Any] = set()
         self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
+        self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
         self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions
         self.witness = Witness()  # what of Python was read

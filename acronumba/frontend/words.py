@@ -27,6 +27,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    HostScalar,
     ListVal,
     Made,
     MapVal,
@@ -71,6 +72,7 @@ from acronumba.ir.types import (
     NoneT,
     OpaqueT,
     RefT,
+    ScalarT,
     StrT,
     StructT,
     TensorT,
@@ -108,13 +110,8 @@ class Words(Cells):
     def tensor(self, ref: ir.Var, fresh: bool = False) -> Tensor:
         """Return the abstract value of a tensor variable, reading the extents that are run-time."""
         assert isinstance(ref.type, TensorT)
-        dims: list[ir.Extent] = []
-        for axis, n in enumerate(ref.type.shape):
-            if n is None:
-                dims.append(self.extent_of(ref, axis))
-            else:
-                dims.append(n)
-        return Tensor(ref.type, ref, tuple(dims), fresh=fresh)
+        dims = tuple(self.extent_of(ref, k) if n is None else n for k, n in enumerate(ref.type.shape))
+        return Tensor(ref.type, ref, dims, fresh=fresh)
 
     def shared_value(self, node: SharedLeaf | SharedConst | SharedNode | SharedOpaque) -> Val:
         """Return the abstract value of a part of the shared parameters."""
@@ -239,6 +236,8 @@ class Words(Cells):
                 return (self.word(val),)
             case (EnumT(), EnumVal()) if val.cls is t.cls:
                 return (self.word(val),)
+            case (ScalarT(), HostScalar()):
+                return (self.word(val.num),)
             case (NoneT(), NoneVal()) | (StrT(), StrVal()):
                 return ()
             case (TextT(), Text() | StrVal()):
@@ -497,6 +496,8 @@ class Words(Cells):
                 return Num(t, var=vars[0])
             case EnumT():
                 return EnumVal(t.cls, var=vars[0])
+            case ScalarT():
+                return self.key_scalar(t.dtype, vars[0])
             case NoneT():
                 return NoneVal(given=True)
             case NeverT():

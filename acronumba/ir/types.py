@@ -4,8 +4,8 @@ A `Type` says what one Python value of the user's program is: a number, a tensor
 infers them, `data.pack` derives them from instances, and both agree through `words`, which says how a value of the
 type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
 
-    Type  = IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT
-          | MapT | ListT | UnionT | NeverT | OpaqueT
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | StructT
+          | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
     Word  = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT   (what one variable of the IR holds)
 """
 
@@ -67,6 +67,13 @@ class EnumT:
     """A member of an enumeration: the word is the member's index in `list(cls)`."""
 
     cls: type
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarT:
+    """A NumPy integer as the key of a dict: the word is its value."""
+
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +207,21 @@ class RefT:
 
 
 Type: TypeAlias = (
-    IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | TensorT | Array0T | ArrayT | StructT | TupleT | DictT | MapT
-    | ListT | UnionT | NeverT | OpaqueT
+    IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | StructT | TupleT
+    | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
 )  # fmt: skip
 Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
 INT, FLOAT, BOOL, NONE, NEVER, UNSET, TEXT = IntT(), FloatT(), BoolT(), NoneT(), NeverT(), UnsetT(), TextT()
 MOST_CONSTANTS = 16  # strings that are cases of a union of their own
+
+
+MATRIX = "acronumba.frontend.calls.matrices.Matrix"  # what stands for `np.matrix`: an object with an array
+
+
+def is_matrix(cls: type) -> bool:
+    """Whether objects of a class are matrices of NumPy to users."""
+    return cls.__name__ == "Matrix" and class_key(cls) == MATRIX
 
 
 def class_key(cls: type) -> str:
@@ -217,7 +232,7 @@ def class_key(cls: type) -> str:
 def _order(t: Type) -> tuple[int, str]:
     order = [
         NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TextT, TupleT, DictT, MapT,
-        OpaqueT, UnsetT,
+        OpaqueT, UnsetT, ScalarT,
     ]  # fmt: skip
     return order.index(type(t)), class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
 
@@ -314,7 +329,7 @@ def words(t: Type) -> tuple[Word, ...]:
     `union_cases`, followed by the words of every case (those of the cases that do not apply are zero).
     """
     match t:
-        case IntT() | EnumT():
+        case IntT() | EnumT() | ScalarT():
             return (INT,)
         case FloatT():
             return (FLOAT,)
@@ -351,9 +366,11 @@ def wrong_key(t: Type) -> str:
             inner = next(filter(None, map(wrong_key, m.items)), "")
             if inner:
                 return inner
-        elif not isinstance(m, IntT | BoolT | StrT | TextT | EnumT | NoneT):
+        elif not isinstance(m, IntT | BoolT | ScalarT | StrT | TextT | EnumT | NoneT):
             return f"of type {type_text(m)}"
-    numbers = [m for m in kinds if isinstance(m, IntT | BoolT) or (isinstance(m, EnumT) and issubclass(m.cls, int))]
+    numbers = [
+        m for m in kinds if isinstance(m, IntT | BoolT | ScalarT) or (isinstance(m, EnumT) and issubclass(m.cls, int))
+    ]
     texts = [m for m in kinds if isinstance(m, EnumT) and issubclass(m.cls, str)]
     if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT | TextT) for m in kinds))):
         both = " and ".join(map(type_text, numbers if len(numbers) > 1 else kinds))
@@ -440,6 +457,8 @@ def type_text(t: Type | Word) -> str:
             return "str"
         case EnumT() | StructT():
             return t.cls.__name__
+        case ScalarT():
+            return f"{t.dtype}[]"
         case TensorT():
             return f"{t.dtype}[{', '.join('?' if n is None else str(n) for n in t.shape)}]"
         case Array0T():

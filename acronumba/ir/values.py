@@ -33,6 +33,7 @@ from acronumba.ir.types import (
     NeverT,
     NoneT,
     OpaqueT,
+    ScalarT,
     StrT,
     StructT,
     TensorT,
@@ -43,6 +44,7 @@ from acronumba.ir.types import (
     UnsetT,
     Word,
     entry_widths,
+    is_matrix,
     type_text,
     union_cases,
     union_word,
@@ -169,6 +171,8 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (kind is str)
         case EnumT() | StructT():
             return 2 * (kind is t.cls)
+        case ScalarT():
+            return 2 * (isinstance(value, np.generic) and value.dtype == named(t.dtype))
         case TensorT():
             kinds = np.ndarray if t.rank else np.generic
             if not isinstance(value, kinds) or value.dtype != named(t.dtype):
@@ -249,6 +253,8 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
             pass
         case EnumT():
             out.append(_members(t.cls)[value])
+        case ScalarT():
+            out.append(int(value))
         case TensorT():
             out.append(_array(value, t, memo))
         case Array0T():
@@ -388,6 +394,8 @@ class _Builder:
                 raise Misfit("", f"{t.what} cannot be a result")
             case EnumT():
                 return _by_number(t.cls)[next(stream)]
+            case ScalarT():
+                return named(t.dtype).type(next(stream))
             case TextT() | TensorT() | StructT() | ListT():
                 return self._word(next(stream))
             case Array0T():
@@ -447,6 +455,9 @@ class _Builder:
             if source.origin is None:
                 self._open.append((source, made))
         else:
+            if is_matrix(source.layout.cls):
+                self._made[id(source)] = out = np.asarray(self._fields(source)["array"]).view(np.matrix)
+                return out
             made = object.__new__(source.layout.cls)
             self._open.append((source, made))
         self._made[id(source)] = made

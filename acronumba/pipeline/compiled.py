@@ -539,6 +539,7 @@ class Compiled:
     def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Callable[[int], Any]:
         """Return the function from the number of an instance to its result; see `Run.reader`."""
         from acronumba.data.heap import Owned
+        from acronumba.data.wraps import wrapped
 
         made: list[Callable[[int], Any]] = []
         heaps = (*packed.heaps, *run.heaps)
@@ -546,7 +547,7 @@ class Compiled:
         def result(k: int) -> Any:  # holds the run, which owns what the words lead to
             if not made:
                 made.append(self.unpacker.decoder(run.words, run.reader(stay), Owned((h, h.objects) for h in heaps)))
-            return made[0](k)
+            return wrapped(made[0](k), self.lowered.wrap)
 
         return result
 

@@ -119,7 +119,7 @@ def test_each_function_of_numpy_has_a_cell() -> None:
 
 # These move elements, whatever their dtype, or are other names; their tests are those of shapes.
 FUNCTIONS_OF_SHAPES = set(
-    "copyto fill_diagonal put_along_axis "
+    "apply_along_axis copyto fill_diagonal put_along_axis "
     "amax amin ascontiguousarray atleast_1d broadcast_to empty expand_dims hstack inner moveaxis ndim promote_types "
     "ravel reshape result_type split squeeze swapaxes tile transpose vdot vstack".split()
 )

@@ -158,16 +158,14 @@ def with_with(n):
     return m
 
 
-@refused("ACR103 | nonlocal k |", columns=N)
-def with_nonlocal(n):
-    k = 0
+COUNT = 0
 
-    def up():
-        nonlocal k
-        k += 1
 
-    up()
-    return k
+@refused("ACR103 | global COUNT |", columns=N)
+def with_global(n):
+    global COUNT
+    COUNT = n
+    return n
 
 
 @refused("ACR104 | yield n |", columns=N)
@@ -204,8 +202,7 @@ def star_in_a_tuple(n):
 
 @refused("ACR114 | (i for i in range(n)) |", columns=N)
 def generator_kept(n):
-    g = (i for i in range(n))
-    return sum(g)
+    return [(i for i in range(n))]
 
 
 @refused("ACR309 | {n + 0.5: n} | int(x)", columns=N)
@@ -313,9 +310,9 @@ def text_added(n):
     return n + "a"
 
 
-@refused("ACR303 | tuple(xs) | keep the list", columns=XS)
+@refused("ACR308 | [tuple(xs)] | list", columns=XS)
 def tuple_of_unknown_length(xs):
-    return tuple(xs)
+    return [tuple(xs)]
 
 
 @refused("ACR303 | ys[0] += (n,) | one type", columns=N)

@@ -19,15 +19,6 @@ class Net:
     def __init__(self) -> None:
         self.w = np.eye(3)
         self.s: Any = None
-        self.p: Any = None
-
-    def filtered(self, x):
-        self.s = np.matrix(x)
-        self.p = self.s * self.s.T
-        y = -(x - self.s)
-        if y[0, 0] > 0:
-            self.s = self.s + y
-        return self.s * self.p
 
     def stored(self, x):
         self.s = np.zeros(3)
@@ -38,15 +29,6 @@ class Net:
 
 
 NET = Net()
-
-
-def a_matrix(x):
-    return Net().filtered(x)
-
-
-def as_matrix(x):
-    a = np.asmatrix(x)
-    return a * a.T
 
 
 def stored_into_what_is_shared(x):
@@ -90,8 +72,6 @@ def changed_list_as_a_record(x):
 
 
 MISTAKES = [
-    (a_matrix, "np.matrix", "np.array(x), with `@`"),
-    (as_matrix, "np.asmatrix", "np.array(x), with `@`"),
     (stored_into_what_is_shared, ".s of", "self = copy.copy(self)"),
     (negative_of_what_is_refused, "msort_of", ""),
     (array_of_what_is_shared, "float64[3, 3]", "own = copy.deepcopy(NET)"),

@@ -6,9 +6,11 @@ an array, an int, a list of ints that may be empty, a list of floats, and a memb
 
 from __future__ import annotations
 
+import bisect
 import collections
 import enum
 import functools
+import heapq
 import itertools
 import math
 import operator
@@ -33,6 +35,17 @@ def of(group: str) -> Callable[[Model], Model]:
         return function
 
     return add
+
+
+class Measured:
+    """What computes something once."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    @functools.cached_property
+    def double(self) -> int:
+        return self.n * 2
 
 
 class Kind(enum.Enum):
@@ -1850,6 +1863,48 @@ def operator_attrgetter(x, n, xs, ws, k):
     return max([Point(float(v)) for v in [1, *xs]], key=operator.attrgetter("x")).x
 
 
+@of("Classes")
+def cached_property(x, n, xs, ws, k):
+    """`functools.cached_property`"""
+    return Measured(n).double + Measured(1).double
+
+
+@of("Library")
+def heaps(x, n, xs, ws, k):
+    """`heapq.heappush`, `heappop`, `heapify`, `nsmallest`, ..."""
+    heap = [v % 3 for v in xs]
+    heapq.heapify(heap)
+    heapq.heappush(heap, n)
+    return heapq.heappop(heap), heap, heapq.nsmallest(2, xs), heapq.nlargest(2, xs)
+
+
+@of("Library")
+def places_by_bisection(x, n, xs, ws, k):
+    """`bisect.bisect`, `bisect_left`, `insort`, ..."""
+    found = sorted(xs)
+    bisect.insort(found, n)
+    return found, bisect.bisect(found, 2), bisect.bisect_left(found, 2)
+
+
+@of("Statements")
+def generator_function(x, n, xs, ws, k):
+    """`yield` and `yield from` in a function that a loop goes over"""
+
+    def doubled():
+        for v in xs:
+            yield v * 2
+        yield from range(n)
+
+    return [v + 1 for v in doubled()], sum(doubled())
+
+
+@of("Dicts and sets")
+def numpy_keys(x, n, xs, ws, k):
+    """NumPy integers as keys"""
+    counts = Counter(np.array([n, n + 1, n]))
+    return dict(counts), counts.most_common(1)[0][0]
+
+
 REFUSED = [  # what is not in the language
-    "builtin_iter", "math_fsum", "frozen_set", "function_nonlocal", "itertools_repeat_without_end", "deque_rotate",
+    "builtin_iter", "frozen_set", "itertools_repeat_without_end", "deque_rotate",
 ]  # fmt: skip

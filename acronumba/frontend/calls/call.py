@@ -27,6 +27,7 @@ from acronumba.frontend.calls.of_itertools import (
     has_written,
 )
 from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
+from acronumba.frontend.calls.of_matrices import call_with_matrices
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
@@ -96,6 +97,8 @@ HANDLERS = every.FILES  # their rows are in `ROWS` and `METHODS`
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
     """Call something that exists at compile time."""
+    if (made := call_with_matrices(w, value, args, kwargs, node)) is not None:
+        return made
     if has_written(value):
         return call_written(w, value, args, kwargs, node)
     if any(value is setting for setting in SETTINGS):
@@ -109,7 +112,7 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
-        rewrite = A_MATRIX if value in (np.asmatrix, np.bmat) else ""
+        rewrite = "np.array(x), with `@` for products of matrices" if value is np.bmat else ""
         raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
     if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
         set_attribute(w, args[0], args[1].value, args[2], node or ast.Constant(0))
@@ -125,9 +128,6 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
         func = w.constant(value.func)
         raise w.refuse("ACR210", node, seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
     raise w.refuse(code, node, seen=_name_of(node, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
-
-
-A_MATRIX = "np.array(x), with `@` for products of matrices"
 
 
 def _name_of(node: Node, default: str) -> str:
@@ -219,8 +219,6 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], nod
         return _dataclass(w, cls, args, kwargs, node)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _named_tuple(w, cls, args, kwargs, node)
-    if cls is np.matrix:
-        raise w.refuse("ACR202", node, seen=_name_of(node, "np.matrix"), rewrite=A_MATRIX)
     if cls is super:
         return super_of(w, args, node)
     return made_by_init(w, cls, args, kwargs, node)

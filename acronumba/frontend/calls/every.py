@@ -6,6 +6,7 @@ from acronumba.frontend.calls import (
     of_collections,
     of_copies,
     of_dtypes,
+    of_heaps,
     of_layouts,
     of_library,
     of_maps,
@@ -24,7 +25,7 @@ from acronumba.frontend.calls import (
 )
 
 FILES = (
-    of_collections, of_copies, of_dtypes, of_layouts, of_library, of_maps, of_numpy, of_python, of_settings, of_texts,
-    of_ufuncs, written, written_math, written_matrices, written_orders, written_products, written_shapes,
+    of_collections, of_copies, of_dtypes, of_heaps, of_layouts, of_library, of_maps, of_numpy, of_python, of_settings,
+    of_texts, of_ufuncs, written, written_math, written_matrices, written_orders, written_products, written_shapes,
     written_special,
 )  # fmt: skip

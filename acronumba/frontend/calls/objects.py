@@ -96,9 +96,17 @@ def is_tuple(val: Val) -> bool:
     return issubclass(python_class(val), tuple)
 
 
+STAND_INS: dict[type, type] = {}  # a class of the compiler -> the one that it stands for
+
+
+def stood_for(cls: type) -> type:
+    """Return the class that users see."""
+    return STAND_INS.get(cls, cls)
+
+
 def runtime_class(t: Type) -> type:
     """Return the Python class of the values of a type."""
-    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, StrT, TextT, TupleT
+    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, ScalarT, StrT, TextT, TupleT
 
     match t:
         case IntT():
@@ -115,6 +123,8 @@ def runtime_class(t: Type) -> type:
             return cls
         case Array0T(sure=True):
             return np.ndarray
+        case ScalarT():
+            return np.dtype(t.dtype).type
         case TensorT():
             return np.ndarray if t.rank else np.dtype(t.dtype).type
         case TupleT():

@@ -25,6 +25,7 @@ from acronumba.frontend.dicts import (
     put_all,
 )
 from acronumba.frontend.handlers import (
+    ARRAYS,
     CONTAINS,
     EQUALS,
     INDEXED,
@@ -150,13 +151,17 @@ def _count(w: Walker, out: MapVal, val: Val, op: ast.operator, node: ast.AST) ->
 def kept_item(w: Walker, base: Kept, where: Any, node: ast.AST) -> Val:
     """`q[i]` of a deque, `d[k]` of a dict with a default or a counter."""
     inner = base.inner
-    if base.kind is deque:
-        assert isinstance(inner, ListVal)
+    if isinstance(inner, ListVal):
+        if isinstance(where, slice) and base.kind is tuple:
+            got = get_item(w, inner, where, node)
+            assert isinstance(got, ListVal)
+            return Kept(tuple, got, ())
         if isinstance(where, slice):
             raise w.refuse("ACR301", node, seen="a slice of a deque", rewrite="list(q)[a:b]")
         where = list_index(w, where, node) if isinstance(where, Tensor) else where
-        where = host_value(w, where, node, "an index of a deque", index=True)
-        index = checked_index(w, where, w.list_lengths(inner, node), node, "deque index out of range")
+        kind = base.kind.__name__
+        where = host_value(w, where, node, f"an index of a {kind}", index=True)
+        index = checked_index(w, where, w.list_lengths(inner, node), node, f"{kind} index out of range")
         return list_get(w, inner, index, node)
     assert isinstance(inner, MapVal)
     if base.kind is Counter:
@@ -189,6 +194,10 @@ def _add(w: Walker, base: Kept, val: Val, node: ast.AST, first: bool = False) ->
 
 def kept_method(w: Walker, base: Kept, name: str, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST) -> Val:
     """Call a method of a deque, a dict with a default or a counter."""
+    if base.kind is tuple:
+        if name not in ("index", "count"):
+            raise w.refuse("ACR209", node, seen=f"the method .{name} of a tuple")
+        return w.call(Method(base.inner, name), args, {}, node)
     out = _deque_method(w, base, name, args, node) if base.kind is deque else _own_method(w, base, name, args, node)
     if out is None and base.kind is not deque:
         return map_method(w, base.inner, name, args, kwargs, node)
@@ -251,6 +260,13 @@ def _own_method(w: Walker, base: Kept, name: str, args: Sequence[Val], node: ast
     return None
 
 
+@handles(ARRAYS, Kept)
+def _array(w: Walker, val: Kept, dtype: str | None, node: Any) -> Tensor:
+    if not isinstance(val.inner, ListVal):
+        raise w.refuse("ACR301", node, seen=w.describe(val), rewrite="pass an array or a number")
+    return w.array_of(val.inner, dtype, node)
+
+
 @handles(CONTAINS, Kept)
 def _in(w: Walker, a: Val, b: Kept, node: ast.AST) -> Num | None:
     out = compare_values(w, ast.In(), a, b.inner, node)
@@ -260,8 +276,8 @@ def _in(w: Walker, a: Val, b: Kept, node: ast.AST) -> Num | None:
 
 @handles(EQUALS, Kept)
 def _equal(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
-    deques = [isinstance(v, Kept) and v.kind is deque for v in (a, b)]
-    if deques[0] is not deques[1] or any(isinstance(v, Kept) and v.kind in (Counter, OrderedDict) for v in (a, b)):
+    lists = [v.kind if isinstance(v, Kept) and isinstance(v.inner, ListVal) else None for v in (a, b)]
+    if lists[0] is not lists[1] or any(isinstance(v, Kept) and v.kind in (Counter, OrderedDict) for v in (a, b)):
         return None
     out = compare_values(w, op, unkept(a), unkept(b), node)
     assert isinstance(out, Num)

@@ -67,6 +67,7 @@ from acronumba.ir.types import (
     NeverT,
     NoneT,
     OpaqueT,
+    ScalarT,
     StrT,
     TensorT,
     TextT,
@@ -419,4 +420,4 @@ def _unchangeable(t: Type) -> bool:
     """Whether nothing can change a value of a type, as it comes from a list."""
     if isinstance(t, TupleT):
         return all(_unchangeable(m) for item in t.items for m in members(item))
-    return isinstance(t, IntT | FloatT | BoolT | EnumT | NoneT | StrT | TextT | NeverT | TensorT)
+    return isinstance(t, IntT | FloatT | BoolT | EnumT | ScalarT | NoneT | StrT | TextT | NeverT | TensorT)

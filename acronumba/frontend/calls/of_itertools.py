@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -75,6 +76,7 @@ WRITTEN |= {
 }
 WRITTEN[int.bit_length] = mathematics.bit_length
 WRITTEN[float.is_integer] = mathematics.is_integer
+WRITTEN[math.fsum] = mathematics.fsum
 
 
 @stands_for(functools.reduce, iterator=False)

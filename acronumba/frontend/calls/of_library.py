@@ -14,9 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.attributes import attribute
+from acronumba.frontend.calls.by_fields import fields
 from acronumba.frontend.calls.of_itertools import ITERATORS, KNOWN, WRITTEN
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.comparisons import fields_compared
 from acronumba.frontend.handlers import CALLS, handles
 from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.values import (
@@ -33,6 +35,7 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
+    Yields,
     number,
 )
 
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
 def call_written(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
     """Call what stands for a function of Python."""
-    given = [as_iterable(w, v, node) if isinstance(v, Generator | Stream) else v for v in args]
+    given = [as_iterable(w, v, node) if isinstance(v, Generator | Stream | Yields) else v for v in args]
     out = _known(w, function, given, kwargs, node) if function in KNOWN else None
     if out is None:
         out = w.call(w.constant(WRITTEN[function]), tuple(given), kwargs, node)
@@ -153,3 +156,8 @@ def _callable(w: Walker, a: Args, node: Node) -> Val:
     if known is NOT_CONST:
         raise w.refuse("ACR308", node, seen=f"callable() of {w.describe(val)}")
     return number(callable(known))
+
+
+@row("obj", fields, whole=True)
+def _fields(w: Walker, a: Args, node: Node) -> Val:
+    return fields_compared(w, a["obj"], node or ast.Constant(0))

@@ -127,3 +127,47 @@ def bit_length(n: int) -> int:
 def is_integer(x: float) -> bool:
     """Return ``x.is_integer()``."""
     return math.isfinite(x) and x % 1.0 == 0.0
+
+
+def fsum(numbers: list[float]) -> float:
+    """Return the sum, rounded once: of parts that do not overlap, of which each number changes those that it meets."""
+    parts: list[float] = []
+    special, infinite = 0.0, 0.0
+    for number in numbers:
+        x = float(number)
+        if not math.isfinite(x):
+            special += x
+            if math.isinf(x):
+                infinite += x
+            continue
+        kept: list[float] = []
+        for part in parts:
+            y = part
+            if abs(x) < abs(y):
+                x, y = y, x
+            high = x + y
+            low = y - (high - x)
+            if low != 0.0:
+                kept.append(low)
+            x = high
+        if not math.isfinite(x):
+            raise OverflowError("intermediate overflow in fsum")
+        kept.append(x)
+        parts = kept
+    if special != 0.0:
+        if math.isnan(infinite):
+            raise ValueError("-inf + inf in fsum")
+        return special
+    total, rest = 0.0, 0.0
+    while len(parts) > 0 and rest == 0.0:
+        x = total
+        y = parts.pop()
+        total = x + y
+        rest = y - (total - x)
+    # Half of the last digit is left: what is below it says which way it goes.
+    if len(parts) > 0 and ((rest < 0.0 and parts[-1] < 0.0) or (rest > 0.0 and parts[-1] > 0.0)):
+        y = rest * 2.0
+        x = total + y
+        if y == x - total:
+            total = x
+    return total

@@ -16,14 +16,14 @@ from acronumba.frontend.block import Dead
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, rounded_int
-from acronumba.frontend.comprehensions import collect, comprehend, go_on_where, own_names
+from acronumba.frontend.comprehensions import collect, comprehend, go_on_where, own_names, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, one_iterable, range_count
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method, iterated
 from acronumba.frontend.maps import size
-from acronumba.frontend.names import function_value
+from acronumba.frontend.names import check_free, function_value
 from acronumba.frontend.operators import binary
 from acronumba.frontend.source import (
     spot,
@@ -32,9 +32,11 @@ from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
+    Columns,
     Enumerate,
     Func,
     Generator,
+    Kept,
     ListVal,
     MapVal,
     MapView,
@@ -53,6 +55,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    Yields,
     Zip,
     as_text,
     number,
@@ -211,14 +214,19 @@ def _range(w: Walker, a: Args, node: Node) -> Val:
 
 @row("*args strict", zip, whole=True)
 def _zip(w: Walker, a: Args, node: Node) -> Val:
-    parts = tuple(as_iterable(w, v, node) for v in a.rest)
+    if len(a.rest) == 1 and isinstance(a.rest[0], Columns):
+        if a.static("strict"):
+            raise w.refuse("ACR202", a.where["strict"], seen="zip(*rows, strict=True)", rewrite="test the lengths")
+        return a.rest[0]
+    parts = tuple(as_iterable(w, v, node, at_once=False) for v in a.rest)
     return Zip(parts, bool(a.static("strict"))) if parts else TupleVal(())
 
 
 @row("x start", enumerate, whole=True)
 def _enumerate(w: Walker, a: Args, node: Node) -> Val:
     start = host_value(w, a["start"], node, "enumerate()", index=True)
-    return Enumerate(as_iterable(w, a["x"], node), w.as_int(start) if start.type == BOOL else start)
+    inner = a["x"] if isinstance(a["x"], Yields) else as_iterable(w, a["x"], node)
+    return Enumerate(inner, w.as_int(start) if start.type == BOOL else start)
 
 
 @row("x", reversed, whole=True)
@@ -226,17 +234,21 @@ def _reversed(w: Walker, a: Args, node: Node) -> Val:
     return Reversed(as_iterable(w, a["x"], node))
 
 
-def as_iterable(w: Walker, val: Val, node: Node) -> Val:
+def as_iterable(w: Walker, val: Val, node: Node, at_once: bool = True) -> Val:
+    """Return what is gone over; what a function yields only where it all is read `at_once`."""
     if isinstance(val, UnionVal):
         val = one_iterable(w, val, node)
     val = iterated(w, unkept(val), node)
+    if isinstance(val, Yields) and at_once:
+        return to_list(w, val, node or ast.Constant(0))
     if isinstance(val, Generator):
         return comprehend(w, val.node)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner, node)
-    kinds = ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
+    kinds = Columns | ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
     if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
+    check_free(w, val)
     raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
 
 
@@ -252,10 +264,12 @@ def _list(w: Walker, a: Args, node: Node) -> Val:
 def _tuple(w: Walker, a: Args, node: Node) -> Val:
     val = as_iterable(w, a["x"], node)
     items = w.items_of(val)
-    if items is None:
-        raise w.refuse("ACR303", node, seen=f"a tuple of {w.describe(val)}, whose length is known only at run time",
-                       rewrite="keep the list")  # fmt: skip
-    return TupleVal(items)
+    if items is not None:
+        return TupleVal(items)
+    made = to_list(w, val, node or ast.Constant(0))
+    if made is val:  # it may be changed
+        made = list_slice(w, made, number(0), 1, w.list_lengths(made, node), node or ast.Constant(0))
+    return Kept(tuple, made, ())
 
 
 @row("x start", sum, rank0="any")
@@ -412,7 +426,7 @@ def _divmod(w: Walker, a: Args, node: Node) -> Val:
 
 @row("x", type, whole=True)
 def _type(w: Walker, a: Args, node: Node) -> Val:
-    from acronumba.frontend.calls.objects import runtime_class
+    from acronumba.frontend.calls.objects import runtime_class, stood_for
 
     val = a["x"]
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
@@ -420,7 +434,7 @@ def _type(w: Walker, a: Args, node: Node) -> Val:
     kind = kind_of(w, val)
     if kind is None or (isinstance(kind, Array0T) and not kind.sure):
         raise w.refuse("ACR308", node, seen=w.describe(val))
-    return Static(runtime_class(kind))
+    return Static(stood_for(runtime_class(kind)))
 
 
 @row("obj name default", getattr, whole=True, rank0="any")
@@ -456,7 +470,7 @@ def _setattr(w: Walker, a: Args, node: Node) -> Val:
 
 @row("f xs *iterables", map, whole=True)
 def _map(w: Walker, a: Args, node: Node) -> Val:
-    columns = [as_iterable(w, v, node) for v in (a["xs"], *a.rest)]
+    columns = [as_iterable(w, v, node, at_once=False) for v in (a["xs"], *a.rest)]
     if len(columns) == 1:
         return Stream(collect(w, columns[0], lambda v: w.call(a["f"], (v,), {}, node), node or ast.Constant(0)))
 

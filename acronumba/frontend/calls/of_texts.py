@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.written_texts import METHODS
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.known_texts import known
 from acronumba.frontend.magic import text_of
@@ -75,6 +76,8 @@ def text_method(
             return _in_case(w, owner, name, where)
         case "removeprefix" | "removesuffix", [val] if is_text(val) and not kwargs:
             return _without(w, owner, name, val, where)
+    if name in METHODS:
+        return w.call(w.constant(METHODS[name]), (owner, *args), kwargs, node)
     raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}", rewrite=BEFORE)
 
 

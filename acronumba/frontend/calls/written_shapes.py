@@ -463,3 +463,20 @@ def continued(x: Any, axis: Any, low: Any, high: Any, mode: Any) -> Any:
         at = at % (2 * n)
         at = np.where(at >= n, 2 * n - 1 - at, at)
     return np.take(x, at, axis)
+
+
+@stands_for(np.apply_along_axis)
+def apply_along_axis(func1d: Any, axis: Any, arr: Any) -> Any:
+    """Return what a function gives of each row along an axis, in its place."""
+    arr = np.asarray(arr)
+    axis = axis % arr.ndim
+    rest = tuple(n for k, n in enumerate(arr.shape) if k != axis)
+    rows = np.moveaxis(arr, axis, -1).reshape((-1, arr.shape[axis]))
+    if rows.shape[0] == 0:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    out = np.array([np.asanyarray(func1d(row)) for row in rows])
+    out = out.reshape((*rest, *out.shape[1:]))
+    if out.ndim == len(rest):
+        return out
+    made = tuple(k for k, _ in enumerate(out.shape) if k >= len(rest))
+    return np.moveaxis(out, made, tuple(k - len(rest) + axis for k in made))

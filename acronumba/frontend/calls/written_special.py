@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba import nn
-from acronumba.frontend.calls import written_distances
+from acronumba.frontend.calls import written_distances, written_linalg
 from acronumba.frontend.calls.tables import ROWS, Args, Node, Row, row, table_key
 from acronumba.frontend.calls.written import refused, stands_for
 from acronumba.frontend.values import Val
@@ -155,4 +155,8 @@ FUNCTIONS = {
     "erfc": erfc, "ndtr": ndtr, "xlogy": xlogy, "xlog1py": xlog1py, "entr": entr, "rel_entr": rel_entr,
     "softplus": softplus, "huber": huber, "log1p": log1p, "expm1": expm1,
 }  # fmt: skip
-MODULES = {"scipy.special": FUNCTIONS, "scipy.spatial.distance": written_distances.FUNCTIONS}
+MODULES = {
+    "scipy.special": FUNCTIONS,
+    "scipy.spatial.distance": written_distances.FUNCTIONS,
+    "scipy.linalg": written_linalg.FUNCTIONS,
+}

@@ -1,0 +1,45 @@
+"""Names that nested functions bind by `nonlocal`: each lies in a list of at most one element, which all of them know.
+
+So it goes into recursions, through loops and branches as a list does.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from acronumba.frontend.block import Dead
+from acronumba.frontend.handlers import NAME_BOUND, NAME_READ, handles
+from acronumba.frontend.lists import append, list_get, simple
+from acronumba.frontend.names import check_part
+from acronumba.frontend.values import Box, StaticList, Val, number
+from acronumba.frontend.walker import Frame, Walker
+
+
+def open_boxes(w: Walker, frame: Frame) -> None:
+    """Make the boxes of the names of a function that is about to be walked; those of its parameters have a value."""
+    node = frame.func.source.node
+    for name in sorted(frame.func.source.facts.boxed):
+        cell = w.cell(("box", frame.path, name))
+        w.make_real(cell)
+        box = Box(w.realise(StaticList((), cell)))
+        given = w.state.get((frame.scope, name))
+        if given is not None:
+            append(w, box.inner, given, node)
+        w.state[(frame.scope, name)] = box
+
+
+@handles(NAME_READ, Box)
+def _read(w: Walker, box: Box, name: str, node: ast.AST) -> Val:
+    """Return the value of a name; the instance fails where it has none."""
+    text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+    w.check(w.scalar("gt", w.list_lengths(box.inner, node), number(0)), "NameError", text, (), node)
+    if w.block is None:
+        raise Dead
+    return list_get(w, box.inner, number(0), node)
+
+
+@handles(NAME_BOUND, Box)
+def _bind(w: Walker, box: Box, val: Val, node: ast.AST) -> None:
+    check_part(w, val, node)
+    simple(w, box.inner, "erase", node)
+    append(w, box.inner, val, node)

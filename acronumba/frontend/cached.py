@@ -1,0 +1,32 @@
+"""`functools.cached_property`: computed where it is read, and kept by an object that was made in the call.
+
+An object that came in does not change in a call: there it is computed each time, and what it gives is nobody's to
+change.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+
+from acronumba.frontend.attributes import own_method
+from acronumba.frontend.functions import shared_by_calls
+from acronumba.frontend.handlers import DESCRIPTORS, handles
+from acronumba.frontend.made import set_attribute
+from acronumba.frontend.values import Bound, Made, Ref, Val
+from acronumba.frontend.walker import Walker
+
+
+@handles(DESCRIPTORS, functools.cached_property)
+def _cached(
+    w: Walker, owner: Val, cls: type, name: str, raw: functools.cached_property[object], node: ast.AST | None
+) -> Val:  # fmt: skip
+    func = own_method(w, raw.func, node)
+    if isinstance(owner, Ref) and owner.own:
+        seen = f"{cls.__name__}.{name}, a cached property of an object that was made in the call"
+        raise w.refuse("ACR210", node, seen=seen, rewrite="@property")
+    val: Val = w.call(Bound(func, owner), (), {}, node)
+    if not isinstance(owner, Made):
+        return shared_by_calls(w, val, func, node)
+    set_attribute(w, owner, name, val, node or ast.Constant(0))
+    return val

@@ -1,0 +1,166 @@
+"""Functions that yield: walked where a loop goes over what they give, with the body of the loop at each `yield`.
+
+So both run in turns, as in Python. A generator has no value at run time: it is gone over where it is made.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from acronumba.frontend.block import Dead, Point
+from acronumba.frontend.boxes import open_boxes
+from acronumba.frontend.functions import LIBRARY, nested_function
+from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
+from acronumba.frontend.loops import carried_names, end_loop, iterate
+from acronumba.frontend.names import is_iterator, named_iterator
+from acronumba.frontend.operators import binary
+from acronumba.frontend.source import spot
+from acronumba.frontend.values import (
+    Enumerate,
+    Generator,
+    NoneVal,
+    TupleVal,
+    Val,
+    Yields,
+    number,
+)
+from acronumba.frontend.walker import Consumer, Loop, Walker
+
+
+@handles(WALKS, Yields)
+def walk_generator(
+    w: Walker, gen: Yields, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None,
+) -> None:  # fmt: skip
+    """Walk the body of a function that yields, and `body` for each value that it gives."""
+    func = gen.func
+    if any(f.func.code == func.code for f in w.frames):
+        seen = f"{func.source.name}, a generator that calls itself"
+        raise w.refuse("ACR104", gen.node, seen=seen, rewrite="a function that returns a list of what it would yield")
+    names = carried_names(w, inner, target, extra)
+    here = Consumer(w.frame, Loop(), names, target, body, (w.source, w.loc, w.outer_loc))
+    w.frame.loops.append(here.loop)
+    frame = w.push(func, (*w.frame.path, func.source.node.lineno, spot(node), "yields"))
+    frame.consumer = here
+    if (func.globals.get("__name__") or "").startswith(LIBRARY):
+        w.outer_loc = w.at(node)
+    w.source = func.source
+    for name, val in gen.params.items():
+        val = named_iterator(w, val) if is_iterator(val) else val
+        w.kept(val)
+        w.state[(frame.scope, name)] = val
+    open_boxes(w, frame)
+    w.body(func.source.body)
+    ends = [point for point, _, _ in frame.returns]
+    if w.block is not None:
+        ends.append(w.point())
+        w.block = None
+    w.source, w.loc, w.outer_loc = here.place
+    w.frames.pop()
+    loop = w.frame.loops.pop()
+    if not func.source.facts.nests:
+        ends = [_without(p, frame.scope) for p in ends]
+        loop.breaks[:] = [_without(p, frame.scope) for p in loop.breaks]
+    end_loop(w, ends, loop, otherwise)
+
+
+def _without(point: Point, scope: Any) -> Point:
+    return point[0], {k: v for k, v in point[1].items() if k[0] != scope}
+
+
+@handles(WALKS, Generator)
+def walk_expression(
+    w: Walker, gen: Generator, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None,
+) -> None:  # fmt: skip
+    """Walk a generator expression as the function that yields, which it is."""
+    first = w.value(gen.node.generators[0].iter)
+    func = nested_function(w, as_function(gen.node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
+    called = Yields(func, {FIRST: first}, gen.node)
+    walk_generator(w, called, node, target, body, inner, extra, otherwise)
+
+
+FIRST = ".0"  # what a generator expression goes over, as Python calls it
+
+
+@lru_cache(maxsize=1024)
+def as_function(node: ast.GeneratorExp) -> ast.FunctionDef:
+    """Return a generator expression as a function that yields."""
+    out: ast.stmt = ast.Expr(ast.Yield(node.elt))
+    for k, gen in reversed(list(enumerate(node.generators))):
+        for test in reversed(gen.ifs):
+            out = ast.If(test, [out], [])
+        out = ast.For(gen.target, gen.iter if k else ast.Name(FIRST, ast.Load()), [out], [])
+    given = ast.arguments([], [ast.arg(FIRST)], None, [], [], None, [])
+    made = ast.FunctionDef("<genexpr>", given, [out], [])
+    return ast.fix_missing_locations(ast.copy_location(made, node))
+
+
+@handles(WALKS, Enumerate)
+def walk_enumerated(
+    w: Walker, val: Enumerate, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None,
+) -> None:  # fmt: skip
+    """Walk the turns of `enumerate(g(...))`."""
+    w.counter += 1
+    count, item = (w.frame.scope, f"#turn{w.counter}"), (w.frame.scope, f"#given{w.counter}")
+    w.state[count] = val.start
+
+    def turn() -> None:
+        given = TupleVal((w.state[count], w.state[item]))
+        w.state[count] = binary(w, ast.Add(), w.state[count], number(1), node)
+        w.assign(target, given)
+        body()
+
+    bound = carried_names(w, inner, target, [*extra, count])
+    iterate(w, val.inner, node, ast.Name(item[1], ast.Store()), turn, inner, bound, otherwise)
+    w.state.pop(count, None)
+
+
+@handles(EXPRESSIONS, ast.Yield)
+def _yield(w: Walker, node: ast.Yield) -> Val:
+    hand_over(w, w.value(node.value) if node.value is not None else NoneVal(), node)
+    return NoneVal()
+
+
+@handles(EXPRESSIONS, ast.YieldFrom)
+def _yield_from(w: Walker, node: ast.YieldFrom) -> Val:
+    item = (w.frame.scope, "#yielded")
+    target = ast.copy_location(ast.Name("#yielded", ast.Store()), node)
+    iterate(w, w.value(node.value), node, target, lambda: hand_over(w, w.state[item], node), [node])
+    return NoneVal()
+
+
+def hand_over(w: Walker, val: Val, node: ast.expr) -> None:
+    """Walk the turn of the loop that a value is given to."""
+    frame = w.frame
+    here = frame.consumer
+    if here is None:
+        raise w.refuse("ACR104", node)
+    w.check_poison(val)
+    if w.block is None:
+        raise Dead
+    place = w.source, w.loc, w.outer_loc
+    w.frames.pop()
+    outer = here.frame
+    outer.loops.remove(here.loop)
+    outer.loops += [*frame.loops, here.loop]  # the innermost is what `break` and `continue` mean
+    w.source, w.loc, w.outer_loc = here.place
+    try:
+        w.assign(here.target, val)
+        here.body()
+    except Dead:
+        w.block = None
+    finally:
+        del outer.loops[len(outer.loops) - len(frame.loops) - 1 :]
+        outer.loops.append(here.loop)
+        w.frames.append(frame)
+        w.source, w.loc, w.outer_loc = place
+    points = [*here.loop.continues, *([w.point()] if w.block is not None else [])]
+    here.loop.continues.clear()
+    w.join(points)
+    if w.block is None:
+        raise Dead

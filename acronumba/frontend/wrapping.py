@@ -1,0 +1,65 @@
+"""What the results of a model are beside their words: `data.wraps` makes it of them."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict, deque
+from typing import Any
+
+from acronumba.data.wraps import Parts, Whole, Wrap
+from acronumba.frontend.values import (
+    NOT_CONST,
+    DictVal,
+    Kept,
+    ListVal,
+    MapVal,
+    NoneVal,
+    TupleVal,
+    Val,
+)
+from acronumba.frontend.walker import Walker
+
+
+def unwrapped(w: Walker, val: Val, node: ast.AST) -> tuple[Val, Any]:
+    """Return a returned value as what its words say, and what is made of that; of None anything may be made."""
+    match val:
+        case NoneVal():
+            return val, ANYTHING
+        case Kept(kind=kind) if isinstance(val.inner, ListVal | MapVal):
+            extra = w.static(val.extra[0], node) if val.extra else None
+            if extra is NOT_CONST or (kind is defaultdict and not (extra is None or isinstance(extra, type))):
+                seen = f"{w.describe(val)}, whose {'default' if kind is defaultdict else 'maxlen'} is not known"
+                raise w.refuse("ACR308", node, seen=seen, rewrite=f"{'list' if kind is deque else 'dict'}(...)")
+            return val.inner, Whole(kind, extra)
+        case TupleVal() | DictVal():
+            parts = [unwrapped(w, v, node) for v in val.items]
+            wraps = tuple(p for _, p in parts)
+            if all(p is ANYTHING or p is None for p in wraps):
+                return val, None
+            items = tuple(v for v, _ in parts)
+            if isinstance(val, TupleVal):
+                return TupleVal(items), Parts(wraps)
+            return DictVal(val.keys, items), Parts(wraps, val.keys)
+    return val, None
+
+
+ANYTHING = object()
+
+
+def either(w: Walker, a: Any, b: Any, node: ast.AST) -> Any:
+    """Return what is made of the words of either of two results."""
+    if a is ANYTHING or b is ANYTHING:
+        return b if a is ANYTHING else a
+    if isinstance(a, Parts) and isinstance(b, Parts) and a.keys == b.keys and len(a.items) == len(b.items):
+        return Parts(tuple(either(w, x, y, node) for x, y in zip(a.items, b.items, strict=True)), a.keys)
+    if a != b:
+        kinds = " and ".join(f"a {x.kind.__name__}" if isinstance(x, Whole) else "another value" for x in (a, b))
+        raise w.refuse("ACR308", node, seen=f"results that are {kinds}", rewrite="return the same kind on every path")
+    return a
+
+
+def finished(wrap: Any) -> Wrap:
+    """Return what is made of the results of a model, where nothing but None is returned in a place: nothing."""
+    if isinstance(wrap, Parts):
+        return Parts(tuple(map(finished, wrap.items)), wrap.keys)
+    return None if wrap is ANYTHING else wrap
