@@ -874,3 +874,25 @@ def test_lists_of_tensors_hold_nothing_before_the_join() -> None:
     c = compiled(empty_lists, [vectors(2)] * 1)
     fills = [i for f in c.plan.program.functions for b in f.blocks for i in b.instrs if isinstance(i, n.ListOp)]
     assert any(i.op == "fill" and isinstance(i.outs[0].type, ListT) for i in fills)
+
+
+@model
+def counted_from_one(xs: list[Array], *, p: Params) -> Any:
+    out, total, last = [], np.zeros(H, np.float32), 0
+    for k, x in enumerate(xs, 1):
+        h = shrink(x * k, p) + k
+        out.append(h)
+        total = np.tanh(total + h)
+        last = k
+    scaled = [shrink(x, p) * k for k, x in enumerate(xs, 1)]
+    for k, x in enumerate(xs, 1):
+        if shrink(x, p)[0] > k:
+            raise ValueError("no")
+    return out, total, last, scaled
+
+
+def test_what_counts_from_one_is_the_next_index() -> None:
+    """A step and what counts the steps read one variable."""
+    c = same(counted_from_one, [vectors(3), vectors(1), []])
+    first = counted_from_one.__wrapped__.__code__.co_firstlineno
+    assert {s.loc.line - first for s in spawns(c)} >= {4, 8, 10}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.fibers.mutation import changed_by, own_things
@@ -367,7 +368,7 @@ class _Steps:
         out: list[Item] = []
         for n, k in enumerate(self.spine):
             for i in blocks[k].instrs:
-                if id(i) not in loop.step:
+                if id(i) not in loop.step or self._read_beside(i):
                     out.append(one_item(k, i, facts))
             if k != loop.last and not (isinstance(end := blocks[k].end, ir.Jump) and end.block == self.spine[n + 1]):
                 below = self.spine[n + 1]
@@ -378,6 +379,13 @@ class _Steps:
                 )
                 out.append(region_item(k, inside, below, blocks, self.over, facts))
         return tuple(out)
+
+    def _read_beside(self, instr: ir.Instr) -> bool:
+        """Whether a step reads what an instruction that counts writes: `k` of `enumerate(xs, 1)` is the next index."""
+        blocks = [self.function.blocks[k] for k in self.loop.body]
+        others = chain((i for b in blocks for i in b.instrs if id(i) not in self.loop.step), (b.end for b in blocks))
+        written = set(writes(instr)) - {self.loop.index}
+        return any(written.intersection(reads(i)) for i in others)
 
     def independent(self) -> tuple[Item, ...]:
         """Return the items, each with the reason why it must stay in order, if it must."""
@@ -534,10 +542,15 @@ class _Steps:
         return tuple(out)
 
     def without(self, items: Sequence[Item], counting: bool = True) -> dict[int, ir.Block]:
-        """Return the blocks of a step without some of its items; constants are made wherever they are read."""
+        """Return the blocks of a step without some of its items; constants are made wherever they are read.
+
+        With `counting` it counts on, also where an item has part in that; otherwise items alone are left.
+        """
         gone = {id(i) for item in items if not item.blocks for i in item.instrs if not isinstance(i, ir.Const)}
-        if not counting:
-            gone |= self.loop.step
+        if counting:
+            gone -= self.loop.step
+        else:
+            gone |= self.loop.step - {id(i) for item in self.items if item not in items for i in item.instrs}
         skipped = {item.block for item in items if item.blocks}
         blocks = self.function.blocks
         out = {}
