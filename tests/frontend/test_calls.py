@@ -83,7 +83,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     np.arange: "1, 4", np.result_type: "x, n", np.promote_types: "np.float32, np.int64", np.finfo: "np.float32",
     np.iinfo: "np.int32", np.atleast_1d: "x, y", random.threefry: "np.array([n, 2], np.uint64), np.uint64(3)",
     np.ndarray.dot: "x.T", np.ndarray.reshape: "4, 2", np.ndarray.swapaxes: "0, 1", np.ndarray.take: "1",
-    np.ndarray.astype: "np.int64", np.ndarray.item: "3",
+    np.ndarray.astype: "np.int64", np.ndarray.item: "3", np.apply_along_axis: "np.sum, 0, x",
     nn.scale_gradient: "x, 0.5",
     int: "y", float: "n", bool: "n", len: "x", round: "y", range: "1, 7, n", zip: "[1, 2], [3, 4]",
     enumerate: "[n, 2]", reversed: "[n, 2]", list: "(n, 2)", tuple: "[n, 2]", sum: "[n, 2]", any: "[n > 9, True]",
