@@ -114,7 +114,7 @@ def test_random_programs(tmp_path: Path) -> None:
     assert not wrong and many > 8, wrong
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_many_random_programs(tmp_path: Path) -> None:
     wrong, many = random_errors(range(1000, 1100), tmp_path)
     assert not wrong and many > 80, wrong

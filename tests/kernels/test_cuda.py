@@ -140,7 +140,9 @@ def test_all_kernels_of_a_model_are_one(name: str, gpu: Any, record_property: An
     assert ".nc" not in machine.ptx, "a load may find what was there before the last barrier"
 
 
-@pytest.mark.parametrize(("dtype", "gpu"), one_in(4, [(d, g) for d in ("float32", "float64") for g in GPUS[::-1]]))
+@pytest.mark.parametrize(
+    ("dtype", "gpu"), one_in(4, [(d, g) for d in ("float32", "float64") for g in GPUS[::-1]], mark="slow")
+)
 def test_sums_over_nodes(dtype: str, gpu: Any) -> None:
     """Tiles of outer products stay in registers, and nothing is added atomically."""
     code = cuda_sums.code(dtype)

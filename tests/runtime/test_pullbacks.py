@@ -56,6 +56,7 @@ def error_of(main: Any, columns: Any, shared: Any) -> float | None:
     return both.error() if both.possible else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", TWENTIES)
 def test_random_programs(first: int, tmp_path: Path) -> None:
     wrong, many = wrong_programs(error_of, range(first, first + 20), tmp_path)

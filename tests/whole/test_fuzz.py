@@ -14,6 +14,7 @@ import pytest
 
 import acronumba
 from tests.support import fuzz, generate, routes, shrink
+from tests.support.chosen import one_in
 
 
 def test_a_number_is_one_program_with_its_options() -> None:
@@ -93,7 +94,7 @@ def test_what_is_met_twice_stays_one_object(tmp_path: Path) -> None:
     assert root.parts[0].x.tobytes() == leaf.x.tobytes() and root.parts[0].x.dtype == np.float32
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_wrong_result_is_found_and_becomes_a_small_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = generate._interpreted
 
@@ -140,7 +141,7 @@ def test_the_command_counts(root: Path) -> None:
     assert "differences: 0" in done.stdout
 
 
-PROGRAMS = [pytest.param(number, marks=() if number == 30 else pytest.mark.long) for number in range(30, 50)]
+PROGRAMS = one_in(5, one_in(5, range(30, 50), mark="slow"))
 
 
 @pytest.mark.parametrize("number", PROGRAMS)
