@@ -35,13 +35,13 @@ ZOO = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("module", "f"), one_in(6, ZOO, ids=[f.__name__ for _, f in ZOO]))
+@pytest.mark.parametrize(("module", "f"), one_in(3, one_in(2, ZOO, [f.__name__ for _, f in ZOO], "slow")))
 def test_the_zoo(module: Any, f: Any) -> None:
     both = Pullbacks(f, [module.instances(3)], {"p": module.params(size=8)})
     assert both.possible and both.error() < 1e-5
 
 
-@pytest.mark.parametrize("case", one_in(16, CASES, ids=[c.name for c in CASES]))
+@pytest.mark.parametrize("case", one_in(8, one_in(2, CASES, [c.name for c in CASES], "slow")))
 def test_models_of_the_language(case: Any) -> None:
     try:
         both = Pullbacks(case.model, case.columns, case.shared)

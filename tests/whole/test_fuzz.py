@@ -141,7 +141,7 @@ def test_the_command_counts(root: Path) -> None:
     assert "differences: 0" in done.stdout
 
 
-PROGRAMS = one_in(5, one_in(5, range(30, 50), mark="slow"))
+PROGRAMS = one_in(20, range(30, 50), mark="slow")
 
 
 @pytest.mark.parametrize("number", PROGRAMS)
