@@ -19,7 +19,9 @@ Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
 
 __all__ = [
     "attention",
+    "avg_pool1d",
     "binary_cross_entropy",
+    "conv1d",
     "cross_entropy",
     "dropout",
     "elu",
@@ -34,12 +36,14 @@ __all__ = [
     "log_sigmoid",
     "log_softmax",
     "logsumexp",
+    "max_pool1d",
     "mse",
     "multi_head_attention",
     "one_hot",
     "relu",
     "rms_norm",
     "scale_gradient",
+    "segment_sum",
     "sigmoid",
     "silu",
     "softmax",
@@ -480,8 +484,23 @@ def _transposed(x: Array) -> Array:
     return np.transpose(x, (0, 2, 1))
 
 
-def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
+def _seen(rows: int, columns: int, causal: bool, window: int | None) -> Array:
+    """Return which keys each query sees, by their places alone: the last query stands where the last key does."""
+    i = np.arange(rows)[:, None] + (columns - rows)
+    j = np.arange(columns)[None, :]
+    if window is None:
+        return j <= i
+    if causal:
+        return (j <= i) & (j > i - window)
+    return (j < i + window) & (j > i - window)
+
+
+def attention(
+    q: Array, k: Array, v: Array, mask: Array | None = None, *, causal: bool = False, window: int | None = None
+) -> Array:
     """Return scaled dot-product attention, ``softmax(q @ k.T / sqrt(D)) @ v`` (Vaswani et al. 2017).
+
+    A query that sees no key gets the mean of `v`.
 
     Parameters
     ----------
@@ -489,7 +508,13 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
     k : array [K, D] or [heads, K, D]
     v : array [K, E] or [heads, K, E]
     mask : bool array [Q, K] or [heads, Q, K], optional
-        False where a query must not see a key. A query that sees none gets the mean of `v`.
+        False where a query must not see a key.
+    causal : bool
+        Whether a query sees no key behind its own place. The last query stands at the place of the last key: with
+        Q = K each at its own, and one query sees all keys.
+    window : int, optional
+        A query sees keys that are less than `window` places from its own: 1 is its own alone. With `causal` these are
+        the last `window` keys up to its own.
 
     Returns
     -------
@@ -498,11 +523,23 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
     scores = q @ _transposed(k) * (1 / math.sqrt(q.shape[-1]))
     if mask is not None:
         scores = np.where(mask, scores, -1e30)
+    if causal or window is not None:
+        scores = np.where(_seen(q.shape[-2], k.shape[-2], causal, window), scores, -1e30)
     return softmax(scores) @ v
 
 
 def multi_head_attention(
-    x: Array, memory: Array, wq: Array, wk: Array, wv: Array, wo: Array, heads: int, mask: Array | None = None
+    x: Array,
+    memory: Array,
+    wq: Array,
+    wk: Array,
+    wv: Array,
+    wo: Array,
+    heads: int,
+    mask: Array | None = None,
+    *,
+    causal: bool = False,
+    window: int | None = None,
 ) -> Array:
     """Return attention of the rows of `x` over those of `memory`, in `heads` subspaces at once (Vaswani et al. 2017).
 
@@ -518,6 +555,8 @@ def multi_head_attention(
     heads : int
     mask : bool array [Q, K], optional
         False where a query must not see a key.
+    causal, window
+        As for `attention`.
 
     Returns
     -------
@@ -526,5 +565,134 @@ def multi_head_attention(
     q = np.transpose(np.reshape(x @ wq.T, (x.shape[0], heads, wq.shape[0] // heads)), (1, 0, 2))
     k = np.transpose(np.reshape(memory @ wk.T, (memory.shape[0], heads, wk.shape[0] // heads)), (1, 0, 2))
     v = np.transpose(np.reshape(memory @ wv.T, (memory.shape[0], heads, wv.shape[0] // heads)), (1, 0, 2))
-    y = np.transpose(attention(q, k, v, mask), (1, 0, 2))
+    y = np.transpose(attention(q, k, v, mask, causal=causal, window=window), (1, 0, 2))
     return np.reshape(y, (x.shape[0], wv.shape[0])) @ wo.T
+
+
+def _with_borders(x: Array, padding: int | tuple[int, int], value: float) -> Array:
+    """Return rows with others before and behind them."""
+    low, high = padding if isinstance(padding, tuple) else (padding, padding)
+    if low == 0 and high == 0:
+        return x
+    before, behind = np.full((low, *x.shape[1:]), value, x.dtype), np.full((high, *x.shape[1:]), value, x.dtype)
+    return np.concatenate([before, x, behind])
+
+
+def _shifted(x: Array, size: int, stride: int, dilation: int = 1) -> list[Array]:
+    """Return the rows that stand at each place of a window, one row for each window: parts of `x`."""
+    last = x.shape[0] - 1 - (size - 1) * dilation
+    if last < 0:
+        raise ValueError("the window is longer than the sequence and its padding")
+    end = last // stride * stride + 1
+    return [x[k * dilation : k * dilation + end : stride] for k in range(size)]
+
+
+def conv1d(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: int = 1,
+    padding: int | tuple[int, int] = 0,
+    dilation: int = 1,
+) -> Array:
+    """Return the convolution of a sequence of rows: the product of each window of rows and a weight, plus a bias.
+
+    Parameters
+    ----------
+    x : array [N, C]
+        The rows are steps, the columns channels.
+    weight : array [M, C, K]
+        Of each output, as PyTorch has it: for each channel the factors of the `K` rows of a window.
+    bias : array [M], optional
+    stride : int
+        How far the next window is.
+    padding : int, or a pair of ints
+        How many rows of zeros stand before and behind the sequence: ``(K - 1, 0)`` makes it causal.
+    dilation : int
+        How far the rows of a window are from each other.
+
+    Returns
+    -------
+    array [L, M]
+        A row for each window: L is ``(N + padding before and behind - (K - 1) * dilation - 1) // stride + 1``.
+        Where there is none, a ValueError.
+    """
+    rows = _shifted(_with_borders(x, padding, 0), weight.shape[2], stride, dilation)
+    y = np.concatenate(rows, axis=1) @ np.reshape(np.transpose(weight, (2, 1, 0)), (-1, weight.shape[0]))
+    if bias is not None:
+        y = y + bias
+    return y
+
+
+def max_pool1d(x: Array, size: int, stride: int | None = None, padding: int = 0) -> Array:
+    """Return the largest of each window of rows.
+
+    Parameters
+    ----------
+    x : array [N, ...]
+    size : int
+        Rows of a window.
+    stride : int, optional
+        How far the next window is; `size` if it is not given.
+    padding : int
+        How many rows that are smaller than all numbers stand before and behind the sequence.
+
+    Returns
+    -------
+    array [L, ...]
+        A row for each window, as of `conv1d`.
+    """
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    rows = _shifted(_with_borders(x, padding, least), size, size if stride is None else stride)
+    out = rows[0]
+    for row in rows[1:]:
+        out = np.maximum(out, row)
+    return out
+
+
+def avg_pool1d(x: Array, size: int, stride: int | None = None, padding: int = 0) -> Array:
+    """Return the mean of each window of rows.
+
+    Parameters
+    ----------
+    x : array [N, ...]
+    size : int
+        Rows of a window.
+    stride : int, optional
+        How far the next window is; `size` if it is not given.
+    padding : int
+        How many rows of zeros stand before and behind the sequence; they count.
+
+    Returns
+    -------
+    array [L, ...]
+        A row for each window, as of `conv1d`.
+    """
+    rows = _shifted(_with_borders(x, padding, 0), size, size if stride is None else stride)
+    out = rows[0]
+    for row in rows[1:]:
+        out = out + row
+    return out / size
+
+
+def segment_sum(x: Array, ids: Array, n: int) -> Array:
+    """Return the sum of the rows of each segment, added up in their order; 0 where a segment has none.
+
+    Parameters
+    ----------
+    x : array [N, ...]
+    ids : integer array [N]
+        Of which segment each row is, from 0 to n - 1; in any order.
+    n : int
+        How many segments there are.
+
+    Returns
+    -------
+    array [n, ...]
+        Of the dtype of `x` (int64 if that is bool).
+    """
+    if len(x) != len(ids):
+        raise ValueError(f"{len(x)} rows, but {len(ids)} ids")
+    out = np.zeros((n, *x.shape[1:]), np.int64 if x.dtype == bool else x.dtype)
+    np.add.at(out, ids, x)
+    return out

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -111,7 +111,36 @@ class Results(Sequence[Any]):
         """
         if not len(self):
             raise refuse("ACR703", message="there are no results to stack")
-        return _stack(list(self), "result")
+        return _Stacked(rows=False).leaves(list(self), "result")
+
+    def ragged(self) -> Any:
+        """Return one value of the structure of a result whose leaves are the joined leaves of all results.
+
+        Arrays, which may differ in their first extent, become a pair: all rows one after the other, and where those of
+        each instance begin. Other leaves are those of `stack`. Where the arrays already lie so in memory nothing is
+        copied. The arrays are read-only.
+
+        Returns
+        -------
+        Ragged, or a structure of them
+            `values` [rows, ...] and `offsets`, int64 [n + 1]: the rows of instance k are
+            ``values[offsets[k] : offsets[k + 1]]``.
+
+        Raises
+        ------
+        ShapeMismatch
+            If a leaf differs in more than its first extent (the message names two instances), or there are no results.
+        """
+        if not len(self):
+            raise refuse("ACR703", message="there are no results to join")
+        return _Stacked(rows=True).leaves(list(self), "result")
+
+
+class Ragged(NamedTuple):
+    """Arrays that differ in their first extent as one, as jagged tensors of other libraries are made of."""
+
+    values: Any  # all rows
+    offsets: Any  # int64 [n + 1]: where those of each array begin, and where the last ones end
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,30 +205,47 @@ def parts_of(value: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _stack(values: list[Any], path: str) -> Any:
-    """Stack values of one structure; `path` says where in the results they are."""
-    first = values[0]
-    for k, value in enumerate(values):
-        if _form(value) != _form(first):
-            seen = f"instance 0: {_form_text(first)}; instance {k}: {_form_text(value)}"
-            raise refuse("ACR703", message=f"{path} is not alike in instances 0 and {k}", seen=seen)
-    if isinstance(first, np.ndarray) and first.ndim:
-        return _stack_arrays(values)
-    if is_device_array(first):
-        return type(first).stack(values)
-    if isinstance(first, np.ndarray | np.generic | bool | int | float):
-        out = np.array(values)
-        out.flags.writeable = False
-        return out
-    if isinstance(first, dict):
-        return {k: _stack([v[k] for v in values], f"{path}[{k!r}]") for k in first}
-    if is_object(first):
-        parts = {n: _stack([getattr(v, n) for v in values], f"{path}.{n}") for n in names_of(first)}
-        return _rebuild(first, parts)
-    if isinstance(first, list | tuple):
-        items = [_stack([v[k] for v in values], f"{path}[{k}]") for k in range(len(first))]
-        return items if isinstance(first, list) else tuple(items)
-    return first if all(v is first or v == first for v in values) else list(values)
+class _Stacked:
+    """Makes one value of values of one structure."""
+
+    def __init__(self, rows: bool) -> None:
+        self.rows = rows  # arrays are joined along their first axis, in which they may differ
+
+    def leaves(self, values: list[Any], path: str) -> Any:
+        """Return the value; `path` says where in the results the values are."""
+        first = values[0]
+        for k, value in enumerate(values):
+            if self.form(value) != self.form(first):
+                seen = f"instance 0: {_form_text(first)}; instance {k}: {_form_text(value)}"
+                raise refuse("ACR703", message=f"{path} is not alike in instances 0 and {k}", seen=seen)
+        if is_device_array(first):
+            return Ragged(*type(first).join(values)) if self.rows and first.ndim else type(first).stack(values)
+        if isinstance(first, np.ndarray) and first.ndim:
+            return _joined(values) if self.rows else _stack_arrays(values)
+        if isinstance(first, np.ndarray | np.generic | bool | int | float):
+            out = np.array(values)
+            out.flags.writeable = False
+            return out
+        if isinstance(first, dict):
+            return {k: self.leaves([v[k] for v in values], f"{path}[{k!r}]") for k in first}
+        if is_object(first):
+            parts = {n: self.leaves([getattr(v, n) for v in values], f"{path}.{n}") for n in names_of(first)}
+            return _rebuild(first, parts)
+        if isinstance(first, list | tuple):
+            items = [self.leaves([v[k] for v in values], f"{path}[{k}]") for k in range(len(first))]
+            return items if isinstance(first, list) else tuple(items)
+        return first if all(v is first or v == first for v in values) else list(values)
+
+    def form(self, value: Any) -> tuple[Any, ...]:
+        """What must be alike in two values (their parts are compared on their own)."""
+        if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
+            shape = (None, *value.shape[1:]) if self.rows and value.ndim else value.shape
+            return is_device_array(value), value.dtype, shape
+        if isinstance(value, dict):
+            return dict, *value
+        if isinstance(value, list | tuple) and not is_object(value):
+            return type(value), len(value)
+        return (type(value), *sorted(names_of(value))) if is_object(value) else (type(value),)
 
 
 def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
@@ -210,17 +256,6 @@ def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
     for name, value in parts.items():
         object.__setattr__(out, name, value)
     return out
-
-
-def _form(value: Any) -> tuple[Any, ...]:
-    """What must be alike in two values to stack them (their parts are compared on their own)."""
-    if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
-        return is_device_array(value), value.dtype, value.shape
-    if isinstance(value, dict):
-        return dict, *value
-    if isinstance(value, list | tuple) and not is_object(value):
-        return type(value), len(value)
-    return (type(value), *sorted(names_of(value))) if is_object(value) else (type(value),)
 
 
 def _form_text(value: Any) -> str:
@@ -234,10 +269,9 @@ def _form_text(value: Any) -> str:
 def _stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """Return the arrays with a leading axis, as a view where they lie evenly spaced in one buffer."""
     first = arrays[0]
-    base = first.base
+    addresses = _addresses(arrays)
     out = None
-    if base is not None and len(arrays) > 1 and all(a.base is base and a.flags.c_contiguous for a in arrays):
-        addresses = [a.__array_interface__["data"][0] for a in arrays]
+    if len(addresses) > 1:
         step = addresses[1] - addresses[0]
         if step >= first.nbytes > 0 and all(b - a == step for a, b in pairwise(addresses)):
             shape, strides = (len(arrays), *first.shape), (step, *first.strides)
@@ -246,3 +280,25 @@ def _stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         out = np.stack(arrays)
         out.flags.writeable = False
     return out
+
+
+def _addresses(arrays: Sequence[np.ndarray[Any, Any]]) -> list[int]:
+    """Return where arrays lie that are contiguous parts of one buffer; none if they are not."""
+    base = arrays[0].base
+    if base is None or not all(a.base is base and a.flags.c_contiguous for a in arrays):
+        return []
+    return [a.__array_interface__["data"][0] for a in arrays]
+
+
+def _joined(arrays: list[np.ndarray[Any, Any]]) -> Ragged:
+    """Return the rows of all arrays, as a view where they lie one after the other in one buffer."""
+    offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
+    some = [a for a in arrays if a.size] or arrays[:1]
+    addresses = _addresses(some)
+    if addresses and all(a + x.nbytes == b for (a, b), x in zip(pairwise(addresses), some, strict=False)):
+        shape = (int(offsets[-1]), *some[0].shape[1:])
+        values = np.lib.stride_tricks.as_strided(some[0], shape, some[0].strides, writeable=False)
+    else:
+        values = np.concatenate(arrays)
+    values.flags.writeable = offsets.flags.writeable = False
+    return Ragged(values, offsets)

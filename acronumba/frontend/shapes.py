@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from acronumba.frontend.block import Dead
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.tensors import HOST, Node, TensorOps, dims_text
 from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
@@ -211,6 +212,20 @@ class Shapes(TensorOps):
         rest = x.dims[len(places) :]
         flat = self.reshape(x, (self.as_extent(self.count(x.dims[: len(places)])), *rest), node)
         return self.op("take", (flat.ref, at.ref), x.type.dtype, (*at.dims, *rest), (0,), node)
+
+    def windows(self, x: Tensor, size: ir.Extent, axis: int, node: Node = None) -> Tensor:
+        """Return the windows of some size along an axis: their number in its place, and their elements behind it."""
+        many = self.scalar("add", self.scalar("sub", self.extent(x.dims[axis]), self.extent(size)), number(1))
+        message = "window shape cannot be larger than input array shape"
+        self.check(self.scalar("gt", many, number(0)), "ValueError", message, (), node)
+        if self.block is None:
+            raise Dead
+        dims = (*x.dims[:axis], self.as_extent(many), size, *x.dims[axis + 1 :])
+        return self.op("windows", (x.ref,), x.type.dtype, dims, (axis,), node, base=x)
+
+    def scatter(self, x: Tensor, places: Tensor, n: ir.Extent, node: Node = None) -> Tensor:
+        """Return `n` rows: the sums of those rows of `x` whose places, which are checked, name them, in their order."""
+        return self.op("scatter", (x.ref, places.ref), x.type.dtype, (n, *x.dims[1:]), (0,), node)
 
     def concat(self, tensors: list[Tensor], axis: int, node: Node = None, dtype: str | None = None) -> Tensor:
         if not tensors:

@@ -168,6 +168,18 @@ def _take(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Sh
     _agree(shape, (*x[:axis], *shapes[1], *x[axis + 1 :]))
 
 
+def _windows(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    (axis,) = _attrs(i, 1)
+    _same_dtype(dtypes, dtype)
+    x = shapes[0]
+    axis = _axis(i, axis, len(x))
+    many, size = shape[axis : axis + 2]
+    _agree(shape, (*x[:axis], many, size, *x[axis + 1 :]))
+    n = x[axis]
+    if n is not None and many is not None and size is not None:
+        demand(not many or not size or many + size - 1 <= n, f"{many} windows of {size} of {n}")
+
+
 def _scale_gradient(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
     (factor,) = _attrs(i, 1)
     _same_dtype(dtypes, dtype)
@@ -188,7 +200,7 @@ def _fold(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Sh
 def _scatter(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
     (axis,) = _attrs(i, 1)
     _same_dtype(dtypes[:1], dtype)
-    demand(TAKES["float"](dtype) and TAKES["integer"](dtypes[1]), f"rows of {dtype} at an index of {dtypes[1]}")
+    demand(dtype != "bool" and TAKES["integer"](dtypes[1]), f"rows of {dtype} at an index of {dtypes[1]}")
     axis = _axis(i, axis, len(shape))
     _agree(shapes[0], (*shape[:axis], *shapes[1], *shape[axis + 1 :]), "the argument")
 
@@ -237,6 +249,7 @@ RULES: dict[str, _Rule] = {
     "broadcast": _broadcast_to,
     "slice": _slice,
     "take": _take,
+    "windows": _windows,
     "scale_gradient": _scale_gradient,
     "fold": _fold,
     "scatter": _scatter,

@@ -34,6 +34,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                                                      below 0; shape x[:axis] + i.shape + x[axis+1:]. An index that
                                                      has failed where it was checked may come here all the same:
                                                      it takes the nearest row there is, or zeros
+                   windows                    x      attrs (axis,): at (i, j) of the two axes in the place of one lies
+                                                     i + j, all of them inside; extents from the result
                    concat                     x...   attrs (axis,)
                    scale_gradient             x      attrs (factor,): x itself; its gradient is multiplied by factor
                    stack                      list   the elements of a run-time list (arrays of one constant shape, or
@@ -208,6 +210,12 @@ def _take(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...],
     return np.take(x, np.clip(i, 0, n - 1), axis=attrs[0]) if n else np.zeros(shape, x.dtype)
 
 
+def _windows(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    (axis,) = attrs
+    many, size = shape[axis], shape[axis + 1]
+    return np.take(args[0], np.arange(many)[:, None] + np.arange(size), axis=axis)
+
+
 def _fold(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
     x = args[0]
     skip = x.ndim - len(shape)
@@ -311,6 +319,11 @@ def _take_rows(x: Rowwise) -> Attrs | None:
     return (axis - 1,) if x.by == (True, False) else None
 
 
+def _windows_rows(x: Rowwise) -> Attrs | None:
+    (axis,) = x.attrs
+    return (axis - 1,) if x.by[0] and axis > 0 else None
+
+
 def _view_rows(x: Rowwise) -> Attrs | None:
     return x.attrs if x.by[0] else None
 
@@ -407,9 +420,10 @@ def _table() -> dict[str, TensorOp]:
     row("broadcast", "view", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s), told=False)
     row("slice", "view", 1, _slice_rows, _slice)
     row("take", "view", 2, _take_rows, _take)
+    row("windows", "view", 1, _windows_rows, _windows)
     row("scale_gradient", "view", 1, _view_rows, lambda a, t, s, d: a[0], takes="float", told=False)
     row("fold", "fold", 1, _no_rows, _fold, takes="float")
-    row("scatter", "scatter", 2, _no_rows, _scatter, takes="float")
+    row("scatter", "scatter", 2, _no_rows, _scatter)
     row("concat", "concat", -1, _axis_rows, lambda a, t, s, d: np.concatenate(a, axis=t[0]))
     row("stack", "stack", 1, lambda x: x.attrs, lambda a, t, s, d: np.asarray(a[0]).reshape(s))
     row("const", "create", 0, _no_rows, lambda a, t, s, d: np.asarray(t[0], d), gives="any")

@@ -424,6 +424,14 @@ def _take(b: Builder, o: Applied) -> dict[int, Value]:
     return {0: b.where(here, row, 0.0)}
 
 
+def _windows(b: Builder, o: Applied) -> dict[int, Value]:
+    """Each element gets the adjoints of all windows that it is in."""
+    (axis,), shape = o.attrs, b.shape(o.result)
+    many, size = shape[axis], shape[axis + 1]
+    places = b.element("add", b.reshape(b.iota(many), (many, 1)), b.reshape(b.iota(size), (1, size)))
+    return {0: b.scatter(o.adjoint, places, axis, b.shape(o.args[0])[axis])}
+
+
 def _concat(b: Builder, o: Applied) -> dict[int, Value]:
     (axis,), out, start = o.attrs, {}, 0
     behind: list[Dim] = []
@@ -512,6 +520,7 @@ RULES: Mapping[str, Rule] = {
     "broadcast": _apart(lambda b, o: o.adjoint),
     "slice": _slice,
     "take": _take,
+    "windows": _windows,
     "concat": _concat,
     "stack": _apart(lambda b, o: o.adjoint),
     "scale_gradient": _scaled,

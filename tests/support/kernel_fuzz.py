@@ -233,7 +233,7 @@ class Fuzz:
 
     def adjoint(self, op: str) -> None:
         r, values = self.r, self.values()
-        v = self.pick(lambda t, s: t in FLOATS and len(s) > (op == "scatter"))
+        v = self.pick(lambda t, s: t in FLOATS if op == "fold" else t != "bool" and len(s) > 0)
         if v is None:
             return
         t, shape = values[v]
@@ -305,6 +305,14 @@ class Fuzz:
                     )
                     steps.append(step), out.append(many)
                 self.add(op, (v,), (tuple(starts), tuple(steps)), t, tuple(out))
+            case "windows":
+                axis = int(r.integers(rank))
+                n = self.of(shape[axis])
+                size, many = self.size(), self.size()
+                if self.of(size) + self.of(many) > n + 1:
+                    size = int(r.integers(0, n + 1))
+                    many = n + 1 - size
+                self.add(op, (v,), (axis,), t, (*shape[:axis], many, size, *shape[axis + 1 :]))
             case "take":
                 axis = int(r.integers(rank))
                 if r.random() < 0.6:

@@ -59,6 +59,21 @@ def _scale_gradient(w: Walker, a: Args, node: Node) -> Val:
     return w.op("scale_gradient", (x.ref,), x.type.dtype, x.dims, (float(factor),), node, base=x)
 
 
+@row("x ids n", nn.segment_sum)
+def _segment_sum(w: Walker, a: Args, node: Node) -> Val:
+    x, ids = a.tensor("x"), a.tensor("ids")
+    if not x.type.rank or ids.type.rank != 1:
+        raise w.refuse("ACR402", node, seen=f"segments of {w.describe(x)} by {w.describe(ids)}")
+    n = w.as_extent(host_value(w, a["n"], a.where["n"], "a number of segments", index=True))
+    w.not_negative((n,), a.where["n"])
+    rows, many = w.extent(x.dims[0]), w.extent(ids.dims[0])
+    w.check(w.scalar("eq", rows, many), "ValueError", "{0} rows, but {1} ids", (rows, many), node)
+    if x.type.dtype == "bool":
+        x = w.cast(x, "int64", node)
+    places = w.checked(w.signed(ids, node) if ids.type.dtype == "uint64" else ids, n, 0, node)
+    return w.scatter(x, w.refine(places, x.dims[:1]), n, node)
+
+
 @row("key counter", random.threefry)
 def _threefry(w: Walker, a: Args, node: Node) -> Val:
     parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in (a["key"], a["counter"])]

@@ -300,6 +300,23 @@ def _flatten(w: Walker, a: Args, node: Node) -> Val:
     return copied(w, out) if isinstance(out, Tensor) else out
 
 
+@row("x window_shape axis", np.lib.stride_tricks.sliding_window_view, rank0="array")
+def _sliding_window_view(w: Walker, a: Args, node: Node) -> Val:
+    x, sizes = a.tensor("x"), extents(w, a, "window_shape")
+    if a.static("axis") is None:
+        axes = tuple(range(x.type.rank))
+    else:
+        axes = a.axes("axis", x.type.rank, lists=True)
+    if len(axes) != len(sizes):
+        raise w.refuse("ACR402", a.where["window_shape"], seen=f"windows of {len(sizes)} axes along {len(axes)}")
+    w.not_negative(sizes, a.where["window_shape"])
+    for size, axis in zip(sizes, axes, strict=True):
+        x = w.windows(x, size, axis, node)
+        order = [k for k in range(x.type.rank) if k != axis + 1]
+        x = w.transpose(x, (*order, axis + 1), node)
+    return x
+
+
 @row("x axis", np.flip)
 def _flip(w: Walker, a: Args, node: Node) -> Val:
     x = a.tensor("x")

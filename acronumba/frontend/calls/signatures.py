@@ -122,6 +122,7 @@ TEXTS: dict[Any, str] = {
 OF_UFUNCS = {
     "reduce": "(array, /, axis=0, dtype=None, out=None, keepdims=False, initial=..., where=True)",
     "accumulate": "(array, /, axis=0, dtype=None, out=None)",
+    "reduceat": "(array, /, indices, axis=0, dtype=None, out=None)",
     "at": "(a, indices, b, /)",
     "outer": f"(A, B, /, out=None, {_UFUNC}",
 }

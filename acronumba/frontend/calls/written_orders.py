@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba import nn
 from acronumba.frontend.calls.written import stands_for
 
 UniqueAll: Any = type(np.unique_all([0]))
@@ -252,13 +253,13 @@ def bincount(x: Any, weights: Any, minlength: Any) -> Any:
     x = np.asarray(x)
     if len(x) == 0:
         return np.zeros(minlength, np.int64)
+    most = np.max(x)  # before it is waited for the least
     if np.min(x) < 0:
         raise ValueError("'list' argument must have no negative elements")
-    size = max(int(np.max(x)) + 1, minlength)
-    hit = x[None, :] == np.arange(size)[:, None]
+    size = max(int(most) + 1, minlength)
     if weights is None:
-        return np.sum(hit, axis=1)
-    return np.sum(np.where(hit, np.asarray(weights).astype(np.float64), 0), axis=1)
+        return nn.segment_sum(np.ones(len(x), np.int64), x, size)
+    return nn.segment_sum(np.asarray(weights).astype(np.float64), x, size)
 
 
 # ---- what is in the middle

@@ -314,6 +314,46 @@ def _of_rows(x: Any, less: Any) -> Any:
 # ---- methods of ufuncs
 
 
+def by_segments(total: Any, least: Any) -> Any:
+    """Return the method `reduceat` of a ufunc, from what reduces rows, and what changes nothing."""
+
+    def reduceat(array: Any, indices: Any, axis: Any, dtype: Any) -> Any:
+        x, starts = np.moveaxis(np.asarray(array), axis, 0), np.asarray(indices).astype(np.int64)
+        n, many = x.shape[0], starts.shape[0]
+        alone = x[np.where(starts < 0, n, starts)]  # where the next segment starts no later
+        if n == 0:
+            return np.moveaxis(alone, 0, axis)
+        ends = np.concatenate([starts[1:], np.full(1, n)])[:many]
+        places = np.arange(n)
+        inside = (places >= starts[:, None]) & (places < ends[:, None])
+        one = (1,) * (x.ndim - 1)
+        out = total(np.where(inside.reshape((many, n, *one)), x[None], least(x.dtype)), dtype)
+        return np.moveaxis(np.where((ends > starts).reshape((many, *one)), out, alone.astype(out.dtype)), 0, axis)
+
+    return reduceat
+
+
+def in_dtype(x: Any, kind: Any) -> Any:
+    """Return an array in a dtype, if there is one."""
+    return x if kind is None else x.astype(kind)
+
+
+def lowest(dtype: Any) -> Any:
+    """Return what is no larger than any number."""
+    return dtype.type(-np.inf) if dtype.kind == "f" else dtype.type(0 if dtype == np.bool_ else np.iinfo(dtype).min)
+
+
+def highest(dtype: Any) -> Any:
+    """Return what is no smaller than any number."""
+    return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(1 if dtype == np.bool_ else np.iinfo(dtype).max)
+
+
+stands_for(np.add.reduceat)(by_segments(lambda x, kind: np.sum(x, axis=1, dtype=kind), lambda kind: kind.type(0)))
+stands_for(np.multiply.reduceat)(by_segments(lambda x, kind: np.prod(x, axis=1, dtype=kind), lambda kind: kind.type(1)))
+stands_for(np.maximum.reduceat)(by_segments(lambda x, kind: np.max(in_dtype(x, kind), axis=1), lowest))
+stands_for(np.minimum.reduceat)(by_segments(lambda x, kind: np.min(in_dtype(x, kind), axis=1), highest))
+
+
 @stands_for(np.logaddexp.reduce)
 def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
     """Return the logarithm of the sum of exponentials."""

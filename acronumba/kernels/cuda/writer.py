@@ -19,7 +19,8 @@ from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
 from acronumba.ir.spec import Size
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
-from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
+from acronumba.kernels.stages.graph import axis_of
+from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass
 from acronumba.kernels.stages.steps import Step
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, Single
@@ -211,6 +212,37 @@ class SimtWriter(ProductWriter):
         out = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
         with self.when(top.ne(nowhere)):
             self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
+
+    def scattered(self, v: int) -> None:
+        """Each row is the sum of those of the argument whose index names it, in their order."""
+        op = self.graph.op(v)
+        assert op is not None
+        (source, index), shape, axis = op.args, op.shape, axis_of(op)
+        numbers, t = self.graph.shape(index), DTYPES[op.dtype]
+        behind = [k for k in range(axis + 1, len(shape)) if shape[k] != 1]
+        lanes = self.lanes_for([v]) if behind else 1
+        at, turn = [ZERO] * len(shape), [ZERO] * len(numbers)
+        self.note_names([v])
+
+        def sums() -> None:
+            total = self.local(self.kernel.names[v], const(0, t.ty.vector(lanes)))
+            last = self.number(size_poly(shape[axis]) - ONE)
+
+            def step() -> None:
+                here = Index(numbers, tuple(turn))
+                self.prepare(index, here)
+                k = self.position(index, here)
+                k = self.bind("at", select(k < last, k, last), len(self.scopes) - 1)
+                hit = select(k < 0, 0, k).eq(self.number(at[axis]))
+                row = Index(self.graph.shape(source), (*at[:axis], *turn, *at[axis + 1 :]))
+                self.prepare(source, row)
+                x = const(self.bind("x", self.value(source, row), len(self.scopes) - 1), total.type)
+                self.f.set(total, select(hit, total + x, total))
+
+            self.space(range(len(numbers)), numbers, turn, step)
+            self.put(v, Index(shape, tuple(at)), total)
+
+        self.space(range(len(shape)), shape, at, sums, behind[-1] if behind else None, lanes)
 
     # ---- nodes
 

@@ -78,7 +78,7 @@ class Graph:
 
 
 def axis_of(op: KernelOp) -> int:
-    """Return the axis of a `take`, `concat`, `argmax` or `argmin`."""
+    """Return the axis of a `take`, `windows`, `concat`, `argmax` or `argmin`."""
     (axis,) = op.attrs
     assert isinstance(axis, int)
     return axis
@@ -124,6 +124,9 @@ def through(places: Places, graph: Graph, v: int, index: Index) -> tuple[int, In
         case "slice":
             starts, steps = op.attrs
             at = [places.start(s) + a * t for s, t, a in zip(starts, steps, own.at, strict=True)]  # type: ignore[call-overload]
+        case "windows":
+            axis = axis_of(op)
+            at = [*own.at[:axis], own.at[axis] + own.at[axis + 1], *own.at[axis + 2 :]]
         case _:
             axis = axis_of(op)
             rank = len(graph.shape(op.args[1]))

@@ -264,35 +264,38 @@ class ProductWriter(MatrixWriter):
         self.space(range(len(shape)), shape, at, sums, same[-1] if same else None, lanes)
 
     def scattered(self, v: int) -> None:
-        """Each row is the sum of those of the argument whose index names it, in their order."""
+        """Add each row of the argument to the row that its index names, in their order."""
         op = self.graph.op(v)
         assert op is not None
         (source, index), shape, axis = op.args, op.shape, axis_of(op)
         numbers, t = self.graph.shape(index), DTYPES[op.dtype]
-        behind = [k for k in range(axis + 1, len(shape)) if shape[k] != 1]
-        lanes = self.lanes_for([v]) if behind else 1
+        others = [k for k in range(len(shape)) if k != axis and shape[k] != 1]
+        vector = others[-1] if others and others[-1] > axis else None
+        lanes = self.lanes_for([v]) if vector is not None else 1
         at, turn = [ZERO] * len(shape), [ZERO] * len(numbers)
+        rows = self.number(size_poly(shape[axis]))
         self.note_names([v])
+        zero = const(0, t.ty.vector(lanes))
+        self.space(range(len(shape)), shape, at, lambda: self.put(v, Index(shape, tuple(at)), zero), vector, lanes)
 
-        def sums() -> None:
-            total = self.local(self.kernel.names[v], const(0, t.ty.vector(lanes)))
-            last = self.number(size_poly(shape[axis]) - ONE)
+        def row() -> None:
+            here = Index(numbers, tuple(turn))
+            self.prepare(index, here)
+            k = self.position(index, here)
+            k = self.bind("at", select(k < rows, k, rows - 1), len(self.scopes) - 1)
+            at[axis] = self.named("at", select(k < 0, 0, k)) if shape[axis] != 1 else ZERO
+            self.space(others, shape, at, add, vector, lanes)
 
-            def step() -> None:
-                here = Index(numbers, tuple(turn))
-                self.prepare(index, here)
-                k = self.position(index, here)
-                k = self.bind("at", select(k < last, k, last), len(self.scopes) - 1)
-                hit = select(k < 0, 0, k).eq(self.number(at[axis]))
-                row = Index(self.graph.shape(source), (*at[:axis], *turn, *at[axis + 1 :]))
-                self.prepare(source, row)
-                x = const(self.bind("x", self.value(source, row), len(self.scopes) - 1), total.type)
-                self.f.set(total, select(hit, total + x, total))
+        def add() -> None:
+            place = Index(self.graph.shape(source), (*at[:axis], *turn, *at[axis + 1 :]))
+            self.prepare(source, place)
+            x = const(self.bind("x", self.value(source, place), len(self.scopes) - 1), zero.type)
+            there = Index(shape, tuple(at))
+            so_far = Load(self.plus(self.base(v), there.flat * t.size), zero.type, self.left)
+            self.put(v, there, self.bind("total", so_far + x, len(self.scopes) - 1))
 
-            self.space(range(len(numbers)), numbers, turn, step)
-            self.put(v, Index(shape, tuple(at)), total)
-
-        self.space(range(len(shape)), shape, at, sums, behind[-1] if behind else None, lanes)
+        with self.when(rows > 0):
+            self.space(range(len(numbers)), numbers, turn, row)
 
     # ---- failures
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -128,6 +129,29 @@ class DeviceArray:
         for k, a in enumerate(arrays):
             device.copy(memory.address + k * size, a.address, size)
         return DeviceArray(device, memory.address, first.dtype, shape, memory)
+
+    @staticmethod
+    def join(arrays: Sequence[DeviceArray]) -> tuple[DeviceArray, DeviceArray]:
+        """Return the rows of arrays that differ in their first extent, a view if they lie side by side, and where those
+        of each one begin.
+        """
+        first, device = arrays[0], arrays[0]._device
+        offsets = np.cumsum([0, *(a.shape[0] for a in arrays)], dtype=np.int64)
+        shape = (int(offsets[-1]), *first.shape[1:])
+        some = [a for a in arrays if a.size] or [first]
+        if all(a.address + a.nbytes == b.address for a, b in pairwise(some)):
+            owner: Owner = _Owners([a._owner for a in some])
+            values = DeviceArray(device, some[0].address, first.dtype, shape, owner)
+        else:
+            memory = OwnMemory(device, sum(a.nbytes for a in some), [a._owner for a in some])
+            at = memory.address
+            for a in some:
+                device.copy(at, a.address, a.nbytes)
+                at += a.nbytes
+            values = DeviceArray(device, memory.address, first.dtype, shape, memory)
+        places = OwnMemory(device, offsets.nbytes)
+        device.upload(places.address, offsets.view(np.uint8))
+        return values, DeviceArray(device, places.address, offsets.dtype, offsets.shape, places)
 
 
 class Owner(Protocol):
