@@ -569,20 +569,17 @@ def multi_head_attention(
     return np.reshape(y, (x.shape[0], wv.shape[0])) @ wo.T
 
 
-def _with_borders(x: Array, padding: int | tuple[int, int], value: float) -> Array:
-    """Return rows with others before and behind them."""
+def _windows(
+    x: Array, size: int, stride: int, padding: int | tuple[int, int], border: float, dilation: int = 1
+) -> list[Array]:
+    """Return the rows that stand at each place of a window, one row for each window: parts of `x` with its borders."""
     low, high = padding if isinstance(padding, tuple) else (padding, padding)
-    if low == 0 and high == 0:
-        return x
-    before, behind = np.full((low, *x.shape[1:]), value, x.dtype), np.full((high, *x.shape[1:]), value, x.dtype)
-    return np.concatenate([before, x, behind])
-
-
-def _shifted(x: Array, size: int, stride: int, dilation: int = 1) -> list[Array]:
-    """Return the rows that stand at each place of a window, one row for each window: parts of `x`."""
-    last = x.shape[0] - 1 - (size - 1) * dilation
+    last = low + x.shape[0] + high - 1 - (size - 1) * dilation
     if last < 0:
         raise ValueError("the window is longer than the sequence and its padding")
+    if low != 0 or high != 0:
+        before, behind = (np.full((k, *x.shape[1:]), border, x.dtype) for k in (low, high))
+        x = np.concatenate([before, x, behind])
     end = last // stride * stride + 1
     return [x[k * dilation : k * dilation + end : stride] for k in range(size)]
 
@@ -617,7 +614,7 @@ def conv1d(
         A row for each window: L is ``(N + padding before and behind - (K - 1) * dilation - 1) // stride + 1``.
         Where there is none, a ValueError.
     """
-    rows = _shifted(_with_borders(x, padding, 0), weight.shape[2], stride, dilation)
+    rows = _windows(x, weight.shape[2], stride, padding, 0, dilation)
     y = np.concatenate(rows, axis=1) @ np.reshape(np.transpose(weight, (2, 1, 0)), (-1, weight.shape[0]))
     if bias is not None:
         y = y + bias
@@ -643,7 +640,7 @@ def max_pool1d(x: Array, size: int, stride: int | None = None, padding: int = 0)
         A row for each window, as of `conv1d`.
     """
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    rows = _shifted(_with_borders(x, padding, least), size, size if stride is None else stride)
+    rows = _windows(x, size, size if stride is None else stride, padding, least)
     out = rows[0]
     for row in rows[1:]:
         out = np.maximum(out, row)
@@ -668,7 +665,7 @@ def avg_pool1d(x: Array, size: int, stride: int | None = None, padding: int = 0)
     array [L, ...]
         A row for each window, as of `conv1d`.
     """
-    rows = _shifted(_with_borders(x, padding, 0), size, size if stride is None else stride)
+    rows = _windows(x, size, size if stride is None else stride, padding, 0)
     out = rows[0]
     for row in rows[1:]:
         out = out + row

@@ -12,7 +12,9 @@ Whether an operation has rows is a column of `ir.ops.TENSORS`. Three things are 
 - The extent is in nothing else that a row reads, or it would still be in the key.
 - It pays. Where other operations of the block need all rows at once (a mean over them, attention), their kernel has the
   extent in its key anyway, and a kernel of rows beside it is one more. Then only products with shared matrices have
-  rows, with what leads to them and what follows directly. Nor are a few numbers a row, without a product.
+  rows, with what leads to them and what follows directly. Nor are a few numbers a row, without a product. Nor has a
+  product rows whose own are put together of several parts that are cut along the rows (a convolution): the kernel of
+  all rows reads the parts where they lie, while rows would need a copy of each.
 """
 
 from __future__ import annotations
@@ -317,6 +319,8 @@ class Rows:
         for k in ops:
             before[k] = {writer[a] for o in bodies[k] for a in o.args if isinstance(a, ir.Var) and a in writer}
             writer[ops[k].out] = k
+        cut = {k for k in others if TENSORS[ops[k].op].kind == "view"}
+        products -= {k for k in products if any(ops[p].op == "concat" and len(before[p] & cut) > 1 for p in before[k])}
         after_product: set[int] = set(products)
         after_other: set[int] = set(others)
         for k in ops:
