@@ -266,6 +266,11 @@ def reductions() -> Iterator[Cell]:
         "np.cumsum(x.reshape(-1, 1), axis=0)",
         "np.maximum.accumulate(x)",
         "np.minimum.accumulate(x)",
+        "np.add.reduceat(x, [0, 1, 0])",
+        "np.multiply.reduceat(x, [0, 1, 0])",
+        "np.maximum.reduceat(x, [0, 1, 0])",
+        "np.minimum.reduceat(x, [0, 1, 0])",
+        "np.lib.stride_tricks.sliding_window_view(x, 2)",
     )
     names = "sum prod max min any all mean var std argmax argmin".split()
     for dtype in DTYPES:

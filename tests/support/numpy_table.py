@@ -270,6 +270,10 @@ np.add.outer(v, w); np.subtract.outer(v, v); np.multiply.outer(v, w); np.equal.o
 np.cov(r); np.corrcoef(r)
 np.trapezoid(v); np.dot(v, w) / len(v); np.histogram(v, 3)[0]; np.bincount(i); np.bincount(i, minlength=6)
 np.bincount(i, weights=v)
+np.add.reduceat(x, [0]); np.add.reduceat(v, i); np.multiply.reduceat(x, [1, 0, 0, 3, 3], axis=1)
+np.maximum.reduceat(v, j); np.minimum.reduceat(x, [2, 1], axis=-1); np.add.reduceat(b, [0])
+np.lib.stride_tricks.sliding_window_view(v, 2); np.lib.stride_tricks.sliding_window_view(x, (1, 3)).sum(-1)
+np.lib.stride_tricks.sliding_window_view(a, 2, axis=-1); np.lib.stride_tricks.sliding_window_view(x, k, 0) @ v
 np.nancumprod(x); np.nanargmin(r); np.cumulative_prod(v)
 elementwise
 np.conjugate(x); np.log2(x); np.log10(x); np.exp2(x); np.cbrt(x); np.sinc(x); np.deg2rad(x); np.rad2deg(x)
@@ -619,18 +623,19 @@ def supported() -> str:
     names: dict[str, set[str]] = {}
     for row in ROWS.values():
         module, _, name = row.what.rpartition(".")
-        if name in ("reduce", "accumulate", "outer", "at"):
+        if name in ("reduce", "accumulate", "reduceat", "outer", "at"):
             module, name = f"ufunc.{name}", module.removeprefix("np.")
         if module != "np" or hasattr(np, name):  # not SciPy's ufuncs, which do not say whose they are
             names.setdefault(module, set()).add(name)
     lines = ["| | |", "|---|---|"]
-    shown = {"np": "`np.`", "np.linalg": "`np.linalg.`", "numpy.fft": "`np.fft.`", "math": "`math.`"}
+    shown = {"np": "`np.`", "np.linalg": "`np.linalg.`", "numpy.fft": "`np.fft.`"}
+    shown |= {"numpy.lib.stride_tricks": "`np.lib.stride_tricks.`", "math": "`math.`"}
     for module, title in shown.items():
         lines.append(f"| {title} | {_listed(names[module])} |")
     for path, functions in written_special.MODULES.items():
         lines.append(f"| `{path}.`, where a module has imported it | {_listed(set(functions))} |")
     lines.append(f"| methods of arrays | {_listed({name for cls, name in METHODS if cls is np.ndarray})} |")
-    for kind in ("reduce", "accumulate", "at"):
+    for kind in ("reduce", "accumulate", "reduceat", "at"):
         lines.append(f"| `np.UFUNC.{kind}` of | {_listed(names[f'ufunc.{kind}'])} |")
     lines.append("| `np.UFUNC.outer`, `out=`, `where=` and `dtype=` | of all ufuncs with one result |")
     return "\n".join(lines) + "\n"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba import nn
 from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.values import NoneVal, Num, Val
 
@@ -155,7 +156,7 @@ def rint(x: Any) -> Any:
     """Return the nearest whole number; of two the even one."""
     big = x.dtype.type(4503599627370496.0 if x.dtype == np.float64 else 8388608.0)  # from here on all floats are whole
     a = np.abs(x)
-    return np.copysign(np.where(a < big, (a + big) - big, a), x)
+    return nn.stop_gradient(np.copysign(np.where(a < big, (a + big) - big, a), x))
 
 
 @stands_for(np.signbit)

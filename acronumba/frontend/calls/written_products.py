@@ -320,7 +320,8 @@ def by_segments(total: Any, least: Any) -> Any:
     def reduceat(array: Any, indices: Any, axis: Any, dtype: Any) -> Any:
         x, starts = np.moveaxis(np.asarray(array), axis, 0), np.asarray(indices).astype(np.int64)
         n, many = x.shape[0], starts.shape[0]
-        alone = x[np.where(starts < 0, n, starts)]  # where the next segment starts no later
+        kind = total(np.zeros((1, 1), x.dtype), dtype).dtype
+        alone = x[np.where(starts < 0, n, starts)].astype(kind)  # where the next segment starts no later
         if n == 0:
             return np.moveaxis(alone, 0, axis)
         ends = np.concatenate([starts[1:], np.full(1, n)])[:many]
@@ -328,9 +329,17 @@ def by_segments(total: Any, least: Any) -> Any:
         inside = (places >= starts[:, None]) & (places < ends[:, None])
         one = (1,) * (x.ndim - 1)
         out = total(np.where(inside.reshape((many, n, *one)), x[None], least(x.dtype)), dtype)
-        return np.moveaxis(np.where((ends > starts).reshape((many, *one)), out, alone.astype(out.dtype)), 0, axis)
+        return np.moveaxis(np.where((ends > starts).reshape((many, *one)), out, alone), 0, axis)
 
     return reduceat
+
+
+def summed(x: Any, kind: Any) -> Any:
+    """Return the sums of rows; of nothing but -0 it is -0, other than of `np.sum`."""
+    out = np.sum(x, axis=1, dtype=kind)
+    if out.dtype.kind != "f":
+        return out
+    return np.where(np.all((x == 0) & np.signbit(x), axis=1), out.dtype.type(-0.0), out)
 
 
 def in_dtype(x: Any, kind: Any) -> Any:
@@ -348,7 +357,7 @@ def highest(dtype: Any) -> Any:
     return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(1 if dtype == np.bool_ else np.iinfo(dtype).max)
 
 
-stands_for(np.add.reduceat)(by_segments(lambda x, kind: np.sum(x, axis=1, dtype=kind), lambda kind: kind.type(0)))
+stands_for(np.add.reduceat)(by_segments(summed, lambda kind: kind.type(-0.0)))
 stands_for(np.multiply.reduceat)(by_segments(lambda x, kind: np.prod(x, axis=1, dtype=kind), lambda kind: kind.type(1)))
 stands_for(np.maximum.reduceat)(by_segments(lambda x, kind: np.max(in_dtype(x, kind), axis=1), lowest))
 stands_for(np.minimum.reduceat)(by_segments(lambda x, kind: np.min(in_dtype(x, kind), axis=1), highest))
