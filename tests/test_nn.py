@@ -157,6 +157,86 @@ def test_multi_head_attention_is_one_attention_per_head() -> None:
     assert np.allclose(got, np.concatenate(parts, axis=1) @ wo.T, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("window", [None, 1, 2, 9])
+@pytest.mark.parametrize("causal", [False, True])
+def test_bands_of_attention_are_masks_of_places(causal: bool, window: int | None) -> None:
+    rng = np.random.default_rng(7)
+    for rows, columns in ((4, 4), (1, 5), (3, 5), (5, 2)):
+        q, k, v = (rng.normal(size=(2, n, 3)) for n in (rows, columns, columns))
+        mask, both = np.ones((rows, columns), bool), rng.random((rows, columns)) < 0.7
+        for i in range(rows):
+            for j in range(columns):
+                behind = j - (i + columns - rows)  # of the place of the query
+                mask[i, j] = not (causal and behind > 0) and (window is None or abs(behind) < window)
+        assert np.array_equal(nn.attention(q, k, v, causal=causal, window=window), nn.attention(q, k, v, mask))
+        found = nn.attention(q, k, v, both, causal=causal, window=window)
+        assert np.array_equal(found, nn.attention(q, k, v, both & mask))
+    weights = [rng.normal(size=(4, 3)) for _ in range(3)] + [rng.normal(size=(2, 4))]
+    x = rng.normal(size=(4, 3))
+    i, j = np.indices((4, 4))
+    seen = (j <= i if causal else i == i) & (np.abs(i - j) < (9 if window is None else window))
+    found = nn.multi_head_attention(x, x, *weights, 2, causal=causal, window=window)
+    assert np.array_equal(found, nn.multi_head_attention(x, x, *weights, 2, seen))
+
+
+BORDERS = [(n, stride, padding) for n in (1, 2, 5, 8) for stride in (1, 2, 3) for padding in (0, 1, 2)]
+
+
+def _places(n: int, size: int, stride: int, low: int, high: int, dilation: int = 1) -> list[list[int]]:
+    """Return the rows in each window, as indices that may be beyond the ends."""
+    starts = range(-low, n + high - (size - 1) * dilation, stride)
+    return [[start + k * dilation for k in range(size)] for start in starts]
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_convolutions(dilation: int) -> None:
+    rng = np.random.default_rng(8)
+    weight, bias = rng.normal(size=(2, 3, 3)), rng.normal(size=2)
+    for n, stride, padding in BORDERS:
+        x = rng.normal(size=(n, 3))
+        for ends in (padding, (2 * padding, 0)):
+            low, high = ends if isinstance(ends, tuple) else (ends, ends)
+            windows = _places(n, 3, stride, low, high, dilation)
+            if not windows:
+                with pytest.raises(ValueError, match="longer than the sequence"):
+                    nn.conv1d(x, weight, bias, stride, ends, dilation)
+                continue
+            rows = [[x[p] if 0 <= p < n else np.zeros(3) for p in places] for places in windows]
+            expected = np.einsum("lkc,mck->lm", rows, weight) + bias
+            assert np.allclose(nn.conv1d(x, weight, bias, stride, ends, dilation), expected, rtol=1e-13)
+    assert nn.conv1d(np.ones((4, 3), np.float32), weight.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_pools(dtype: Any) -> None:
+    rng = np.random.default_rng(9)
+    for n, stride, padding in BORDERS:
+        x = (rng.normal(size=(n, 2)) * 9).astype(dtype)
+        windows = _places(n, 2, stride, padding, padding)
+        for f in (nn.max_pool1d, nn.avg_pool1d):
+            if not windows:
+                with pytest.raises(ValueError, match="longer than the sequence"):
+                    f(x, 2, stride, padding)
+        if not windows or padding == 2:  # a window of borders alone
+            continue
+        inside = [[x[p] for p in places if 0 <= p < n] for places in windows]
+        largest = nn.max_pool1d(x, 2, stride, padding)
+        assert largest.dtype == dtype and np.array_equal(largest, [np.max(rows, axis=0) for rows in inside])
+        mean = nn.avg_pool1d(x, 2, stride, padding)
+        assert np.allclose(mean, [np.sum(rows, axis=0) / 2 for rows in inside], rtol=1e-6)
+    assert nn.max_pool1d(x, 4).shape == (2, 2) and nn.avg_pool1d(x, 4).shape == (2, 2)
+
+
+def test_segments() -> None:
+    x, ids = np.arange(8.0).reshape(4, 2), np.array([2, 0, 2, 2])
+    assert nn.segment_sum(x, ids, 4).tolist() == [[2, 3], [0, 0], [10, 13], [0, 0]]
+    assert nn.segment_sum(x[:, 0] > 1, ids, 3).dtype == np.int64
+    assert nn.segment_sum(x[:0], ids[:0], 2).tolist() == [[0, 0], [0, 0]]
+    for wrong, error in ((ids[:3], ValueError), (ids + 2, IndexError)):
+        with pytest.raises(error):
+            nn.segment_sum(x, wrong, 4)
+
+
 @model
 def _everything(x: np.ndarray, label: int, *, square: np.ndarray, scale: np.ndarray) -> Any:
     rows = nn.linear(x, square, scale)
@@ -168,6 +248,9 @@ def _everything(x: np.ndarray, label: int, *, square: np.ndarray, scale: np.ndar
         nn.rms_norm(rows, scale), nn.embedding(square, label), nn.one_hot(label, 5), nn.attention(x, rows, x),
         nn.attention(x, x, rows, np.arange(x.shape[0]) <= label),
         nn.multi_head_attention(x, rows, square, square, square, square, heads=2),
+        nn.multi_head_attention(x, x, square, square, square, square, heads=2, causal=True),
+        nn.conv1d(x, square.reshape(2, 8, 4), padding=3), nn.max_pool1d(x, 1), nn.avg_pool1d(x, 3, 1, padding=1),
+        nn.segment_sum(x, np.arange(x.shape[0]) % 2, 2),
     ]  # fmt: skip
 
 
@@ -180,7 +263,7 @@ def test_every_function_is_compiled_with_the_model() -> None:
     for x, label, got in zip(xs, labels, batched, strict=True):
         plain = _everything(x, label, square=square, scale=scale)
         exact = _everything(x.astype(float), label, square=square.astype(float), scale=scale.astype(float))
-        assert len(got) == len(plain) == 23
+        assert len(got) == len(plain) == 28
         for a, b, c in zip(got, plain, exact, strict=True):
             assert type(a) is type(b)
             assert a.dtype == b.dtype

@@ -145,8 +145,9 @@ def _table() -> dict[str, Code]:
             403: ("this extent must be known when the model is compiled", "use a constant or a shared int"),
             404: ("the sizes do not fit the reshape", "give a shape with as many elements, or -1 for one extent"),
             703: (
-                "the results cannot be stacked",
-                "stack the leaves that are alike: `np.stack([r[0] for r in results])`",
+                "the results cannot be stacked or joined",
+                "`results.ragged()` joins arrays of different lengths; else take the leaves that are alike: "
+                "`np.stack([r[0] for r in results])`",
             ),
             707: ("the columns have different lengths", "pass as many elements for each parameter"),
             709: ("the file holds tensors of other shapes", "give `like` the shapes that were saved"),

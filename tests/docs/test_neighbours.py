@@ -21,7 +21,7 @@ FOUND = [
 
 
 def test_there_are_programs() -> None:
-    assert len(FOUND) == 5
+    assert len(FOUND) == 6
 
 
 @pytest.mark.parametrize(("libraries", "program"), FOUND)

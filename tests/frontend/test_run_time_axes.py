@@ -18,7 +18,7 @@ from tests.support.routes import BOUNDS, errors_by_route, slope_error
 NAMES = list(EXPRESSIONS)
 SMOOTH = [name for name in NAMES if name not in NO_SLOPE]
 EXTENTS = (0, 1, 2, 5, 17)
-WEIGHT = np.eye(4)[[2, 0, 3, 1]] * [1, -2, 0.5, 1]  # a product with it is exact in float32
+WEIGHT = np.array([[1, -2, 0.5, 1], [0, 1, 0, 0.5], [2, 0, 1, 0], [0, 0, -1, 1]])  # the first row changes no digits
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_slopes(models: types.ModuleType, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", one_in(75, SMOOTH))
+@pytest.mark.parametrize("name", one_in(25, one_in(3, SMOOTH, mark="slow")))
 def test_gradients_by_all_routes(models: types.ModuleType, name: str) -> None:
     f = model_of(models, name)
     columns, shared = instances(f)

@@ -143,5 +143,5 @@ def source() -> str:
     """Return a module of models, one for each expression: `f0`, `f1`, ..."""
     lines = ["import numpy as np", "from acronumba import model, nn"]
     for number, text in enumerate(EXPRESSIONS.values()):
-        lines += ["", "", "@model", f"def f{number}(x, i, *, w, k, b):", "    x = x @ w", f"    return {text}"]
+        lines += ["", "", "@model", f"def f{number}(x, i, *, w, k, b):", "    x = x * w[0]", f"    return {text}"]
     return "\n".join(lines) + "\n"
