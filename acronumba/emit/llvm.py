@@ -73,7 +73,7 @@ class _Lowering(Intrinsics):
         if s.lanes_left is None:
             self.line(f"store {name} {value}, ptr {pointer}, align {align}")
             return
-        mask = self.mask(s.lanes_left, held)
+        mask = self.mask(s.lanes_left, held, hidden=held.kind != "f" and held.bits < 64)
         flags = f"<{held.lanes} x i1>"
         if masked_has_align_argument():
             f = self.outside.need(f"llvm.masked.store.{suffix(held)}.p0", "void", f"{name}, ptr, i32, {flags}")

@@ -177,12 +177,18 @@ class Values:
             return self.value(f"getelementptr i8, ptr {base}, i64 {self.expr(address.right)}")
         return self.value(f"inttoptr i64 {self.expr(address)} to ptr")
 
-    def mask(self, left: tree.Expr, type: Ty) -> str:
-        """Return the lanes before `left` (any int64) of a vector of the type, as a vector of bits."""
+    def mask(self, left: tree.Expr, type: Ty, hidden: bool = False) -> str:
+        """Return the lanes before `left` (any int64) of a vector of the type, as a vector of bits.
+
+        `hidden`: from optimisations. LLVM 22 makes a store of wider numbers of what has been cut to narrower ones where
+        it knows that the mask has one lane, and so writes beyond the end (X86: `reduceMaskedStoreToScalarStore`).
+        """
         if left.type != I64 or type.lanes == 1:
             raise self.wrong(f"a mask of {type} from {left.type}")
         n = self.intrinsic_call("llvm.smin.i64", I64, (self.expr(left), I64), (str(type.lanes), I64))
         n = self.intrinsic_call("llvm.smax.i64", I64, (n, I64), ("0", I64))
+        if hidden:
+            n = self.value(f'call i64 asm "", "=r,0"(i64 {n})')
         number = Ty("i", type.bits, type.lanes)
         n = self.converted(self.converted(n, I64, number.scalar, "value"), number.scalar, number, "spread")
         return self.value(f"icmp slt {llvm_type(number)} {lanes_text(number)}, {n}")

@@ -825,3 +825,19 @@ def test_functions_that_no_entry_point_reaches_are_left_out() -> None:
     )
     texts, _ = function_texts(Module("m", functions, ("f",)))
     assert list(texts) == ["f", "g"]
+
+
+@pytest.mark.parametrize(("lanes", "wide", "narrow"), [(8, I64, I8), (8, I64, I32), (16, I32, I8), (16, I32, I16)])
+def test_one_lane_of_what_was_cut_to_fewer_bits(lanes: int, wide: tree.Ty, narrow: tree.Ty) -> None:
+    """LLVM has stored the whole wider number where it knew that the mask has one lane."""
+    text = f"""
+        def cut(a, o):
+            for k in range(0, {lanes + 1}, {lanes}):
+                left = {lanes + 1} - k
+                store(o + k * {narrow.bits // 8}, cut_to(load(whole, a + k * {wide.bits // 8}, left)), left)
+        """
+    functions = parse.parse(text, {"whole": wide.vector(lanes), "cut_to": narrow.vector(lanes)})
+    a, o = (np.full(40, 77, arithmetic.dtype(t)) for t in (wide, narrow))
+    a[:] = np.arange(40)
+    Both(functions, ["cut"])("cut", a, o)
+    assert o[: lanes + 1].tolist() == list(range(lanes + 1)) and (o[lanes + 1 :] == 77).all()

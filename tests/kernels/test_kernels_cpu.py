@@ -65,7 +65,10 @@ def test_random_cells_compiled(seed: int) -> None:
     check(Cell(200 + seed), compile_all, 5)
 
 
-ADJOINTS = {"favour": ("fold", "scatter", "scale_gradient", "take"), "dtypes": ("float32", "float64", "int64", "int32")}
+ADJOINTS = {
+    "favour": ("fold", "scatter", "windows", "scale_gradient", "take"),
+    "dtypes": ("float32", "float64", "int64", "int32"),
+}
 
 
 @pytest.mark.parametrize("seed", range(7000, 7030, 10))

@@ -33,7 +33,7 @@ def test_random_products(seed: int) -> None:
 
 
 def test_random_adjoints() -> None:
-    favour = ("fold", "scatter", "scale_gradient", "take")
+    favour = ("fold", "scatter", "windows", "scale_gradient", "take")
     for seed in range(7000, 7006):
         check(Fuzz(seed, 8, ("float32", "float64", "int64"), favour, (0, 1, 1, 2, 3, 5)), simulate_all, 2)
 
