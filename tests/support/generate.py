@@ -1532,6 +1532,11 @@ class Maker:
                     ("nn.embedding({ab}, ({i}) % {a})", (b,)), ("{ab}[..., 0]", (a,)), ("{ab}[:, ::-1]", (a, b)), ("np.flip({b}, 0)", (b,)),
                     ("np.vstack([{b}, {b}])", (2, b)), ("np.hstack([{b}, {b}])", (2 * b,)), ("{ab}.ravel()", (a * b,)),
                     ("np.moveaxis({ab}, 0, 1)", (b, a)), ("np.prod(np.tanh({ab}), axis=0)", (b,)), ("np.vdot({b}, {b})", ()),
+                    ("nn.attention({ab}, {ab}, {ab}, causal=True)", (a, b)), ("nn.attention({ab}, {ab}, {ab}, window=2)", (a, b)),
+                    ("nn.max_pool1d({ab}, 2, 1, 1)[1:]", (a, b)), ("nn.avg_pool1d({ab}, 3, 1, 1)", (a, b)),
+                    ("nn.segment_sum({ab}, np.arange({a}) % 2, {a})", (a, b)), ("np.add.reduceat({ab}, [0, 0])", (2, b)),
+                    ("np.lib.stride_tricks.sliding_window_view({ab}, 1, 0)[..., 0]", (a, b)), ("nn.conv1d({ab}, {ab}[..., None])", (a, a)),
+                    ("nn.conv1d({ab}, np.stack([{ab}, {ab}], axis=2), padding=(1, 0))", (a, a)),
                 ])  # fmt: skip
                 words = {"ab": Tens(self.dtype, (a, b)), "ba": Tens(self.dtype, (b, a)), "b": Tens(self.dtype, (b,))}
                 text = form.format(**{w: self.value(u, 1) for w, u in words.items()}, a=a, i=self.an_int(1))
