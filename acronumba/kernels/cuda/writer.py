@@ -214,18 +214,19 @@ class SimtWriter(ProductWriter):
             self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
 
     def scattered(self, v: int) -> None:
-        """Each row is the sum of those of the argument whose index names it, in their order."""
+        """Add rows to rows where each thread has columns of its own; else each number is a sum over all there is."""
         op = self.graph.op(v)
         assert op is not None
         (source, index), shape, axis = op.args, op.shape, axis_of(op)
         numbers, t = self.graph.shape(index), DTYPES[op.dtype]
-        behind = [k for k in range(axis + 1, len(shape)) if shape[k] != 1]
-        lanes = self.lanes_for([v]) if behind else 1
+        if any(n != 1 for n in shape[axis + 1 :]):
+            super().scattered(v)
+            return
         at, turn = [ZERO] * len(shape), [ZERO] * len(numbers)
         self.note_names([v])
 
         def sums() -> None:
-            total = self.local(self.kernel.names[v], const(0, t.ty.vector(lanes)))
+            total = self.local(self.kernel.names[v], const(0, t.ty))
             last = self.number(size_poly(shape[axis]) - ONE)
 
             def step() -> None:
@@ -236,13 +237,13 @@ class SimtWriter(ProductWriter):
                 hit = select(k < 0, 0, k).eq(self.number(at[axis]))
                 row = Index(self.graph.shape(source), (*at[:axis], *turn, *at[axis + 1 :]))
                 self.prepare(source, row)
-                x = const(self.bind("x", self.value(source, row), len(self.scopes) - 1), total.type)
+                x = self.bind("x", self.value(source, row), len(self.scopes) - 1)
                 self.f.set(total, select(hit, total + x, total))
 
             self.space(range(len(numbers)), numbers, turn, step)
             self.put(v, Index(shape, tuple(at)), total)
 
-        self.space(range(len(shape)), shape, at, sums, behind[-1] if behind else None, lanes)
+        self.space(range(len(shape)), shape, at, sums)
 
     # ---- nodes
 
