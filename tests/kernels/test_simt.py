@@ -43,6 +43,20 @@ def test_products_of_scratch_rows(seed: int) -> None:
     check(Fuzz(seed, 10, **PRODUCTS), simulate_all, 2)
 
 
+def test_a_product_of_pieces_and_a_matrix_of_the_node() -> None:
+    b = SpecBuilder("pieces", 1)
+    x, y = b.tensor("x", Dim(0), 4), b.tensor("y", 8, 5)
+    double = b.op("add", x, x, shape=(Dim(0), 4))
+    both = b.op("concat", x, double, shape=(Dim(0), 8), attrs=(1,))
+    spec = b.spec(b.op("matmul", both, y, shape=(Dim(0), 5)))
+    (run,) = simulate_all([spec])
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 7):
+        given = (rng.standard_normal((n, 4)).astype(np.float32), rng.standard_normal((8, 5)).astype(np.float32))
+        (found,), _ = run([given], {}, [n])
+        assert np.allclose(found[0], np.concatenate([given[0], given[0] * 2], axis=1) @ given[1], atol=1e-5)
+
+
 @pytest.mark.parametrize("seed", range(9000, 9004))
 def test_random_words(seed: int) -> None:
     check(Fuzz(seed, 14, **WORDS), simulate_all, 2)

@@ -105,7 +105,9 @@ class Chooser:
                 self.piece_in_rows(x)
                 return Product(v, by_rows, y, x, (y,), (), 1, flip=True)
         if floats and len(sx) >= 2 and len(sy) >= 2 and (isinstance(sx[-2], Dim) or sx[-2] >= 4):
-            pieces = self.in_rows(x)
+            if self.target.warps:  # whose loops read one left operand
+                self.piece_in_rows(x)
+            pieces = (x,) if self.target.warps else self.in_rows(x)
             if not self.view(y):
                 self.stored.add(y)
             across = self.contiguous(y, len(sy) - 2) and not self.contiguous(y, len(sy) - 1)
