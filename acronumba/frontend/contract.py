@@ -60,6 +60,10 @@ class Contract(Ufuncs):
         x = self.cast(x, dtype or self._summed(op, x), node)
         return self.op(f"cum{op}", (x.ref,), x.type.dtype, x.dims, (axis,), node)
 
+    def order(self, x: Tensor, axis: int, node: Node = None) -> Tensor:
+        """Return which element stands at each place in order along an axis: equal ones stay, NaN comes last."""
+        return self.op("argsort", (x.ref,), "int64", x.dims, (axis,), node)
+
     def _summed(self, op: str, x: Tensor) -> str:
         """Return the dtype that NumPy sums, or multiplies, elements in; maxima and minima have their own."""
         if op in ("max", "min"):

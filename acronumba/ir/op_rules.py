@@ -235,6 +235,13 @@ def _iota(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Sh
     demand(len(shape) == 1 and dtype != "bool", f"iota of rank {len(shape)}, {dtype}")
 
 
+def _argsort(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    (axis,) = _attrs(i, 1)
+    _axis(i, axis, len(shapes[0]))
+    demand(dtype == "int64", f"places of {dtype}")
+    _agree(shape, shapes[0])
+
+
 _Rule = Callable[[Op, list[str], list[_Shape], str, _Shape], None]
 
 
@@ -243,6 +250,7 @@ RULES: dict[str, _Rule] = {
     "reduce": _reduce,
     "arg": _arg,
     "scan": _scan,
+    "order": _argsort,
     "matmul": _matmul,
     "reshape": _reshape,
     "transpose": _transpose,

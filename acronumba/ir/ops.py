@@ -24,6 +24,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                    argmax argmin              x      attrs (axis,); result int64; the first wins, NaN wins
     scans          cumsum cumprod                  x      attrs (axis,); shape and dtype of x: an element is the sum
                    cummax cummin                          (...) of all up to it along the axis, in this order; NaN stays
+    orders         argsort                         x      attrs (axis,); result int64, of the shape of x: which element
+                                                          stands at each place in order; equal ones stay, NaN is last
     products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast
     addressing     reshape                    x      to the shape of the result, row-major order
                    transpose                  x      attrs (permutation,)
@@ -85,6 +87,7 @@ KINDS: Mapping[str, Kind] = {
     "reduce": Kind(loops=True, stored=True, folds=True),
     "arg": Kind(loops=True, stored=True, folds=True),
     "scan": Kind(loops=True, stored=True, folds=True),
+    "order": Kind(loops=True, stored=True, folds=True),
     "product": Kind(loops=True, stored=True),
     "view": Kind(),
     "concat": Kind(loops=True),
@@ -247,6 +250,10 @@ def _pow(x: Array, y: Array) -> Array:
 
 def _arg(f: Callable[..., Array]) -> Callable[..., Array]:
     return lambda args, attrs, shape, dtype: np.asarray(f(args[0], axis=attrs[0]), dtype)
+
+
+def _argsort(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    return np.argsort(args[0], axis=attrs[0], kind="stable")
 
 
 def _scan(f: np.ufunc) -> Callable[..., Array]:
@@ -414,6 +421,7 @@ def _table() -> dict[str, TensorOp]:
     row("argmin", "arg", 1, _axis_rows, _arg(np.argmin), gives="int64", fails=True)
     for name, f in (("sum", np.add), ("prod", np.multiply), ("max", np.maximum), ("min", np.minimum)):
         row(f"cum{name}", "scan", 1, _axis_rows, _scan(f))
+    row("argsort", "order", 1, _axis_rows, _argsort, gives="int64")
     row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1]), sign="@")
     row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), told=False)
     row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), told=False)

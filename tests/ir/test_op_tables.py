@@ -120,7 +120,7 @@ OWN = {
     "api/twin.py": 4,  # methods of Python's numbers
     "frontend/operators.py": 1,  # bits of Python's ints
     "host/numbers.py": 2, "host/texts.py": 1, "ir/op_rules.py": 1, "kernels/write/element.py": 1,  # rules
-    "ir/vjp.py": 2, "kernels/write/products.py": 1,  # rules of derivatives, and by kind
+    "ir/vjp.py": 2,  # rules of derivatives
 }  # fmt: skip
 
 

@@ -134,6 +134,11 @@ class Fuzz:
             v = self.pick(lambda t, s: len(s) > 0)
             if v is not None:
                 self.add(op, (v,), (int(r.integers(len(values[v][1]))),), *values[v])
+        elif row.kind == "order":
+            v = self.pick(lambda t, s: len(s) > 0)
+            if v is not None:
+                shape = values[v][1]
+                self.add(op, (v,), (int(r.integers(len(shape))),), "int64", shape)
         elif row.kind == "product":
             self.matmul()
         elif row.kind in ("fold", "scatter"):

@@ -248,6 +248,15 @@ def _scan(op: str) -> Handler:
     return handler
 
 
+@row("x axis kind stable order", np.argsort, method="argsort", rank0="array")
+def _argsort(w: Walker, a: Args, node: Node) -> Val:
+    a.choice("order", None)
+    x = a.tensor("x")
+    if a.static("axis") is None or not x.type.rank:
+        return w.order(w.flatten(x, node), 0, node)
+    return w.order(x, a.axis("axis", x.type.rank), node)
+
+
 row("a axis dtype", np.cumsum, method="cumsum")(_scan("sum"))
 row("a axis dtype", np.cumprod, method="cumprod")(_scan("prod"))
 

@@ -213,6 +213,16 @@ class SimtWriter(ProductWriter):
         with self.when(top.ne(nowhere)):
             self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
 
+    @contextmanager
+    def workers(self, many: Expr) -> Iterator[Expr]:
+        with self.loop("first", 0, many, WARP) as first:
+            k = self.bind("k", first + device("lane", type=I64), len(self.scopes) - 1)
+            with self.when(k < many):
+                yield k
+
+    def meet(self) -> None:
+        self.f.do(device("meet_warp"))
+
     def scattered(self, v: int) -> None:
         """Add rows to rows where each thread has columns of its own; else each number is a sum over all there is."""
         op = self.graph.op(v)

@@ -194,6 +194,9 @@ class Chooser:
             together = self.fusion.vertical and self.fusion.gather
             if graph.has(v).stored or apart or (not together and graph.lookup(v)):
                 self.stored.add(v)
+            op = graph.op(v)
+            if op is not None and graph.kind(v) == "order" and not self.view(op.args[0]):
+                self.stored.add(op.args[0])
         while True:  # what is stored may make other things contiguous
             before = set(self.stored)
             self.products = {v: self.product(v) for v in range(graph.first, graph.count) if graph.kind(v) == "product"}

@@ -7,7 +7,8 @@ Those of a node's own operands are written by `kernels.write.matrices`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
@@ -218,6 +219,70 @@ class ProductWriter(MatrixWriter):
                 self.put(v, here, total)
 
         self.space(outer, shape, at, inner, vector, lanes)
+
+    def order(self, v: int) -> None:
+        """Sort places along an axis by the elements there, and equal ones by the places themselves.
+
+        Pairs that are some steps apart are put in order: which ones depends on the extent alone, and those of one step
+        have nothing in common (Batcher's merge exchange: Knuth, The Art of Computer Programming 3, algorithm 5.2.2 M).
+        """
+        op = self.graph.op(v)
+        assert op is not None
+        (source,), shape, axis = op.args, op.shape, axis_of(op)
+        t, f, at = DTYPES[self.graph.dtype(source)], self.f, [ZERO] * len(shape)
+        self.note_names([v])
+        n = self.bind("n", self.number(size_poly(shape[axis])))
+        bits = self.local("bits", const(0, I64))
+        with self.loop("bit", 0, 62) as bit, self.when((const(1, I64) << bit) < n):
+            f.set(bits, bit + 1)
+
+        def place(k: Expr) -> Index:
+            at[axis] = self.named("at", k) if shape[axis] != 1 else ZERO
+            return Index(shape, tuple(at))
+
+        def there(k: Expr) -> Local:
+            address = self.plus(self.base(v), place(k).flat * 8)
+            return self.bind("place", Load(address, I64), len(self.scopes) - 1)
+
+        def key(k: Expr) -> Expr:
+            here = place(k)
+            self.prepare(source, here)
+            return self.bind("key", to_memory(self.value(source, here), t), len(self.scopes) - 1)
+
+        def before(x: Expr, y: Expr) -> Expr:
+            return less(x, y, t) | (y.ne(y) & x.eq(x)) if t.kind == "f" else less(x, y, t)
+
+        def exchange(i: Expr, d: Expr) -> None:
+            a, b = there(i), there(i + d)
+            x, y = key(a), key(b)
+            with self.when(before(y, x) | (before(x, y).eq(0) & (b < a))):
+                self.put(v, place(i), b)
+                self.put(v, place(i + d), a)
+
+        def row() -> None:
+            with self.workers(n) as k:
+                self.put(v, place(k), k)
+            self.meet()
+            with self.loop("a", 0, bits) as a:
+                p = self.bind("p", const(1, I64) << (bits - 1 - a), len(self.scopes) - 1)
+                with self.loop("s", 0, a + 1) as s:
+                    first = s.eq(0)
+                    d = self.bind("d", select(first, p, (const(1, I64) << (bits - s)) - p), len(self.scopes) - 1)
+                    r = self.bind("r", select(first, 0, p), len(self.scopes) - 1)
+                    with self.workers(n - d) as i, self.when((i & p).eq(r)):
+                        exchange(i, d)
+                    self.meet()
+
+        self.space([k for k in range(len(shape)) if k != axis], shape, at, row)
+
+    @contextmanager
+    def workers(self, many: Expr) -> Iterator[Expr]:
+        """Write a loop whose turns have nothing to do with one another: they may be shared out."""
+        with self.loop("k", 0, many) as k:
+            yield k
+
+    def meet(self) -> None:
+        """Wait for all that have a share of a loop."""
 
     def fold(self, v: int) -> None:
         """Sum over the axes that the result has not, or has with extent 1: some may turn out to be at run time."""
@@ -455,6 +520,7 @@ SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
     "stack": lambda w, v: w.stack(v),
     "arg": lambda w, v: w.arg(v),
     "scan": lambda w, v: w.scan(v),
+    "order": lambda w, v: w.order(v),
     "fold": lambda w, v: w.fold(v),
     "scatter": lambda w, v: w.scattered(v),
     "check": lambda w, v: w.check(v),
