@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, model
+from acronumba import AcronumbaError, InstanceErrors, model
 from tests.support.everywhere import same_everywhere
 
 
@@ -154,6 +154,27 @@ def test_ufuncs_change_an_element_as_often_as_it_is_named():
     index = [np.array([1, 2, 1]), np.array([0]), np.zeros(0, int), np.array([7])]
     values = [np.arange(9.0).reshape(3, 3), np.ones((1, 3)), np.zeros((0, 3)), np.ones((1, 3))]
     same_everywhere(place_by_place, index, values)
+
+
+@model
+def messages(x: Any, to: Any, out: Any) -> Any:
+    out = out.copy()
+    np.add.at(out, to, x * 2)
+    np.subtract.at(out, to[:1], 1)
+    return out
+
+
+def test_what_is_added_at_places_is_one_operation() -> None:
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal((n, 3)) for n in (0, 1, 4, 30)]
+    places = [rng.integers(-4, 4, len(x)) for x in xs]
+    outs = [np.full((4, 3), -0.0), *(rng.standard_normal((4, 3)) for _ in range(3))]
+    same_everywhere(messages, xs, places, outs, ulps=16)
+    assert np.signbit(messages.batch(xs[:1], places[:1], outs[:1])[0]).all()
+    assert messages.trace(xs[3:], places[3:], outs[3:]).nodes == messages.trace(xs[1:2], places[1:2], outs[1:2]).nodes
+    with pytest.raises(InstanceErrors) as caught:
+        messages.batch(xs[2:3], [places[2] + 9], outs[2:3])
+    assert isinstance(caught.value.errors[0], IndexError)
 
 
 @pytest.mark.parametrize("call", ["np.add.at(x, i > 1, 1)", "np.add.at(x, i, 0.5)", "np.add.at(x, (i, i), 1)"])

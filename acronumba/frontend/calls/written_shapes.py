@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba import nn
 from acronumba.frontend.calls.written import refused, stands_for
 
 # ---- what is made
@@ -412,8 +413,11 @@ def copyto(dst: Any, src: Any) -> Any:
     dst[...] = src
 
 
-def place_by_place(f: Any) -> Any:
-    """Return the method `at` of a ufunc: an element that is named twice is changed twice, in order."""
+def place_by_place(f: Any, sums: Any) -> Any:
+    """Return the method `at` of a ufunc: an element that is named twice is changed twice, in order.
+
+    What is added (`sums`) is added up first: one operation in place of a loop.
+    """
 
     def at(a: Any, indices: Any, b: Any) -> None:
         index: Any = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
@@ -424,6 +428,11 @@ def place_by_place(f: Any) -> Any:
         values = np.broadcast_to(b, (*index.shape, *a.shape[1:]))
         if index.ndim == 0:
             a[index] = f(a[index], values)
+        elif sums and a.dtype.kind != "b":
+            more = nn.segment_sum(values, index, a.shape[0])
+            if a.dtype.kind == "f":  # -0 stays where nothing is added
+                more = np.where(more == 0, a.dtype.type(-0.0 if f is np.add else 0.0), more)
+            a[...] = f(a, more)
         else:
             for k in range(len(index)):
                 a[index[k]] = f(a[index[k]], values[k])
@@ -432,7 +441,7 @@ def place_by_place(f: Any) -> Any:
 
 
 for _f in (np.add, np.subtract, np.multiply, np.maximum, np.minimum):
-    stands_for(_f.at, writes=True)(place_by_place(_f))
+    stands_for(_f.at, writes=True)(place_by_place(_f, _f in (np.add, np.subtract)))
 
 
 # ---- borders, for `np.pad`
