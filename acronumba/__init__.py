@@ -18,7 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from acronumba.api.model import model
-from acronumba.api.results import Results
+from acronumba.api.results import Ragged, Results
 from acronumba.api.snapshot import pack
 from acronumba.api.trace import Trace
 from acronumba.config import Options
@@ -58,6 +58,7 @@ __all__ = [
     "DataError",
     "InstanceErrors",
     "Options",
+    "Ragged",
     "Results",
     "RowGrad",
     "ScheduleError",
