@@ -64,6 +64,11 @@ class Contract(Ufuncs):
         """Return which element stands at each place in order along an axis: equal ones stay, NaN comes last."""
         return self.op("argsort", (x.ref,), "int64", x.dims, (axis,), node)
 
+    def search(self, x: Tensor, values: Tensor, right: bool, node: Node = None) -> Tensor:
+        """Return where values belong among the elements of a vector, before equal ones or behind them."""
+        side = "right" if right else "left"
+        return self.op("searchsorted", (x.ref, values.ref), "int64", values.dims, (side,), node)
+
     def _summed(self, op: str, x: Tensor) -> str:
         """Return the dtype that NumPy sums, or multiplies, elements in; maxima and minima have their own."""
         if op in ("max", "min"):

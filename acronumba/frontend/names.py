@@ -53,7 +53,7 @@ PRIMITIVES = frozenset((
     "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.nn.scale_gradient", "acronumba.nn.segment_sum",
     "acronumba.random.threefry",
     "acronumba.frontend.calls.by_fields.fields", "acronumba.frontend.calls.written.refused",
-    "acronumba.frontend.calls.written_special.complement",
+    "acronumba.frontend.calls.written_special.complement", "acronumba.frontend.calls.written_orders.place_among",
 ))  # fmt: skip
 
 

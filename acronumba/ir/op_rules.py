@@ -242,6 +242,14 @@ def _argsort(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: 
     _agree(shape, shapes[0])
 
 
+def _searchsorted(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    (side,) = _attrs(i, 1)
+    demand(side in ("left", "right"), f"the side {side!r}")
+    demand(len(shapes[0]) == 1 and dtypes[0] == dtypes[1], f"{dtypes[1]} among {dtypes[0]} of rank {len(shapes[0])}")
+    demand(dtype == "int64", f"places of {dtype}")
+    _agree(shape, shapes[1])
+
+
 _Rule = Callable[[Op, list[str], list[_Shape], str, _Shape], None]
 
 
@@ -251,6 +259,7 @@ RULES: dict[str, _Rule] = {
     "arg": _arg,
     "scan": _scan,
     "order": _argsort,
+    "search": _searchsorted,
     "matmul": _matmul,
     "reshape": _reshape,
     "transpose": _transpose,

@@ -26,6 +26,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                    cummax cummin                          (...) of all up to it along the axis, in this order; NaN stays
     orders         argsort                         x      attrs (axis,); result int64, of the shape of x: which element
                                                           stands at each place in order; equal ones stay, NaN is last
+    searches       searchsorted                    x, y   attrs (side,): "left" or "right"; x of rank 1; result int64 of
+                                                        the shape of y: as NumPy finds it, also where x is in no order
     products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast
     addressing     reshape                    x      to the shape of the result, row-major order
                    transpose                  x      attrs (permutation,)
@@ -88,6 +90,7 @@ KINDS: Mapping[str, Kind] = {
     "arg": Kind(loops=True, stored=True, folds=True),
     "scan": Kind(loops=True, stored=True, folds=True),
     "order": Kind(loops=True, stored=True, folds=True),
+    "search": Kind(loops=True, stored=True),
     "product": Kind(loops=True, stored=True),
     "view": Kind(),
     "concat": Kind(loops=True),
@@ -250,6 +253,10 @@ def _pow(x: Array, y: Array) -> Array:
 
 def _arg(f: Callable[..., Array]) -> Callable[..., Array]:
     return lambda args, attrs, shape, dtype: np.asarray(f(args[0], axis=attrs[0]), dtype)
+
+
+def _searchsorted(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    return np.asarray(np.searchsorted(args[0], args[1], side=attrs[0]))
 
 
 def _argsort(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
@@ -422,6 +429,7 @@ def _table() -> dict[str, TensorOp]:
     for name, f in (("sum", np.add), ("prod", np.multiply), ("max", np.maximum), ("min", np.minimum)):
         row(f"cum{name}", "scan", 1, _axis_rows, _scan(f))
     row("argsort", "order", 1, _axis_rows, _argsort, gives="int64")
+    row("searchsorted", "search", 2, _no_rows, _searchsorted, gives="int64")
     row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1]), sign="@")
     row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), told=False)
     row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), told=False)

@@ -536,7 +536,8 @@ _MADE = "it has no argument"
 NONE: Mapping[str, str] = {
     "sign": _STEPS, "floor": _STEPS, "floordiv": _STEPS, "isnan": _STEPS,
     "eq": _STEPS, "ne": _STEPS, "lt": _STEPS, "le": _STEPS, "gt": _STEPS, "ge": _STEPS,
-    "any": _STEPS, "all": _STEPS, "argmax": _PLACES, "argmin": _PLACES, "argsort": _PLACES, "index": _PLACES,
+    "any": _STEPS, "all": _STEPS, "argmax": _PLACES, "argmin": _PLACES, "argsort": _PLACES, "searchsorted": _PLACES,
+    "index": _PLACES,
     "not": _BITS, "and": _BITS, "or": _BITS, "xor": _BITS, "lshift": _BITS, "rshift": _BITS, "threefry": _BITS,
     "const": _MADE, "iota": _MADE,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Sorting along an axis: NumPy's places, those of a stable sort, on the processor and on a GPU."""
+"""Sorting along an axis, searching: NumPy's places, those of a stable sort, on the processor and on a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ SHAPES = [(3, 5), (1, 1), (4, 1), (1, 7), (0, 3), (3, 0), (2, 65), (33, 17)]
 @model
 def orders(x: Any) -> Any:
     stable = np.argsort(x, axis=0, kind="stable"), x.T.argsort(0, stable=True), np.argsort(x, None, "stable")
-    return stable, np.sort(x), np.sort(x, axis=0), np.argsort(x + x, axis=-1, kind="stable"), np.sort(x, axis=None)
+    sorts = [np.sort(x, axis=axis, kind="stable") for axis in (-1, 0, None)]  # others may change the signs of zeros
+    return stable, np.argsort(x + x, axis=-1, kind="stable"), sorts
 
 
 def ties(dtype: str, shape: tuple[int, ...]) -> Any:
@@ -59,6 +60,36 @@ def test_scalars_and_the_gradient_of_what_was_sorted() -> None:
     x, w = np.array([3.0, 1.0, 2.0], np.float32), np.ones(3, np.float32)
     _, grads = loss.value_and_grad.batch([x], w=w)
     assert np.array_equal(grads, x * np.array([2.0, 0.0, 1.0]))
+
+
+@model
+def belongs(a: Any, v: Any) -> Any:
+    twice = np.stack([v, v[::-1]])
+    return (
+        np.searchsorted(a, v),
+        np.searchsorted(a, twice, side="right"),
+        a.searchsorted(a * 1),
+        np.searchsorted(a[1:], v),
+    )
+
+
+@pytest.mark.parametrize("dtype", one_in(4, DTYPES))
+@pytest.mark.filterwarnings("ignore:overflow|invalid")
+def test_where_values_belong(dtype: str) -> None:
+    """Of arrays that are not in order, too: what is found depends on where the value before was found."""
+    rows = [ties(dtype, (n,)) for n in (1, 2, 7, 64, 40)]
+    values = [ties(dtype, (n,))[::-1] for n in (33, 0, 1, 40, 9)]
+    same_everywhere(belongs, [*rows, *map(np.sort, rows)], values * 2)
+
+
+def test_one_value_among_many() -> None:
+    @model
+    def drawn(p: Any, u: float) -> Any:
+        total = np.cumsum(p)
+        return np.searchsorted(total, u), np.searchsorted(total, total[-1] * u, "right"), np.digitize(u, total)
+
+    ps = [np.linspace(0.1, 0.3, n).astype(np.float32) for n in (1, 2, 9)]
+    same_everywhere(drawn, ps, [0.5, 0.15, 0.7])
 
 
 def test_what_is_refused() -> None:

@@ -30,7 +30,8 @@ sort: np.sort(x, axis=0)
 argsort: np.argsort(x[:, 0])
 stable argsort: np.argsort(x[:, 0], kind="stable")
 partition: np.partition(x[:, 0], 0)
-searchsorted: np.searchsorted(np.cumsum(np.abs(x[:, 0])), 0.5)
+searchsorted: np.searchsorted(np.cumsum(x[:, 0]), 0.5)
+searchsorted of many: np.searchsorted(x[:, 0], x)
 windows: np.lib.stride_tricks.sliding_window_view(x, 1, axis=0)
 windows of both axes: np.lib.stride_tricks.sliding_window_view(x, (2, 3)).sum(axis=(2, 3))
 the whole as a window: np.lib.stride_tricks.sliding_window_view(x, x.shape[0], axis=0) @ x
@@ -133,9 +134,9 @@ avg_pool1d with borders: nn.avg_pool1d(x, 3, 2, 1)
 EXPRESSIONS = dict(line.split(": ", 1) for line in LISTED.strip().splitlines())
 # Its results are places or numbers of elements, or jump: a slope of them says nothing.
 NO_SLOPE = {
-    "tri", "a causal mask", "argsort", "stable argsort", "searchsorted", "nonzero", "unique", "bincount", "argmax",
-    "scatter by one_hot", "count_nonzero", "isfinite", "indices", "linspace", "digitize", "isin", "triu_indices",
-    "argwhere", "lexsort", "segment_sum of more",
+    "tri", "a causal mask", "argsort", "stable argsort", "searchsorted", "searchsorted of many", "nonzero", "unique",
+    "bincount", "argmax", "scatter by one_hot", "count_nonzero", "isfinite", "indices", "linspace", "digitize", "isin",
+    "triu_indices", "argwhere", "lexsort", "segment_sum of more",
 }  # fmt: skip
 
 

@@ -139,6 +139,11 @@ class Fuzz:
             if v is not None:
                 shape = values[v][1]
                 self.add(op, (v,), (int(r.integers(len(shape))),), "int64", shape)
+        elif row.kind == "search":
+            v = self.pick(lambda t, s: len(s) == 1)
+            w = None if v is None else self.pick(lambda t, s: t == values[v][0])
+            if v is not None and w is not None:
+                self.add(op, (v, w), (str(r.choice(["left", "right"])),), "int64", values[w][1])
         elif row.kind == "product":
             self.matmul()
         elif row.kind in ("fold", "scatter"):

@@ -1,27 +1,27 @@
 """NumPy's functions of order, written as models are: sorting, searching, sets, what is counted.
 
-An operation says where elements stand in order (`argsort`); the rest is made of it. NaN comes last, as in NumPy. Where
-NumPy leaves an order open (`argsort` without `kind="stable"` among equal elements, the two sides of a `partition`),
-elements stand as in a stable sort.
+Operations say where elements stand in order (`argsort`) and where they belong (`place_among`); the rest is made of
+them. NaN comes last, as in NumPy. Where NumPy leaves an order open (`argsort` without `kind="stable"` among equal
+elements, the two sides of a `partition`), elements stand as in a stable sort.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba import nn
+from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.calls.written import stands_for
+from acronumba.frontend.values import Val
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
 
 UniqueAll: Any = type(np.unique_all([0]))
 UniqueCounts: Any = type(np.unique_counts([0]))
 UniqueInverse: Any = type(np.unique_inverse([0]))
-
-
-def before(x: Any, y: Any) -> Any:
-    """Return whether x comes before y in an order that has NaN last."""
-    return (x < y) | ((y != y) & (x == x)) if x.dtype.kind == "f" else x < y
 
 
 def places(x: Any) -> Any:
@@ -65,15 +65,27 @@ def lexsort(keys: Any, axis: Any) -> Any:
     return out
 
 
+def place_among(a: Any, v: Any, right: Any) -> Any:
+    """Return where values belong among those of a vector: an operation of its own to the compiler."""
+    return np.searchsorted(a, v, side="right" if right else "left")
+
+
+@row("a v right", place_among)
+def _place_among(w: Walker, a: Args, node: Node) -> Val:
+    return w.search(a.tensor("a"), a.tensor("v"), a.flag("right"), node)
+
+
 @stands_for(np.searchsorted, method="searchsorted", choices={"side": ["left", "right"]})
 def searchsorted(a: Any, v: Any, side: Any) -> Any:
-    """Return how many elements of a sorted array come before each value, or (right) do not come after it."""
+    """Return how many elements of a sorted array come before each value, or (right) do not come after it.
+
+    Of an array that is not in order, what NumPy's search happens to find.
+    """
     a, v = np.asarray(a), np.asarray(v)
     if a.ndim != 1:
         raise ValueError("object too deep for desired array")
     kind = np.result_type(a, v)
-    a, v = a.astype(kind), v.astype(kind)[..., None]
-    return np.sum(before(a, v) if side == "left" else ~before(v, a), axis=-1)
+    return place_among(a.astype(kind), v.astype(kind), side == "right")
 
 
 @stands_for(np.digitize)

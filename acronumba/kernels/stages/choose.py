@@ -195,7 +195,7 @@ class Chooser:
             if graph.has(v).stored or apart or (not together and graph.lookup(v)):
                 self.stored.add(v)
             op = graph.op(v)
-            if op is not None and graph.kind(v) == "order" and not self.view(op.args[0]):
+            if op is not None and graph.kind(v) in ("order", "search") and not self.view(op.args[0]):
                 self.stored.add(op.args[0])
         while True:  # what is stored may make other things contiguous
             before = set(self.stored)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from acronumba.emit.tree import I64, Expr, Load, Local, const, select
+from acronumba.ir.spec import Size
 from acronumba.kernels.stages.graph import axis_of
 from acronumba.kernels.stages.index import ZERO, Index, size_poly
-from acronumba.kernels.write.element import DTYPES, less
+from acronumba.kernels.write.element import DTYPES, Dtype, less
 from acronumba.kernels.write.matrices import MatrixWriter
 from acronumba.kernels.write.writer import to_memory
 
@@ -28,12 +29,9 @@ class OrderWriter(MatrixWriter):
         op = self.graph.op(v)
         assert op is not None
         (source,), shape, axis = op.args, op.shape, axis_of(op)
-        t, f, at = DTYPES[self.graph.dtype(source)], self.f, [ZERO] * len(shape)
+        t, at = DTYPES[self.graph.dtype(source)], [ZERO] * len(shape)
         self.note_names([v])
-        n = self.bind("n", self.number(size_poly(shape[axis])))
-        bits = self.local("bits", const(0, I64))
-        with self.loop("bit", 0, 62) as bit, self.when((const(1, I64) << bit) < n):
-            f.set(bits, bit + 1)
+        n, bits = self.bits_of(shape[axis])
 
         def place(k: Expr) -> Index:
             at[axis] = self.named("at", k) if shape[axis] != 1 else ZERO
@@ -48,13 +46,10 @@ class OrderWriter(MatrixWriter):
             self.prepare(source, here)
             return self.bind("key", to_memory(self.value(source, here), t), len(self.scopes) - 1)
 
-        def before(x: Expr, y: Expr) -> Expr:
-            return less(x, y, t) | (y.ne(y) & x.eq(x)) if t.kind == "f" else less(x, y, t)
-
         def exchange(i: Expr, d: Expr) -> None:
             a, b = there(i), there(i + d)
             x, y = key(a), key(b)
-            with self.when(before(y, x) | (before(x, y).eq(0) & (b < a))):
+            with self.when(before(y, x, t) | (before(x, y, t).eq(0) & (b < a))):
                 self.put(v, place(i), b)
                 self.put(v, place(i + d), a)
 
@@ -73,6 +68,50 @@ class OrderWriter(MatrixWriter):
                     self.meet()
 
         self.space([k for k in range(len(shape)) if k != axis], shape, at, row)
+
+    def bits_of(self, size: Size) -> tuple[Local, Local]:
+        """Return an extent, and how often 1 must be doubled to be no smaller."""
+        n = self.local("n", self.number(size_poly(size)))
+        bits = self.local("bits", const(0, I64))
+        with self.loop("bit", 0, 62) as bit, self.when((const(1, I64) << bit) < n):
+            self.f.set(bits, bit + 1)
+        return n, bits
+
+    def search(self, v: int) -> None:
+        """Find where values belong in a vector by halves, from where the last one was found: as NumPy does."""
+        op = self.graph.op(v)
+        assert op is not None
+        (table, keys), shape, (side,) = op.args, op.shape, op.attrs
+        (size,), t, f, at = self.graph.shape(table), DTYPES[self.graph.dtype(table)], self.f, [ZERO] * len(op.shape)
+        self.note_names([v])
+        n, bits = self.bits_of(size)
+        low, high = self.local("low", const(0, I64)), self.local("high", n)
+        last, first = self.local("last", const(0, t.memory)), self.local("first", const(1, I64))
+
+        def goes_on(x: Expr, key: Expr) -> Expr:
+            return before(x, key, t) if side == "left" else before(key, x, t).eq(0)
+
+        def inner() -> None:
+            here = Index(shape, tuple(at))
+            self.prepare(keys, here)
+            key = self.bind("key", to_memory(self.value(keys, here), t), len(self.scopes) - 1)
+            f.set(last, select(first.ne(0), key, last))
+            f.set(first, 0)
+            up = self.bind("up", goes_on(last, key), len(self.scopes) - 1)
+            f.set(high, select(up, n, select(high < n, high + 1, n)))
+            f.set(low, select(up, low, 0))
+            f.set(last, key)
+            with self.loop("half", 0, bits + 1), self.when(low < high):
+                middle = self.bind("middle", (low + high) >> 1, len(self.scopes) - 1)
+                place = Index((size,), (self.named("at", middle) if size != 1 else ZERO,))
+                self.prepare(table, place)
+                x = self.bind("x", to_memory(self.value(table, place), t), len(self.scopes) - 1)
+                behind = self.bind("behind", goes_on(x, key), len(self.scopes) - 1)
+                f.set(low, select(behind, middle + 1, low))
+                f.set(high, select(behind, high, middle))
+            self.put(v, here, low)
+
+        self.space(range(len(shape)), shape, at, inner)
 
     @contextmanager
     def workers(self, many: Expr) -> Iterator[Expr]:
@@ -116,3 +155,8 @@ class OrderWriter(MatrixWriter):
 
         with self.when(rows > 0):
             self.space(range(len(numbers)), numbers, turn, row)
+
+
+def before(x: Expr, y: Expr, t: Dtype) -> Expr:
+    """Whether x comes before y in an order that has NaN last; bools must be bytes already."""
+    return less(x, y, t) | (y.ne(y) & x.eq(x)) if t.kind == "f" else less(x, y, t)

@@ -422,6 +422,7 @@ SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
     "arg": lambda w, v: w.arg(v),
     "scan": lambda w, v: w.scan(v),
     "order": lambda w, v: w.order(v),
+    "search": lambda w, v: w.search(v),
     "fold": lambda w, v: w.fold(v),
     "scatter": lambda w, v: w.scattered(v),
     "check": lambda w, v: w.check(v),
