@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from acronumba.data import collect, conform
 from acronumba.data.arrays import are_arrays
+from acronumba.data.buffers import Memory
 from acronumba.data.classes import field_names, is_struct
 from acronumba.data.collect import Twice
 from acronumba.data.copies import copied, unchanging
@@ -46,7 +47,7 @@ from acronumba.data.rests import Rests, kept_of
 from acronumba.data.schema import Reads, Schema, guess, infer, loses, merge, restrict, schema_text
 from acronumba.data.shared import Inherited
 from acronumba.data.unchanged import Guard, guard_of
-from acronumba.data.unpack import Memory, Reader, Unpacker
+from acronumba.data.unpack import Reader, Unpacker
 from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
 from acronumba.ir.nodes import StructLayout

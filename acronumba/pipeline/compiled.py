@@ -15,7 +15,7 @@ import operator
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from acronumba.config import Options, verify_level
+from acronumba.data.decoder import Decoder
 from acronumba.data.shared import (
     SharedLeaf,
     SharedTree,
@@ -536,20 +537,24 @@ class Compiled:
                 found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
         return found
 
-    def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Callable[[int], Any]:
-        """Return the function from the number of an instance to its result; see `Run.reader`."""
+    def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Decoder:
+        """Return what makes the results of instances, by their numbers; see `Run.reader`."""
         from acronumba.data.heap import Owned
         from acronumba.data.wraps import wrapped
 
-        made: list[Callable[[int], Any]] = []
-        heaps = (*packed.heaps, *run.heaps)
+        made: list[Decoder] = []
+        heaps, wrap = (*packed.heaps, *run.heaps), self.lowered.wrap
 
-        def result(k: int) -> Any:  # holds the run, which owns what the words lead to
+        def decode() -> Decoder:  # holds the run, which owns what the words lead to
             if not made:
                 made.append(self.unpacker.decoder(run.words, run.reader(stay), Owned((h, h.objects) for h in heaps)))
-            return wrapped(made[0](k), self.lowered.wrap)
+            return made[0]
 
-        return result
+        def many(ks: Sequence[int]) -> list[Any]:
+            values = decode().many(ks)
+            return values if wrap is None else [wrapped(value, wrap) for value in values]
+
+        return Decoder(lambda k: wrapped(decode().one(k), wrap), many)
 
     def site_error(self, record: Failure | InstanceFailure) -> BaseException:
         """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.data.unpack import Memory, Pending
+from acronumba.data.buffers import Memory, Pending
 from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.memory import address, word_at
 from acronumba.runtime.buffers import Buffers, Words
