@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +101,11 @@ def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -
     if sum(a.nbytes for a in arrays.values()) > MOST:
         return None
     return Guard(tables, list(arrays.values()))
+
+
+def same_entries(old: dict[Any, Any], now: dict[Any, Any]) -> bool:
+    """Whether a dict whose values never change still has the same entries in the same order."""
+    return old == now and all(map(is_, old, now))
 
 
 class Latest:

@@ -11,7 +11,6 @@ its packer whether it fits the instances. Nothing is compiled to machine code be
 
 from __future__ import annotations
 
-import operator
 import re
 import time
 from collections import defaultdict
@@ -32,7 +31,7 @@ from acronumba.data.shared import (
     never_changes,
     reaches_twice,
 )
-from acronumba.data.unchanged import Latest
+from acronumba.data.unchanged import Latest, same_entries
 from acronumba.data.witness import Witness
 from acronumba.errors import AcronumbaError
 from acronumba.errors.codes import refuse
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from acronumba.data.extents import Columns
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
+    from acronumba.data.stream import Streams
     from acronumba.data.unpack import Unpacker
     from acronumba.errors import Loc
     from acronumba.frontend.lower import Lowered
@@ -268,14 +268,21 @@ class Compiled:
         """Packs instances of this schema."""
         from acronumba.data.pack import Packer
 
-        return Packer(self.schema, self._read_layouts, self.lowered.inherited)
+        return Packer(self.schema, self._read_layouts, self.lowered.inherited, streams=self._streams)
+
+    @lazy
+    def _streams(self) -> Streams:
+        """Packs columns of plain data."""
+        from acronumba.data.stream import Streams
+
+        return Streams(self.schema.params, self.program.result, self.program.layouts)
 
     @lazy
     def _exact_packer(self) -> Packer:
         """Packs instances whose types are those of this schema without any conversion."""
         from acronumba.data.pack import Packer
 
-        return Packer(self.schema, self._read_layouts, self.lowered.inherited, exact=True)
+        return Packer(self.schema, self._read_layouts, self.lowered.inherited, exact=True, streams=self._streams)
 
     @lazy
     def _read_layouts(self) -> tuple[StructLayout, ...]:
@@ -511,7 +518,7 @@ class Compiled:
                 found[k] = self._latest[k].batch(leaves[k], partial(self._pack_shared, k, leaves[k]), packer.guard)
                 continue
             known = self._tables.get(k)
-            if known is not None and known[0] is leaves[k] and _unchanged(known[1], leaves[k]):
+            if known is not None and known[0] is leaves[k] and same_entries(known[1], leaves[k]):
                 found[k] = known[2]
                 continue
             found[k] = batch = self._pack_shared(k, leaves[k])
@@ -670,11 +677,6 @@ def memory_refused() -> Iterator[None]:
         yield
     except MemoryError as error:
         raise refuse("ACR704", seen=str(error)) from None
-
-
-def _unchanged(old: dict[Any, Any], now: dict[Any, Any]) -> bool:
-    """Whether a dict whose values never change still has the same entries in the same order."""
-    return old == now and all(map(operator.is_, old, now))
 
 
 def compile_model(
