@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -39,13 +39,22 @@ class Memory:
         Contiguous arrays that do not overlap: chunks of the heap, arenas of results, packed instances, shared arrays.
     pending : optional
         What must be asked for tensors before they are read.
+    known : mapping from int to ndarray, optional
+        More of them, by their addresses.
     """
 
     __slots__ = ("_arrays", "_bases", "_ends", "_last", "_tables", "_views", "pending")
 
-    def __init__(self, arrays: Iterable[npt.NDArray[Any]], pending: Pending | None = None) -> None:
+    def __init__(
+        self,
+        arrays: Iterable[npt.NDArray[Any]],
+        pending: Pending | None = None,
+        known: Mapping[int, npt.NDArray[Any]] | None = None,
+    ) -> None:
         self.pending = pending
         by_base = {address_of(a): a for a in arrays if a.nbytes}
+        if known is not None:
+            by_base.update(known)
         self._bases = sorted(by_base)
         self._arrays = [by_base[base] for base in self._bases]
         self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
@@ -130,17 +139,26 @@ class Memory:
         """Return a tensor of one shape from each address, see `tensor`."""
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         k = self._only(addresses, size) if n > 1 and size else -1
-        places = addresses - self._bases[k]
-        if k < 0 or (places % dtype.itemsize).any():
-            return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
-        data = self._bytes(k)
-        if not shape and not array0:
+        if k < 0:
+            owners = np.searchsorted(self._bases, addresses, "right")
+            out: list[Any] = [None] * n
+            for owner in set(owners.tolist()):
+                some = (owners == owner).nonzero()[0]
+                if len(some) == n:
+                    return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
+                for place, value in zip(some.tolist(), self.alike(addresses[some], dtype, shape, array0), strict=True):
+                    out[place] = value
+            return out
+        places, data = addresses - self._bases[k], self._bytes(k)
+        if not shape and not array0 and not (places % dtype.itemsize).any():
             return list(data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)[places // dtype.itemsize])
         steps = places[1:] - places[:-1]
         if shape and steps[0] > 0 and (steps == steps[0]).all():
             strides = np.ndarray(shape, dtype, data, int(places[0])).strides
             return list(np.ndarray((n, *shape), dtype, data, int(places[0]), (int(steps[0]), *strides)))
-        return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
+        if shape or array0:
+            return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
+        return [np.ndarray(shape, dtype, data, at)[()] for at in places.tolist()]
 
     def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
         """Return a tensor as users get it: an array (`array0`: also without axes), or a NumPy scalar."""

@@ -125,6 +125,9 @@ class Owned:
         """Return what belongs to rows that begin at some of the addresses, by their places among these."""
         if not self._starts:
             return {}
+        step, count, _ = self._tables[-1]
+        if addresses.max() < self._starts[0] or addresses.min() >= self._starts[-1] + step * count:
+            return {}
         starts = np.array(self._starts, np.int64)
         steps, counts = np.array([(step, count) for step, count, _ in self._tables], np.int64).T
         k = np.searchsorted(starts, addresses, "right") - 1

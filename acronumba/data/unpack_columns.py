@@ -95,6 +95,7 @@ class _Pool:
     """All that columns of one type refer to."""
 
     number: int
+    owned = True  # whether what lies there may be the user's own
 
     def find(self, reading: _Reading, addresses: Words, owners: Words) -> Values:
         """Read what lies at addresses, all different within an instance."""
@@ -108,7 +109,7 @@ class _Pool:
         one = len(pieces) == 1
         addresses = pieces[0] if one else np.concatenate(pieces)
         places, owner, again = _distinct(addresses, owners[0] if one else np.concatenate(owners))
-        known, rest = _known(reading.known, places)
+        known, rest = _known(reading.known if self.owned else None, places)
         made = self.find(reading, places[rest], owner[rest]) if known else self.find(reading, places, owner)
 
         def make() -> None:
@@ -280,6 +281,8 @@ class _Objects(_Pool):
 
 class _Arrays(_Pool):
     """Arrays of one dtype and rank; scalars of NumPy if they have no axes, unless they are `array0`."""
+
+    owned = False
 
     def __init__(self, t: TensorT, array0: bool = False) -> None:
         self._dtype = np.dtype(t.dtype)

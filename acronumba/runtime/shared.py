@@ -49,6 +49,7 @@ class Prepared:
     copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
     entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
     keep: tuple[NDArray[Any], ...]  # arrays and value records
+    memory: Mapping[int, NDArray[Any]]  # those that have elements, by their addresses
     arrays: Mapping[int, NDArray[Any]]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], PackingLike], Packed]  # by parameters and packing
     read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
@@ -235,6 +236,7 @@ class SharedValues:
             copies=copies,
             entries=entries,
             keep=tuple(making.keep),
+            memory={address(array): array for array in making.keep if array.nbytes},
             arrays=making.arrays,
             packed=making.packed,
             records=making.records,
