@@ -153,7 +153,7 @@ class Memory:
         if not shape and not array0 and not (places % dtype.itemsize).any():
             return list(data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)[places // dtype.itemsize])
         steps = places[1:] - places[:-1]
-        if shape and steps[0] > 0 and (steps == steps[0]).all():
+        if shape and steps[0] >= 0 and (steps == steps[0]).all():
             strides = np.ndarray(shape, dtype, data, int(places[0])).strides
             return list(np.ndarray((n, *shape), dtype, data, int(places[0]), (int(steps[0]), *strides)))
         if shape or array0:

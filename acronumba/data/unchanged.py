@@ -103,9 +103,14 @@ def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -
     return Guard(tables, list(arrays.values()))
 
 
-def same_entries(old: dict[Any, Any], now: dict[Any, Any]) -> bool:
-    """Whether a dict whose values never change still has the same entries in the same order."""
-    return old == now and all(map(is_, old, now))
+def entries_of(value: dict[Any, Any] | set[Any]) -> dict[Any, Any] | tuple[Any, ...]:
+    """Return what is in a dict or set now, for `same_entries`."""
+    return dict(value) if isinstance(value, dict) else tuple(value)
+
+
+def same_entries(old: dict[Any, Any] | tuple[Any, ...], now: dict[Any, Any] | set[Any]) -> bool:
+    """Whether a dict or set whose values never change still has the same entries in the same order."""
+    return old == (now if isinstance(now, dict) else tuple(now)) and all(map(is_, old, now))
 
 
 class Latest:

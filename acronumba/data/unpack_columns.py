@@ -60,6 +60,7 @@ Values: TypeAlias = Callable[[], list[Any]]  # a column of values, when what it 
 # What a column of one type is made of: of the words of its rows, and of the number of the instance of each.
 Take: TypeAlias = "Callable[[_Reading, Words, Words], Values]"
 FEW_KEYS = 16  # of dicts that are made by a display
+FEW_SHAPES = 16  # of which all arrays are made together
 _Key: TypeAlias = "Type | type"
 
 
@@ -297,10 +298,27 @@ class _Arrays(_Pool):
         if shape is not None:
             return lambda: memory.alike(records[:, 0], self._dtype, shape, self._array0)
         extents = memory.gather(records[:, 2], self._rank)
-        if len(extents) and (extents == extents[0]).all():
-            return lambda: memory.alike(records[:, 0], self._dtype, tuple(extents[0].tolist()), self._array0)
-        places, dtype, array0 = zip(records[:, 0].tolist(), extents.tolist(), strict=True), self._dtype, self._array0
-        return lambda: [memory.tensor(at, dtype, tuple(n), array0) for at, n in places]
+        return lambda: _by_shape(memory, records[:, 0], extents, self._dtype, self._array0)
+
+
+def _by_shape(memory: Memory, places: Words, extents: Words, dtype: np.dtype[Any], array0: bool) -> list[Any]:
+    """Return a tensor from each place; those of one shape are made together."""
+    left, out = np.arange(len(places)), [None] * len(places)
+    for _ in range(FEW_SHAPES):
+        if not len(left):
+            return out
+        shape = extents[left[0]]
+        same = (extents[left] == shape).all(axis=1)
+        some = left[same]
+        values = memory.alike(places[some], dtype, tuple(shape.tolist()), array0)
+        if len(some) == len(out):
+            return values
+        for k, value in zip(some.tolist(), values, strict=True):
+            out[k] = value
+        left = left[~same]
+    for k, at, n in zip(left.tolist(), places[left].tolist(), extents[left].tolist(), strict=True):
+        out[k] = memory.tensor(at, dtype, tuple(n), array0)
+    return out
 
 
 class Endless(Exception):

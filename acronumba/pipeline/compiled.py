@@ -31,7 +31,7 @@ from acronumba.data.shared import (
     never_changes,
     reaches_twice,
 )
-from acronumba.data.unchanged import Latest, same_entries
+from acronumba.data.unchanged import Latest, entries_of, same_entries
 from acronumba.data.witness import Witness
 from acronumba.errors import AcronumbaError
 from acronumba.errors.codes import refuse
@@ -152,7 +152,7 @@ class Compiled:
         self._active: dict[tuple[Wanted, int | None], Active] = {}
         self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
         self._backward: dict[tuple[Wanted, int | None], tuple[Backward, ...]] = {}
-        self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
+        self._tables: dict[int, tuple[Any, Any, Batch]] = {}  # shared dicts and sets, as they were and are packed
 
     def _lower(
         self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None
@@ -522,8 +522,8 @@ class Compiled:
                 found[k] = known[2]
                 continue
             found[k] = batch = self._pack_shared(k, leaves[k])
-            if isinstance(t, MapT) and t.item is not None and never_changes(t.entry):
-                self._tables[k] = leaves[k], dict(leaves[k]), batch
+            if isinstance(t, MapT) and never_changes(t.entry):
+                self._tables[k] = leaves[k], entries_of(leaves[k]), batch
         return found
 
     def _pack_shared(self, k: int, value: Any) -> Batch:
@@ -536,12 +536,14 @@ class Compiled:
     def _shared_packers(self) -> dict[int, Packer]:
         """Packers of the shared values that are lists or objects, by their number."""
         from acronumba.data.pack import Packer, Schema
+        from acronumba.data.stream import Streams
 
         found = {}
         for k, param in enumerate(self.program.shared):
             if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
-                found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
+                streams = Streams(schema.params, self.program.result, self.program.layouts)
+                found[k] = Packer(schema, self._read_layouts, self.lowered.inherited, streams=streams)
         return found
 
     def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Decoder:

@@ -250,3 +250,27 @@ def test_packers_use_it_from_the_second_mini_batch_on() -> None:
     kinds = [{region.kind for heap in packer.pack([column]).heaps for region in heap.regions} for _ in range(3)]
     assert kinds[0] >= {"heads", "items"}
     assert kinds[1] == kinds[2] == {"heads"}
+
+
+def test_shared_dicts_and_sets_as_they_are_now() -> None:
+    @model
+    def f(word: str, *, weights: dict[str, dict[str, float]], classes: set[str]) -> tuple[float, list[str]]:
+        total = 0.0
+        if word in weights:
+            for label, weight in weights[word].items():
+                if label in classes:
+                    total += weight
+        return total, [label for label in classes]  # noqa: C416 - models have no list(set)
+
+    words = [f"w{k % 50}" for k in range(20)]
+    weights = {f"w{k}": {"a": k / 2, "b": 1.0} for k in range(40)}
+    classes = {"a", "b"}
+    for turn in range(6):
+        assert list(f.batch(words, weights=weights, classes=classes)) == [
+            f(word, weights=weights, classes=classes) for word in words
+        ]
+        weights[f"w{turn}"]["a"] += 10.0
+        if turn == 3:
+            classes.remove("a")
+        if turn == 4:
+            classes |= {"c", "a"}
