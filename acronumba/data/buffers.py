@@ -5,6 +5,7 @@ In: the arrays that addresses lead into. Out: `Memory`, which `data.unpack` read
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,8 @@ import numpy.typing as npt
 from acronumba.memory import address as address_of
 
 Words: TypeAlias = npt.NDArray[np.int64]
+
+_TOGETHER = 48  # arrays of one shape that pay for being made together
 
 
 class Pending(Protocol):
@@ -159,6 +162,27 @@ class Memory:
         if shape or array0:
             return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
         return [np.ndarray(shape, dtype, data, at)[()] for at in places.tolist()]
+
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
+        """Return a tensor from each address, see `tensor`; `extents` has a row for each."""
+        n, shapes = len(addresses), list(map(tuple, extents.tolist()))
+        number = dict(zip(dict.fromkeys(shapes), itertools.count(), strict=False))
+        if len(number) * _TOGETHER <= n:
+            if len(number) == 1:
+                return self.alike(addresses, dtype, shapes[0], array0)
+            numbers = np.fromiter(map(number.__getitem__, shapes), np.int64, n)
+            out: list[Any] = [None] * n
+            for shape, k in number.items():
+                some = (numbers == k).nonzero()[0]
+                for place, value in zip(some.tolist(), self.alike(addresses[some], dtype, shape, array0), strict=True):
+                    out[place] = value
+            return out
+        sizes = extents.prod(axis=1) * dtype.itemsize
+        k = self._only(addresses, 0)
+        if k < 0 or not sizes.all() or int((addresses + sizes).max()) > self._ends[k] or not len(shapes[0]):
+            return [self.tensor(at, dtype, shape, array0) for at, shape in zip(addresses.tolist(), shapes, strict=True)]
+        data, places = self._bytes(k), (addresses - self._bases[k]).tolist()
+        return [np.ndarray(shape, dtype, data, at) for at, shape in zip(places, shapes, strict=True)]
 
     def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
         """Return a tensor as users get it: an array (`array0`: also without axes), or a NumPy scalar."""

@@ -121,13 +121,15 @@ class Owned:
         row = (address - self._starts[k]) // step
         return table[row] if row < count else None
 
+    def between(self, low: int, high: int) -> bool:
+        """Whether a row may begin at an address from `low` to `high`."""
+        if not self._starts:
+            return False
+        step, count, _ = self._tables[-1]
+        return low < self._starts[-1] + step * count and high >= self._starts[0]
+
     def among(self, addresses: Words) -> dict[int, Any]:
         """Return what belongs to rows that begin at some of the addresses, by their places among these."""
-        if not self._starts:
-            return {}
-        step, count, _ = self._tables[-1]
-        if addresses.max() < self._starts[0] or addresses.min() >= self._starts[-1] + step * count:
-            return {}
         starts = np.array(self._starts, np.int64)
         steps, counts = np.array([(step, count) for step, count, _ in self._tables], np.int64).T
         k = np.searchsorted(starts, addresses, "right") - 1

@@ -64,6 +64,7 @@ _FLAT = IntT | FloatT | BoolT | NoneT | StrT | NeverT  # types that packers are 
 _VERSION = 4  # of the format
 _FIRST = 16  # bytes of words for each byte of the first stream
 _LEAST = 1 << 12  # bytes of room
+_LARGE = 1 << 24  # bytes of a stream
 
 
 class Unknown(Exception):
@@ -257,7 +258,7 @@ class Stream:
         """Return the words of the instances, memory, how many words are in it, and how many heads; or a status."""
         begin = address(np.frombuffer(data, np.uint8))
         memory, first = aligned(size // 8, np.int64), 0
-        refs = 1 + len(data) // 2
+        refs = 1 + len(data) // (2 if len(data) < _LARGE else 5)  # a shorter value that comes again is rare
         scratch = np.empty(w.REF.count * refs + size // 8, np.int64)
         roots = np.zeros((count, sum(self._widths)), np.int64)
         base, side = address(memory), address(scratch)

@@ -60,7 +60,6 @@ Values: TypeAlias = Callable[[], list[Any]]  # a column of values, when what it 
 # What a column of one type is made of: of the words of its rows, and of the number of the instance of each.
 Take: TypeAlias = "Callable[[_Reading, Words, Words], Values]"
 FEW_KEYS = 16  # of dicts that are made by a display
-FEW_SHAPES = 16  # of which all arrays are made together
 _Key: TypeAlias = "Type | type"
 
 
@@ -109,8 +108,9 @@ class _Pool:
             return lambda: None
         one = len(pieces) == 1
         addresses = pieces[0] if one else np.concatenate(pieces)
-        places, owner, again = _distinct(addresses, owners[0] if one else np.concatenate(owners))
-        known, rest = _known(reading.known if self.owned else None, places)
+        ordered = np.sort(addresses)
+        places, owner, again = _distinct(addresses, owners[0] if one else np.concatenate(owners), ordered)
+        known, rest = _known(reading.known if self.owned else None, places, int(ordered[0]), int(ordered[-1]))
         made = self.find(reading, places[rest], owner[rest]) if known else self.find(reading, places, owner)
 
         def make() -> None:
@@ -123,9 +123,11 @@ class _Pool:
         return make
 
 
-def _distinct(addresses: Words, owners: Words) -> tuple[Words, Words, list[int] | None]:
-    """Return the different pairs of an address and an instance; and, if some are alike, which pair each one is."""
-    ordered = np.sort(addresses)
+def _distinct(addresses: Words, owners: Words, ordered: Words) -> tuple[Words, Words, list[int] | None]:
+    """Return the different pairs of an address and an instance; and, if some are alike, which pair each one is.
+
+    `ordered` are the addresses in their order.
+    """
     if (ordered[1:] != ordered[:-1]).all():
         return addresses, owners, None
     order = np.lexsort((addresses, owners))
@@ -139,9 +141,12 @@ def _distinct(addresses: Words, owners: Words) -> tuple[Words, Words, list[int] 
     return places[new], owner[new], again.tolist()
 
 
-def _known(known: Owned | None, addresses: Words) -> tuple[dict[int, Any], Words | None]:
-    """Return the user's own among what lies at addresses, by place, and the places of the rest."""
-    found = {} if known is None else known.among(addresses)
+def _known(known: Owned | None, addresses: Words, low: int, high: int) -> tuple[dict[int, Any], Words | None]:
+    """Return the user's own among what lies at addresses, by place, and the places of the rest.
+
+    `low` and `high` are the least and the largest of the addresses.
+    """
+    found = {} if known is None or not known.between(low, high) else known.among(addresses)
     if not found:
         return found, None
     rest = np.ones(len(addresses), np.bool_)
@@ -298,27 +303,7 @@ class _Arrays(_Pool):
         if shape is not None:
             return lambda: memory.alike(records[:, 0], self._dtype, shape, self._array0)
         extents = memory.gather(records[:, 2], self._rank)
-        return lambda: _by_shape(memory, records[:, 0], extents, self._dtype, self._array0)
-
-
-def _by_shape(memory: Memory, places: Words, extents: Words, dtype: np.dtype[Any], array0: bool) -> list[Any]:
-    """Return a tensor from each place; those of one shape are made together."""
-    left, out = np.arange(len(places)), [None] * len(places)
-    for _ in range(FEW_SHAPES):
-        if not len(left):
-            return out
-        shape = extents[left[0]]
-        same = (extents[left] == shape).all(axis=1)
-        some = left[same]
-        values = memory.alike(places[some], dtype, tuple(shape.tolist()), array0)
-        if len(some) == len(out):
-            return values
-        for k, value in zip(some.tolist(), values, strict=True):
-            out[k] = value
-        left = left[~same]
-    for k, at, n in zip(left.tolist(), places[left].tolist(), extents[left].tolist(), strict=True):
-        out[k] = memory.tensor(at, dtype, tuple(n), array0)
-    return out
+        return lambda: memory.shaped(records[:, 0], self._dtype, extents, self._array0)
 
 
 class Endless(Exception):
@@ -344,6 +329,7 @@ class Columns:
         self._classes = classes
         self._of = {kind.cls: k for k, kind in enumerate(classes)}
         self._wide: dict[Type, Any] = {}  # what is one pool, though its types differ in extents
+        self._open: list[TensorT] = []  # tensors with extents of run time
         self._look(result, set())
         self._numbers: dict[_Key, _Pool | None] = {}  # None: it is being made
         self._pools: list[_Pool] = []  # what one refers to comes before it
@@ -364,7 +350,7 @@ class Columns:
         """Find which types have one pool."""
         match t:
             case TensorT() if None in t.shape:
-                self._wide[_erased(t)] = _erased(t)
+                self._open.append(t)
             case ListT() | MapT():
                 key = _erased(t)
                 self._wide[key] = union(self._wide.get(key, t), t)
@@ -416,7 +402,8 @@ class Columns:
             case Array0T():
                 number = self._pool(Array0T(t.dtype), lambda: _Arrays(t.scalar, array0=True))
             case TensorT():
-                wide = self._wide.get(_erased(t), t)
+                several = any(_may_be_one(t, other) for other in self._open)
+                wide = TensorT(t.dtype, (None,) * t.rank) if several else t
                 number = self._pool(wide, lambda: _Arrays(wide))
             case _:
                 raise TypeError(t)
@@ -533,6 +520,12 @@ def _written(t: ArrayT, memory: Memory, row: Sequence[int]) -> Any:
     out = elements(t, row[1 : 1 + t.numbers], part)
     out.flags.writeable = False
     return out
+
+
+def _may_be_one(a: TensorT, b: TensorT) -> bool:
+    """Whether one array may have both types."""
+    alike = a.dtype == b.dtype and a.rank == b.rank
+    return alike and all(None in (m, n) or m == n for m, n in zip(a.shape, b.shape, strict=True))
 
 
 def _erased(t: Type) -> Type:
