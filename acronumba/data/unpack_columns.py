@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from acronumba.data.classes import field_names, new_object
-from acronumba.data.texts import text_at
+from acronumba.data.texts import HEAD
 from acronumba.data.words import MADE
 from acronumba.ir.types import (
     NO_VALUE,
@@ -73,7 +73,7 @@ class _Reading:
         self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances that refer to these
         self.counts = [0] * pools
         self.values: list[list[Any]] = [[]] * pools  # of all these addresses
-        self.texts: dict[int, str] = {}
+        self.texts: dict[int, str] = {}  # by their words
 
     def refer(self, pool: int, addresses: Words, owners: Words) -> Values:
         """Add addresses to a pool."""
@@ -83,12 +83,21 @@ class _Reading:
         self.owners[pool].append(owners)
         return lambda: self.values[pool] if last - first == self.counts[pool] else self.values[pool][first:last]
 
-    def text(self, word: int) -> str:
-        """Return the string of a word."""
-        found = self.texts.get(word)
-        if found is None:
-            found = self.texts[word] = text_at(word, self.memory.words)
-        return found
+    def strings(self, column: list[int]) -> list[str]:
+        """Return the strings of words."""
+        texts = self.texts
+        new = [word for word in dict.fromkeys(column) if word not in texts]
+        texts.update((word, chr(~word)) for word in new if word < 0)
+        records = np.array([word for word in new if word > 0], np.int64)
+        lengths = self.memory.gather(records, 1)[:, 0]
+        ends = lengths.cumsum()
+        at = (records + 8 * HEAD - 8 * (ends - lengths)).repeat(lengths)
+        at += 8 * np.arange(len(at))
+        codes = self.memory.gather(at, 1)[:, 0].astype("<u4")
+        characters, last = codes.tobytes().decode("utf-32-le", "surrogatepass"), ends.tolist()
+        parts = (characters[a:b] for a, b in zip([0, *last], last, strict=False))
+        texts.update(zip(records.tolist(), parts, strict=True))
+        return list(map(texts.__getitem__, column))
 
 
 class _Pool:
@@ -425,7 +434,7 @@ class Columns:
                 value = t.value if isinstance(t, StrT) else NO_VALUE if isinstance(t, UnsetT) else None
                 return lambda reading, rows, owners: lambda: [value] * len(rows)
             case TextT():
-                return lambda reading, rows, owners: lambda: list(map(reading.text, rows[:, at].tolist()))
+                return lambda reading, rows, owners: lambda: reading.strings(rows[:, at].tolist())
             case TensorT() | Array0T(sure=True) | StructT() | ListT() | MapT():
                 return self._references(t, at)
             case Array0T():
