@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import marshal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from acronumba.data import stream_words as w
 from acronumba.data.heap import Heap, Region, Words, aligned, free_bytes
 from acronumba.data.texts import immediate, record_of
 from acronumba.emit import tree
-from acronumba.emit.compile import Compiled, Deferred, load
+from acronumba.emit.compile import Deferred, load
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NONE,
@@ -72,9 +72,9 @@ class Unknown(Exception):
 
 
 @functools.cache
-def _reader() -> Compiled:
-    """Return the compiled reader."""
-    return load([Deferred(name="stream", key="", make=stream_module)])[0]
+def _reader() -> Any:
+    """Return the compiled reader, a function of the address of its state."""
+    return load([Deferred(name="stream", key="", make=stream_module)])[0].function("read")
 
 
 def stream_module() -> tree.Module:
@@ -82,7 +82,7 @@ def stream_module() -> tree.Module:
     from acronumba.emit.parse import parse_files
 
     functions = parse_files(["acronumba.data.stream_reader"])
-    return tree.Module("stream", functions, ("columns", "column"), "Plain data from bytes of marshal.", compact=True)
+    return tree.Module("stream", functions, ("read",), "Plain data from bytes of marshal.", compact=True)
 
 
 def is_plain(t: Type) -> bool:
@@ -219,7 +219,9 @@ class Stream:
         self._types = types
         self._given = given
         self._nodes = Nodes(types)
-        self._widths = [len(words(t)) for t in types]
+        self.places = [0, *accumulate(len(words(t)) for t in types)]  # of the words of each column, and their end
+        columns = [(n, 8 * at) for n, at in zip(self._nodes.roots, self.places, strict=False)]
+        self._columns = np.array(columns, np.int64)
         self._ratio = float(_FIRST)  # bytes of words for each byte of a stream
 
     def pack(self, columns: Sequence[list[Any]]) -> tuple[Words, Heap] | None:
@@ -257,26 +259,21 @@ class Stream:
     def _read(self, data: bytes, size: int, count: int) -> int | tuple[Words, Words, int, int]:
         """Return the words of the instances, memory, how many words are in it, and how many heads; or a status."""
         begin = address(np.frombuffer(data, np.uint8))
-        memory, first = aligned(size // 8, np.int64), 0
+        memory = aligned(size // 8, np.int64)
         refs = 1 + len(data) // (2 if len(data) < _LARGE else 5)  # a shorter value that comes again is rare
         scratch = np.empty(w.REF.count * refs + size // 8, np.int64)
-        roots = np.zeros((count, sum(self._widths)), np.int64)
+        roots = np.zeros((count, self.places[-1]), np.int64)
         base, side = address(memory), address(scratch)
         values = {
             "pos": begin, "end": begin + len(data), "high": begin, "top": base, "bottom": base + memory.nbytes,
             "entries": side + w.REF.size * refs, "entries_end": side + scratch.nbytes, "refs": side, "refs_count": 0,
-            "refs_room": refs, "alone": int(self._given),
+            "refs_room": refs, "alone": int(self._given), "columns": address(self._columns),
+            "columns_count": len(self._types), "roots": address(roots), "step": 8 * self.places[-1], "count": count,
         }  # fmt: skip
         state = np.array([values[name] for name in w.STATE.at], np.int64)
-        at, to, reader = address(state), address(roots), _reader()
-        status = reader.call("columns", at, len(self._types))
-        for node, width in zip(self._nodes.roots, self._widths, strict=True):
-            if status != w.OK:
-                return int(status)
-            status = reader.call("column", at, node, to + first, 8 * roots.shape[1], count)
-            first += 8 * width
+        status = int(_reader()(address(state)))
         if status != w.OK:
-            return int(status)
+            return status
         top, bottom = (int(state[w.STATE.at[name]]) for name in ("top", "bottom"))
         return roots, memory, (top - base) // 8, (base + memory.nbytes - bottom) // w.HEAD.size
 
@@ -319,12 +316,10 @@ class Streams:
             self._wait = 1 << min(self._failures, 10)
             return []
         roots, heap = done
-        out, at = [], 0
-        for k in some:
-            width = len(words(self._params[k]))
-            out.append((k, roots[:, at : at + width], heap))
-            at += width
-        return out
+        if len(some) == 1:
+            return [(some[0], roots, heap)]
+        places = self._made[some].places
+        return [(k, roots[:, at:end], heap) for k, at, end in zip(some, places, places[1:], strict=False)]
 
 
 class _Given:

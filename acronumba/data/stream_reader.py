@@ -29,8 +29,9 @@ from acronumba.emit.language import copy_bytes, fill_bytes, i64, inline, ld, ld8
 from acronumba.data.stream_words import (  # isort: skip
     HEAD_BYTES, HEAD_CAPACITY, HEAD_ITEMS, HEAD_LENGTH, HEAD_NODE, HEAD_TABLE, NODE_COUNT, NODE_ITEM, NODE_KEY,
     NODE_KIND, NODE_NUMBER, NODE_TEXTS, NODE_WIDTH, PART_BYTES, PART_CASE, PART_KEY, PART_NODE, PART_OFFSET, REF_AT,
-    REF_BYTES, REF_NODE, REF_WORD, STATE_ALONE, STATE_BOTTOM, STATE_END, STATE_ENTRIES, STATE_ENTRIES_END, STATE_HIGH,
-    STATE_POS, STATE_REFS, STATE_REFS_COUNT, STATE_REFS_ROOM, STATE_TOP,
+    REF_BYTES, REF_NODE, REF_WORD, STATE_ALONE, STATE_BOTTOM, STATE_COLUMNS, STATE_COLUMNS_COUNT, STATE_COUNT,
+    STATE_END, STATE_ENTRIES, STATE_ENTRIES_END, STATE_HIGH, STATE_POS, STATE_REFS, STATE_REFS_COUNT, STATE_REFS_ROOM,
+    STATE_ROOTS, STATE_STEP, STATE_TOP,
 )  # fmt: skip
 
 
@@ -44,6 +45,17 @@ def byte(at: i64) -> i64:
 def number(at: i64) -> i64:
     """Return a number of four bytes."""
     return byte(at) | (byte(at + 1) << 8) | (byte(at + 2) << 16) | (ld8(at, 3) << 24)
+
+
+def read(P: i64) -> i64:
+    """Write all instances."""
+    status = begin(P, ld(P, STATE_COLUMNS_COUNT))
+    columns = ld(P, STATE_COLUMNS)
+    for k in range(ld(P, STATE_COLUMNS_COUNT)):
+        if status == OK:
+            to = ld(P, STATE_ROOTS) + ld(columns, 2 * k + 1)
+            status = column(P, ld(columns, 2 * k), to, ld(P, STATE_STEP), ld(P, STATE_COUNT))
+    return status
 
 
 def column(P: i64, t: i64, to: i64, stride: i64, count: i64) -> i64:
@@ -64,7 +76,7 @@ def column(P: i64, t: i64, to: i64, stride: i64, count: i64) -> i64:
     return OK
 
 
-def columns(P: i64, count: i64) -> i64:
+def begin(P: i64, count: i64) -> i64:
     """Begin with the tuple of some columns."""
     at = ld(P, STATE_POS)
     code = byte(at)

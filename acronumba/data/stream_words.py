@@ -20,6 +20,11 @@ refs        rows of REF: what may come again,
 refs_count  ... how many there are,
 refs_room   ... and may be
 alone       whether a list or dict that comes again is refused
+columns     the columns: of each its node, and the bytes before its first word in a row of roots
+columns_count how many there are
+roots       address of the first row of roots, one for each instance,
+step        ... and bytes of a row
+count       instances
 """)
 NODE = Words("""
 kind        one of the kinds below
