@@ -22,6 +22,8 @@ _SOME = 1 << 16  # what is taken of an iterator before looking at how much memor
 
 def as_columns(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
     """Return the positional arguments of a batch as sequences. One that does not end is not followed to its end."""
+    if all(type(v) is list for v in values):
+        return list(values)
     found = [None if isinstance(v, Iterator) else _column(v, n) for v, n in zip(values, names, strict=False)]
     count = min((len(column) for column in found if column is not None), default=None)
     for k, value in enumerate(values):

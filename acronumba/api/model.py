@@ -27,6 +27,7 @@ from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
+from acronumba.data.decoder import Decoder
 from acronumba.data.witness import Changed
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
@@ -366,7 +367,7 @@ class Model:
             done, j = of[k]
             return done.results.device[j]
 
-        results = Results(call.count, _unless(errors, result), _unless(errors, there))
+        results = Results(call.count, _unless(errors, Decoder.of(result)), _unless(errors, Decoder.of(there)))
         largest = max(parts, key=lambda part: len(part[0]))[1]
         return Done(results, errors, compiled=largest.compiled, trace=largest.trace)
 
@@ -479,9 +480,16 @@ class Model:
         return Fit(*found, found[0].pack(call.columns, call.numbers) if packed else None)
 
 
-def _unless(errors: Mapping[int, BaseException], decode: Callable[[int], Any]) -> Callable[[int], Any]:
+def _unless(errors: Mapping[int, BaseException], decode: Decoder) -> Decoder:
     """Return a decoder that gives None for instances that have failed."""
-    return (lambda k: None if k in errors else decode(k)) if errors else decode
+    if not errors:
+        return decode
+
+    def many(ks: Sequence[int]) -> list[Any]:
+        values = iter(decode.many([k for k in ks if k not in errors]))
+        return [None if k in errors else next(values) for k in ks]
+
+    return Decoder(lambda k: None if k in errors else decode.one(k), many)
 
 
 Watcher: TypeAlias = Callable[[Model, Sequence[Any], Mapping[str, Any]], None]

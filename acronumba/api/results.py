@@ -6,7 +6,7 @@ when they are first asked for and are then kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from acronumba.data.classes import is_object, names_of, new_object
+from acronumba.data.decoder import Decoder
 from acronumba.errors.codes import refuse
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 _UNSET: Any = object()
+FEW = 8  # results that are decoded one by one: fewer do not pay for what reading columns takes
+MANY = 64  # results that are decoded together: of more, one who only looks at the first would wait too long
 
 
 class Results(Sequence[Any]):
@@ -32,24 +35,25 @@ class Results(Sequence[Any]):
     ----------
     count : int
         Number of instances.
-    decode : callable
-        From the number of an instance to its result; called at most once per instance (per thread).
-    there : callable, optional
+    decode : Decoder
+        From the numbers of instances to their results; called at most once per instance (per thread).
+    there : Decoder, optional
         The same, but tensors stay on the device; not there if they are in the processor's memory anyway.
     """
 
-    __slots__ = ("_decode", "_there", "_values")
+    __slots__ = ("_decode", "_singles", "_there", "_values")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, count: int, decode: Callable[[int], Any], there: Callable[[int], Any] | None = None) -> None:
+    def __init__(self, count: int, decode: Decoder, there: Decoder | None = None) -> None:
         self._values: list[Any] = [_UNSET] * count
         self._decode = decode
         self._there = there
+        self._singles = 0  # results that were decoded alone
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> Results:
         """Return results that are already there."""
-        out = cls(0, _nothing)
+        out = cls(0, Decoder.of(_nothing))
         out._values = list(values)
         return out
 
@@ -65,16 +69,33 @@ class Results(Sequence[Any]):
             places = range(len(self))[index]
             there = self._there
             return Results(
-                len(places), lambda k: self[places[k]], None if there is None else lambda k: there(places[k])
+                len(places),
+                Decoder(lambda k: self[places[k]], lambda ks: self._some([places[k] for k in ks])),
+                None if there is None else Decoder.of(lambda k: there.one(places[k])),
             )
         value = self._values[index]
         if value is _UNSET:
             place = range(len(self))[index]
-            value = self._values[place] = self._decode(place)
+            if self._singles >= FEW:
+                self._some(range(place, min(place + MANY, len(self))))
+            else:
+                self._singles += 1
+                self._values[place] = self._decode.one(place)
+            value = self._values[place]
         return value
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[k] for k in range(len(self)))
+        for first in range(0, len(self), MANY):
+            yield from self._some(range(first, min(first + MANY, len(self))))
+
+    def _some(self, places: Sequence[int]) -> list[Any]:
+        """Return some of the results; several are decoded in less time together than one by one."""
+        values = self._values
+        new = [k for k in places if values[k] is _UNSET]
+        found = self._decode.many(new) if len(new) >= FEW else list(map(self._decode.one, new))
+        for k, value in zip(new, found, strict=True):
+            values[k] = value
+        return [values[k] for k in places]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str | bytes):

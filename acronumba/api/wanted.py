@@ -173,8 +173,8 @@ class Wanted:
 
     def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:
         """Return the arrays of packed instances that are named; `members`: the numbers of the instances."""
+        from acronumba.data.buffers import Memory
         from acronumba.data.tensors import InMemory, arrays_in
-        from acronumba.data.unpack import Memory
         from acronumba.pipeline.gradients import Asked
 
         if not self.columns:

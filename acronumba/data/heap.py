@@ -121,6 +121,23 @@ class Owned:
         row = (address - self._starts[k]) // step
         return table[row] if row < count else None
 
+    def between(self, low: int, high: int) -> bool:
+        """Whether a row may begin at an address from `low` to `high`."""
+        if not self._starts:
+            return False
+        step, count, _ = self._tables[-1]
+        return low < self._starts[-1] + step * count and high >= self._starts[0]
+
+    def among(self, addresses: Words) -> dict[int, Any]:
+        """Return what belongs to rows that begin at some of the addresses, by their places among these."""
+        starts = np.array(self._starts, np.int64)
+        steps, counts = np.array([(step, count) for step, count, _ in self._tables], np.int64).T
+        k = np.searchsorted(starts, addresses, "right") - 1
+        rows = (addresses - starts[k]) // steps[k]
+        there = ((k >= 0) & (rows < counts[k])).nonzero()[0]
+        found = zip(there.tolist(), k[there].tolist(), rows[there].tolist(), strict=True)
+        return {place: self._tables[table][2][row] for place, table, row in found}
+
 
 class Visible:
     """What a program reads of a class through its objects. An attribute of an object's own would hide it.

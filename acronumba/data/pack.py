@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from acronumba.data import collect, conform
 from acronumba.data.arrays import are_arrays
+from acronumba.data.buffers import Memory
 from acronumba.data.classes import field_names, is_struct
 from acronumba.data.collect import Twice
 from acronumba.data.copies import copied, unchanging
@@ -45,8 +46,9 @@ from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.rests import Rests, kept_of
 from acronumba.data.schema import Reads, Schema, guess, infer, loses, merge, restrict, schema_text
 from acronumba.data.shared import Inherited
+from acronumba.data.stream import Streams
 from acronumba.data.unchanged import Guard, guard_of
-from acronumba.data.unpack import Memory, Reader, Unpacker
+from acronumba.data.unpack import Reader, Unpacker
 from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
 from acronumba.ir.nodes import StructLayout
@@ -141,13 +143,21 @@ class Packer:
         error, as it hides what its class has.
     exact : bool
         Whether nothing is converted: a number or list that is of another class than the type says does not conform.
+    streams : Streams, optional
+        What packs columns of plain data, from the second mini-batch on.
     """
 
     def __init__(
-        self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING, exact: bool = False
+        self,
+        schema: Schema,
+        layouts: Sequence[StructLayout],
+        inherited: Inherited = _NOTHING,
+        exact: bool = False,
+        streams: Streams | None = None,
     ) -> None:
         self.schema = schema
         self._exact = exact
+        self._streams = streams
         self.layouts = tuple(layouts)
         self.visible = {
             cls: Visible(cls, own)
@@ -204,8 +214,11 @@ class Packer:
             raise ValueError(f"{len(self.schema.params)} columns expected, {len(columns)} given")
         plain: dict[int, Any] = {}
         twins: dict[int, object] = {}  # the user's own objects by the ids of their copies
-        parts: list[tuple[int, Words, Heap]] = []
+        parts: list[tuple[int, Words, Heap]] = [] if self._streams is None else self._streams.pack(columns)
+        read = {k for k, _, _ in parts}
         for k, column in enumerate(columns):
+            if k in read:
+                continue
             bound = None
             if isinstance(column, Packed):
                 bound = column.bind(self.schema.params[k], self.layouts, self.visible)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.data.unpack import Memory
+from acronumba.data.buffers import Memory
 from acronumba.data.words import LIST, MADE, RECORD
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +101,16 @@ def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -
     if sum(a.nbytes for a in arrays.values()) > MOST:
         return None
     return Guard(tables, list(arrays.values()))
+
+
+def entries_of(value: dict[Any, Any] | set[Any]) -> dict[Any, Any] | tuple[Any, ...]:
+    """Return what is in a dict or set now, for `same_entries`."""
+    return dict(value) if isinstance(value, dict) else tuple(value)
+
+
+def same_entries(old: dict[Any, Any] | tuple[Any, ...], now: dict[Any, Any] | set[Any]) -> bool:
+    """Whether a dict or set whose values never change still has the same entries in the same order."""
+    return old == (now if isinstance(now, dict) else tuple(now)) and all(map(is_, old, now))
 
 
 class Latest:

@@ -1,7 +1,7 @@
 """The way back: from words to Python values.
 
 In come the result words of a mini-batch (one row per instance) and the buffers that their addresses point into; out
-comes a function from the number of an instance to its result, which is decoded only when it is asked for. Arrays
+comes a `Decoder`: results are made only when they are asked for, one here, several in `unpack_columns`. Arrays
 are read-only views of the buffers and keep them alive. Objects, lists and arrays that were one object are one
 again, within one instance. What the user gave is not made anew: rows that were packed from objects have owners
 (`heap.Owned`). There is no recursion over data: a chain of a million objects is a long list here.
@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import math
 import struct
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from acronumba.data.classes import field_names, new_object
+from acronumba.data.buffers import Memory, Words
+from acronumba.data.classes import new_object
+from acronumba.data.decoder import Decoder
 from acronumba.data.texts import text_at
+from acronumba.data.unpack_columns import Columns, Endless, Kind
 from acronumba.data.words import MADE
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
@@ -48,126 +49,20 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     UnsetT,
-    is_matrix,
     members,
     union_cases,
     union_word,
     words,
 )
 from acronumba.ir.written import elements
-from acronumba.memory import address as address_of
+from acronumba.locks import lazy
 
-Words: TypeAlias = npt.NDArray[np.int64]
-Decoder: TypeAlias = Callable[[int], Any]
+if TYPE_CHECKING:
+    from acronumba.data.heap import Owned
+
 Rest: TypeAlias = Callable[[int], Any]  # what the words at an address do not hold, see `heap.rest_of`
 
 _BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
-
-
-class Known(Protocol):
-    """Objects by the addresses of their rows: `heap.Owned`."""
-
-    def get(self, address: int, /) -> Any: ...
-
-
-class Pending(Protocol):
-    """Results that are copied here when they are asked for."""
-
-    def all(self) -> None: ...
-
-    def some(self, starts: Words, sizes: Words) -> None:
-        """Copy those that lie at these addresses and have so many bytes."""
-
-    def memory(self, arrays: Sequence[npt.NDArray[Any]]) -> Memory:
-        """Return what reads them where they are."""
-
-
-class Memory:
-    """The buffers of a mini-batch, by address.
-
-    Parameters
-    ----------
-    arrays : iterable of ndarray
-        Contiguous arrays that do not overlap: chunks of the heap, arenas of results, packed instances, shared arrays.
-    pending : optional
-        What must be asked for tensors before they are read.
-    """
-
-    __slots__ = ("_arrays", "_bases", "_ends", "_last", "_tables", "_views", "pending")
-
-    def __init__(self, arrays: Iterable[npt.NDArray[Any]], pending: Pending | None = None) -> None:
-        self.pending = pending
-        by_base = {address_of(a): a for a in arrays if a.nbytes}
-        self._bases = sorted(by_base)
-        self._arrays = [by_base[base] for base in self._bases]
-        self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
-        self._views: list[npt.NDArray[Any] | None] = [None] * len(self._bases)
-        self._tables: dict[int, memoryview[int]] = {}  # buffers as int64
-        # The buffer that words were read from last: its base, end and table.
-        self._last: tuple[int, int, memoryview[int]] = (0, 0, memoryview(b"").cast("q"))
-
-    def _find(self, address: int, nbytes: int) -> int:
-        k = bisect_right(self._bases, address) - 1
-        if k < 0 or address + nbytes > self._ends[k]:
-            raise IndexError(f"address {address:#x} is in no buffer")
-        return k
-
-    def _bytes(self, k: int) -> npt.NDArray[Any]:
-        """Return buffer k as bytes that cannot be written."""
-        view = self._views[k]
-        if view is None:
-            view = self._arrays[k].reshape(-1).view(np.uint8)
-            view.flags.writeable = False
-            self._views[k] = view
-        return view
-
-    def words(self, address: int, count: int) -> list[int]:
-        """Return int64 words as Python ints."""
-        base, end, table = self._last
-        if not base <= address <= end - 8 * count:
-            if not count:
-                return []
-            k = self._find(address, 8 * count)
-            if k not in self._tables:
-                data = self._bytes(k)
-                self._tables[k] = memoryview(data[: len(data) // 8 * 8]).cast("q")  # type: ignore[arg-type]
-            base, end, table = self._last = self._bases[k], self._ends[k], self._tables[k]
-        start = (address - base) >> 3
-        return table[start : start + count].tolist()
-
-    def gather(self, addresses: Words, count: int) -> Words:
-        """Return `count` words from each address: int64[n, count]."""
-        n = len(addresses)
-        out = np.empty((n, count), np.int64)
-        if not n or not count:
-            return out
-        owners = np.searchsorted(np.array(self._bases, np.int64), addresses, "right") - 1
-        ends = np.array(self._ends, np.int64)
-        if owners.min() < 0 or (addresses + 8 * count > ends[owners]).any():
-            raise IndexError("an address is in no buffer")
-        for k in np.unique(owners).tolist():
-            data = self._bytes(k)
-            some = np.flatnonzero(owners == k)
-            table = data[: len(data) // 8 * 8].view(np.int64)
-            out[some] = table[((addresses[some] - self._bases[k]) // 8)[:, None] + np.arange(count)]
-        return out
-
-    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-        """Return a read-only array whose data begin at an address."""
-        size = 1
-        for n in shape:
-            size *= n
-        if not size:
-            empty = np.empty(shape, dtype)
-            empty.flags.writeable = False
-            return empty
-        k = self._find(address, size * dtype.itemsize)
-        return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
-
-    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
-        """Return a tensor as users get it: an array (`array0`: also without axes), or a NumPy scalar."""
-        array = self.array(address, dtype, shape)
-        return array if shape or array0 else array[()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +100,9 @@ class Unpacker:
         self._items: dict[Type, tuple[Read, Find | None, int]] = {}
         self.read = _read(result, 0)
         self.find = _find(result, 0)
-        self.classes = [_Class(layout) for layout in self.layouts]
+        self.classes = [Class(layout) for layout in self.layouts]
 
-    def decoder(self, rows: Words, memory: Memory, objects: Known | None = None, rest: Rest | None = None) -> Decoder:
+    def decoder(self, rows: Words, memory: Memory, objects: Owned | None = None, rest: Rest | None = None) -> Decoder:
         """Return a function from the number of an instance to its value.
 
         Parameters
@@ -221,19 +116,44 @@ class Unpacker:
         rest : optional
             What the words of a row do not hold.
         """
-        if _is_tensor(self.type):
-            return self._tensor_column(self.type, rows[:, 0], memory)
-        if isinstance(self.type, TupleT) and self.type.items and all(map(_is_tensor, self.type.items)):
-            parts = [self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(self.type.items)]
-            if len(parts) == 2:
-                a, b = parts
-                return lambda k: (a(k), b(k))
-            return lambda k: tuple([part(k) for part in parts])
+        columns = self._columns if rest is None else None
+
+        def many(ks: Sequence[int]) -> list[Any]:
+            assert columns is not None
+            return columns.read(rows[ks], memory, objects)
+
+        one = self._tensors(rows, memory)
+        if one is not None:
+            return Decoder.of(one) if memory.pending is not None or columns is None else Decoder(one, many)
         if memory.pending is not None:
             memory.pending.all()
-        return lambda k: Reader(self, memory, objects, rest).value(rows[k].tolist())
 
-    def _tensor_column(self, t: Type, column: Words, memory: Memory) -> Decoder:
+        def decode(k: int) -> Any:
+            return Reader(self, memory, objects, rest).value(rows[k].tolist())
+
+        return Decoder.of(decode) if columns is None else Decoder(decode, many)
+
+    def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Any] | None:
+        """Return the decoder of values that are tensors, or tuples of these; None if they are not."""
+        if _is_tensor(self.type):
+            return self._tensor_column(self.type, rows[:, 0], memory)
+        if not isinstance(self.type, TupleT) or not self.type.items or not all(map(_is_tensor, self.type.items)):
+            return None
+        parts = [self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(self.type.items)]
+        if len(parts) == 2:
+            a, b = parts
+            return lambda k: (a(k), b(k))
+        return lambda k: tuple([part(k) for part in parts])
+
+    @lazy
+    def _columns(self) -> Columns | None:
+        """What reads several values at once; None if the type contains itself."""
+        try:
+            return Columns(self.type, self.classes)
+        except Endless:
+            return None
+
+    def _tensor_column(self, t: Type, column: Words, memory: Memory) -> Callable[[int], Any]:
         """Return the decoder of tensors; their value records are read when the first one is asked for."""
         assert isinstance(t, TensorT | Array0T)
         kind = _tensor(t)
@@ -276,17 +196,11 @@ Read: TypeAlias = "Callable[[Reader, list[int]], Any]"
 Find: TypeAlias = "Callable[[list[int], list[tuple[Type, int]]], None]"
 
 
-class _Class:
-    """How objects of a class are made."""
+class Class(Kind):
+    """How objects of a class are made one by one."""
 
     def __init__(self, layout: StructLayout) -> None:
-        self.cls = layout.cls
-        self.size = layout.size
-        self.names = field_names(layout.cls)
-        self.stored = frozenset(f.name for f in layout.fields)
-        self.matrix = is_matrix(layout.cls)
-        # A NamedTuple, or a matrix: made with all its fields at once.
-        self.immutable = self.matrix or issubclass(layout.cls, tuple)
+        super().__init__(layout)
         self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
         self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
         self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
@@ -303,13 +217,7 @@ class _Class:
 
     def tuple(self, reader: Reader, data: list[int], rest: dict[str, Any]) -> Any:
         """Return a NamedTuple, whatever its `__new__` does, or a matrix."""
-        found = {name: read(reader, data) for name, read in self.reads} | rest
-        if self.matrix:
-            return np.asarray(found["array"]).view(np.matrix)
-        out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
-        for name, value in found.items():
-            object.__setattr__(out, name, value)
-        return out
+        return self.made({name: read(reader, data) for name, read in self.reads} | rest)
 
 
 def _is_tensor(t: Type) -> bool:
@@ -435,7 +343,7 @@ class Reader:
         self,
         unpacker: Unpacker,
         memory: Memory,
-        known: Known | None = None,
+        known: Owned | None = None,
         rest: Rest | None = None,
         made: dict[int, Any] | None = None,
     ) -> None:
@@ -444,7 +352,7 @@ class Reader:
         self._known = known
         self._rest = rest
         self.made = {} if made is None else made  # objects, lists and arrays by address
-        self._rows: dict[int, tuple[_Class, list[int], dict[str, Any]]] = {}
+        self._rows: dict[int, tuple[Class, list[int], dict[str, Any]]] = {}
         self._lists: dict[int, tuple[ListT, list[int], int, bool]] = {}  # with the length, and whether it is a tuple
         self._texts: dict[int, str] = {}
         self._maps: dict[int, tuple[MapT, list[int], int]] = {}  # dicts and sets, with the length

@@ -16,6 +16,8 @@ from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Scalar
 from acronumba.ir.ops import CASES, LAST_CHARACTER, PREDICATES
 
+ASCII = 128  # characters that tables have a place for each
+
 
 def constant(w: Writer, text: str) -> Expr:
     """Return the word of a string of the program."""
@@ -76,21 +78,24 @@ def other_case(name: str) -> tuple[tuple[int, str], ...]:
 
 def _of_all(name: str) -> Callable[..., Expr]:
     def make(w: Writer, i: Scalar, s: Expr) -> Expr:
-        table = boundaries(name)
-        return called(w, "of_all", s, w.reg["shapes"] + 8 * w.shape(table), const(len(table), I64)).ne(0)
+        ends = boundaries(name)
+        ascii_ones = sum(1 << c for c in range(ASCII) if getattr(str, name)(chr(c)))
+        table = (signed(ascii_ones), signed(ascii_ones >> 64), *ends)
+        return called(w, "of_all", s, w.reg["shapes"] + 8 * w.shape(table), const(len(ends), I64)).ne(0)
 
     return make
 
 
 def _changed(name: str) -> Callable[..., Expr]:
     def make(w: Writer, i: Scalar, s: Expr) -> Expr:
-        known = other_case(name)
+        known = [(c, to) for c, to in other_case(name) if c >= ASCII]
+        own = [~ord(getattr(str, name)(chr(c))) for c in range(ASCII)]
         words: list[int] = []  # of several characters: 1 and the place of the record among the constants
         for _, to in known:
             word = immediate(to)
             words.append(8 * w.shape(record_of(to)) + 1 if word is None else word)
         base = w.reg["shapes"]
-        table = base + 8 * w.shape((*(c for c, _ in known), *words))
+        table = base + 8 * w.shape((*own, *(c for c, _ in known), *words))
         return called(w, "changed", s, table, const(len(known), I64), base)
 
     return make
@@ -190,7 +195,13 @@ def text_starts(s: i64, t: i64, at: i64) -> i64:
 
 def text_find(s: i64, t: i64, at: i64) -> i64:
     """Return where a string is in another one, from an index on; -1 if it is not."""
-    for k in range(select(at < 0, 0, at), text_length(s) - text_length(t) + 1):
+    first = select(at < 0, 0, at)
+    if s > 0 and t < 0:  # a single character
+        for k in range(first, ld(s, 0)):
+            if ld(s, k + {HEAD}) == -1 - t:
+                return k
+        return -1
+    for k in range(first, text_length(s) - text_length(t) + 1):
         if text_starts(s, t, k) != 0:
             return k
     return -1
@@ -210,25 +221,38 @@ def text_place(table: i64, n: i64, c: i64) -> i64:
 
 
 def text_of_all(s: i64, table: i64, n: i64) -> i64:
-    """Return 1 if all characters of a string, and any, are in one of the ranges whose n ends are in a table."""
+    """Return 1 if all characters of a string, and any, are in one of the ranges whose n ends are in a table.
+
+    Two words before them have a bit for each character of ASCII.
+    """
     m = text_length(s)
     for k in range(m):
-        if text_place(table, n, text_item(s, k)) & 1 == 0:
+        c = text_item(s, k)
+        if c < {ASCII}:
+            if (ld(table, c >> 6) >> (c & 63)) & 1 == 0:
+                return 0
+        elif text_place(table + 16, n, c) & 1 == 0:
             return 0
     return select(m > 0, 1, 0)
 
 
 def text_changed(s: i64, table: i64, n: i64, base: i64) -> i64:
-    """Return what becomes of the first character by a table: n characters, and the words of what they become."""
+    """Return what becomes of the first character by a table.
+
+    That is what each character of ASCII becomes, then n others, and the words of what these become.
+    """
     if text_length(s) == 0:
         return s
     c = text_item(s, 0)
-    k = text_place(table, n, c)
+    if c < {ASCII}:
+        return ld(table, c)
+    others = table + 8 * {ASCII}
+    k = text_place(others, n, c)
     if k == 0:
         return -1 - c
-    if ld(table, k - 1) != c:
+    if ld(others, k - 1) != c:
         return -1 - c
-    to = ld(table, n + k - 1)
+    to = ld(others, n + k - 1)
     if to > 0:
         return base + to - 1
     return to

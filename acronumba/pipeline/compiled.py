@@ -11,11 +11,10 @@ its packer whether it fits the instances. Nothing is compiled to machine code be
 
 from __future__ import annotations
 
-import operator
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -23,6 +22,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from acronumba.config import Options, verify_level
+from acronumba.data.decoder import Decoder
 from acronumba.data.shared import (
     SharedLeaf,
     SharedTree,
@@ -31,7 +31,7 @@ from acronumba.data.shared import (
     never_changes,
     reaches_twice,
 )
-from acronumba.data.unchanged import Latest
+from acronumba.data.unchanged import Latest, entries_of, same_entries
 from acronumba.data.witness import Witness
 from acronumba.errors import AcronumbaError
 from acronumba.errors.codes import refuse
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from acronumba.data.extents import Columns
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
+    from acronumba.data.stream import Streams
     from acronumba.data.unpack import Unpacker
     from acronumba.errors import Loc
     from acronumba.frontend.lower import Lowered
@@ -151,7 +152,7 @@ class Compiled:
         self._active: dict[tuple[Wanted, int | None], Active] = {}
         self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
         self._backward: dict[tuple[Wanted, int | None], tuple[Backward, ...]] = {}
-        self._tables: dict[int, tuple[Any, dict[Any, Any], Batch]] = {}  # shared dicts, as they were and are packed
+        self._tables: dict[int, tuple[Any, Any, Batch]] = {}  # shared dicts and sets, as they were and are packed
 
     def _lower(
         self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None
@@ -267,14 +268,21 @@ class Compiled:
         """Packs instances of this schema."""
         from acronumba.data.pack import Packer
 
-        return Packer(self.schema, self._read_layouts, self.lowered.inherited)
+        return Packer(self.schema, self._read_layouts, self.lowered.inherited, streams=self._streams)
+
+    @lazy
+    def _streams(self) -> Streams:
+        """Packs columns of plain data."""
+        from acronumba.data.stream import Streams
+
+        return Streams(self.schema.params, self.program.result, self.program.layouts)
 
     @lazy
     def _exact_packer(self) -> Packer:
         """Packs instances whose types are those of this schema without any conversion."""
         from acronumba.data.pack import Packer
 
-        return Packer(self.schema, self._read_layouts, self.lowered.inherited, exact=True)
+        return Packer(self.schema, self._read_layouts, self.lowered.inherited, exact=True, streams=self._streams)
 
     @lazy
     def _read_layouts(self) -> tuple[StructLayout, ...]:
@@ -510,12 +518,12 @@ class Compiled:
                 found[k] = self._latest[k].batch(leaves[k], partial(self._pack_shared, k, leaves[k]), packer.guard)
                 continue
             known = self._tables.get(k)
-            if known is not None and known[0] is leaves[k] and _unchanged(known[1], leaves[k]):
+            if known is not None and known[0] is leaves[k] and same_entries(known[1], leaves[k]):
                 found[k] = known[2]
                 continue
             found[k] = batch = self._pack_shared(k, leaves[k])
-            if isinstance(t, MapT) and t.item is not None and never_changes(t.entry):
-                self._tables[k] = leaves[k], dict(leaves[k]), batch
+            if isinstance(t, MapT) and never_changes(t.entry):
+                self._tables[k] = leaves[k], entries_of(leaves[k]), batch
         return found
 
     def _pack_shared(self, k: int, value: Any) -> Batch:
@@ -528,28 +536,34 @@ class Compiled:
     def _shared_packers(self) -> dict[int, Packer]:
         """Packers of the shared values that are lists or objects, by their number."""
         from acronumba.data.pack import Packer, Schema
+        from acronumba.data.stream import Streams
 
         found = {}
         for k, param in enumerate(self.program.shared):
             if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
-                found[k] = Packer(schema, self._read_layouts, self.lowered.inherited)
+                streams = Streams(schema.params, self.program.result, self.program.layouts)
+                found[k] = Packer(schema, self._read_layouts, self.lowered.inherited, streams=streams)
         return found
 
-    def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Callable[[int], Any]:
-        """Return the function from the number of an instance to its result; see `Run.reader`."""
+    def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Decoder:
+        """Return what makes the results of instances, by their numbers; see `Run.reader`."""
         from acronumba.data.heap import Owned
         from acronumba.data.wraps import wrapped
 
-        made: list[Callable[[int], Any]] = []
-        heaps = (*packed.heaps, *run.heaps)
+        made: list[Decoder] = []
+        heaps, wrap = (*packed.heaps, *run.heaps), self.lowered.wrap
 
-        def result(k: int) -> Any:  # holds the run, which owns what the words lead to
+        def decode() -> Decoder:  # holds the run, which owns what the words lead to
             if not made:
                 made.append(self.unpacker.decoder(run.words, run.reader(stay), Owned((h, h.objects) for h in heaps)))
-            return wrapped(made[0](k), self.lowered.wrap)
+            return made[0]
 
-        return result
+        def many(ks: Sequence[int]) -> list[Any]:
+            values = decode().many(ks)
+            return values if wrap is None else [wrapped(value, wrap) for value in values]
+
+        return Decoder(lambda k: wrapped(decode().one(k), wrap), many)
 
     def site_error(self, record: Failure | InstanceFailure) -> BaseException:
         """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""
@@ -665,11 +679,6 @@ def memory_refused() -> Iterator[None]:
         yield
     except MemoryError as error:
         raise refuse("ACR704", seen=str(error)) from None
-
-
-def _unchanged(old: dict[Any, Any], now: dict[Any, Any]) -> bool:
-    """Whether a dict whose values never change still has the same entries in the same order."""
-    return old == now and all(map(operator.is_, old, now))
 
 
 def compile_model(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.errors import Loc
-from acronumba.memory import word_at
+from acronumba.memory import address, word_at
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.engines import Interpreted, Native
@@ -73,6 +73,7 @@ class Recorded:
         self.host = host
         self.engine = engine
         self.shapes = shapes
+        self.memory = {address(shapes): shapes}
         self.result_words = len(plan.program.functions[0].results)
 
     def edges(self, buffers: Buffers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.data.unpack import Memory, Pending
+from acronumba.data.buffers import Memory, Pending
 from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.memory import address, word_at
 from acronumba.runtime.buffers import Buffers, Words
@@ -62,7 +62,7 @@ class Run:
         self._roots = m.roots
         self._keep = m.keep
         self._instances = instances
-        self._arenas: tuple[NDArray[np.uint8], ...] = tuple(map(np.asarray, m.arenas))
+        self._arenas: dict[int, NDArray[Any]] = {arena.address: np.asarray(arena) for arena in m.arenas}
         self._rounds = m.rounds
         self._noting = m.noting
         self.nodes_of_rounds = m.nodes
@@ -111,14 +111,20 @@ class Run:
     @property
     def memory(self) -> tuple[NDArray[Any], ...]:
         """Every array that references in the results may lead into."""
-        heap = self.buffers.chunks[: self.buffers.used]
-        return (*heap, *self._arenas, self._recorded.shapes, *self._prepared.keep, *self._keep)
+        return (*self._by_address.values(), *self._keep)
+
+    @property
+    def _by_address(self) -> dict[int, NDArray[Any]]:
+        """What references may lead into, beside the packed instances."""
+        buffers, used = self.buffers, self.buffers.used
+        found: dict[int, NDArray[Any]] = dict(zip(buffers.starts[:used], buffers.chunks, strict=False))
+        return {**found, **self._arenas, **self._recorded.memory, **self._prepared.memory}
 
     def reader(self, stay: bool = False) -> Memory:
         """Return what reads `memory`; tensors may stay where they were computed."""
         if stay and self.pending is not None:
             return self.pending.memory(self.memory)
-        return Memory(self.memory, self.pending)
+        return Memory(self._keep, self.pending, self._by_address)
 
     @property
     def nodes(self) -> int:

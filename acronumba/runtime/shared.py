@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
-from acronumba.ir.nodes import Once, SharedParam
+from acronumba.ir.nodes import Once, Shared, SharedParam
 from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.tiles import Packer
+from acronumba.locks import lazy
 from acronumba.memory import address, aligned
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import Interpreted, Native
@@ -49,6 +50,7 @@ class Prepared:
     copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
     entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
     keep: tuple[NDArray[Any], ...]  # arrays and value records
+    memory: Mapping[int, NDArray[Any]]  # those that have elements, by their addresses
     arrays: Mapping[int, NDArray[Any]]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], PackingLike], Packed]  # by parameters and packing
     read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
@@ -86,6 +88,7 @@ class Making:
         self.last = {} if last is None else last.packed
         self.packed: dict[tuple[tuple[int, ...], PackingLike], Packed] = {}
         self.by = by
+        self.same: Mapping[int, int] = {}  # computed tensors that are packed from given ones: see `SharedValues._casts`
 
     def add(self, k: int, array: NDArray[Any]) -> None:
         """Make an array the tensor number k."""
@@ -119,6 +122,7 @@ class Making:
 
     def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
         """Return arrays as a kernel wants them; what was packed before is used if the arrays have not changed."""
+        ks = tuple(self.same.get(k, k) for k in ks)
         arrays = [self.arrays[k] for k in ks]
         if packing is None:
             return arrays[0]
@@ -192,6 +196,30 @@ class SharedValues:
         self._constant = all(o.kind != "shared" for o in computed)  # whether what is computed once stays as it is
         self._idle: deque[Prepared] = deque(maxlen=_SETS)  # packed for calls that are over
 
+    @lazy
+    def _casts(self) -> Mapping[int, int]:
+        """The computed tensors that are a given one in a wider dtype, by whose number, and that are only ever packed.
+
+        They need no memory of their own: packing writes the wider dtype.
+        """
+        program, specs = self.plan.program, self.plan.kernels
+        given = len(program.shared) - len(program.once)
+        found: dict[int, int] = {}
+        for once in program.once:
+            spec = specs[once.kernel]
+            if len(spec.body) != 1 or len(spec.operands) != 1 or spec.body[0].op != "cast":
+                continue
+            source = spec.operands[0]
+            narrow, wide = np.dtype(source.dtype), np.dtype(spec.body[0].dtype)
+            exact = narrow.kind == wide.kind == "f" and narrow.itemsize < wide.itemsize
+            if exact and source.kind == "shared" and source.index < given:
+                found[once.index] = source.index
+        uses = ((spec, use) for spec, entry in zip(specs, self.kernels, strict=True) for use in entry.shared)
+        alone = {spec.operands[v].index for spec, use in uses if use.packing is None for v in use.operands}
+        instrs = (i for f in program.functions for block in f.blocks for i in block.instrs)
+        alone |= {i.index for i in instrs if isinstance(i, Shared)}
+        return {k: source for k, source in found.items() if k not in alone}
+
     def prepare(self, shared: Sequence[Any], stable: bool = False) -> Prepared:
         """Return the shared values in compiled form; what was made for the last call is used where it still holds.
 
@@ -221,12 +249,15 @@ class SharedValues:
         table, by = np.zeros(len(program.shared) + 1, np.int64), self.packer() if anew and self.packer else None
         making = Making(table=table, last=None if anew else last, given=len(given), by=by)
         copies = making.take(params, given)
+        making.same = self._casts if self.packer is None else {}
         for once in program.once:
-            self._compute(once, making)
+            if once.index not in making.same:
+                self._compute(once, making)
         entries = tuple(self._entries(k, making) for k in range(len(self.kernels)))
         for array in making.keep:
             self.engine.reach(array)
-        operands = (o for once in program.once for o in self.plan.kernels[once.kernel].operands)
+        computed = (once for once in program.once if once.index not in making.same)
+        operands = (o for once in computed for o in self.plan.kernels[once.kernel].operands)
         sources = {o.index for o in operands if o.kind == "shared"} - {k for ks, _ in making.packed for k in ks}
         made = Prepared(
             given=given,
@@ -235,6 +266,7 @@ class SharedValues:
             copies=copies,
             entries=entries,
             keep=tuple(making.keep),
+            memory={address(array): array for array in making.keep if array.nbytes},
             arrays=making.arrays,
             packed=making.packed,
             records=making.records,

@@ -31,6 +31,7 @@ from acronumba import (
     pack,
     save,
 )
+from acronumba.data.decoder import Decoder
 from tests.support.api_models import Params, Tree, assert_close, classify, double, encode, params, trees
 
 # ---- models used below
@@ -510,7 +511,7 @@ def test_results_are_sequences():
 
 def test_results_are_decoded_once():
     seen = []
-    results = Results(3, lambda k: seen.append(k) or [k])
+    results = Results(3, Decoder.of(lambda k: seen.append(k) or [k]))
     assert results[2] is results[2] and results[-1] is results[2] and seen == [2]
 
 

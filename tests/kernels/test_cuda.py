@@ -54,7 +54,7 @@ def nothing_spilled(found: dict[str, compat.Machine]) -> None:
         assert machine.code[:4] == b"\x7fELF"
 
 
-@pytest.mark.parametrize("gpu", GPUS, ids=["sm_80", "sm_90a"])
+@pytest.mark.parametrize("gpu", one_in(2, map(pytest.param, GPUS), ["sm_80", "sm_90a"]))
 def test_a_cell_uses_tensor_cores_and_copies_ahead(gpu: Any) -> None:
     found = machines(cell(64), gpu)
     nothing_spilled(found)
@@ -98,7 +98,7 @@ def test_many_products_fit_into_shared_memory(dtype: str) -> None:
     assert all(0 < m.shared <= 48 << 10 for m in found.values())
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", one_in(2, range(2)))
 def test_random_kernels(seed: int) -> None:
     for fuzz in (Fuzz(seed), Fuzz(5000 + seed, 10, **PRODUCTS), Fuzz(9000 + seed, 14, **WORDS), Cell(200 + seed)):
         for machine in machines(fuzz.spec).values():
@@ -109,7 +109,9 @@ def test_attention() -> None:
     nothing_spilled(machines(attention(32)))
 
 
-@pytest.mark.parametrize("name", ["tree_lstm", "mv_rnn", pytest.param("berxit_emulated", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", one_in(2, ["tree_lstm", "mv_rnn", pytest.param("berxit_emulated", marks=pytest.mark.slow)])
+)
 def test_models(name: str) -> None:
     """Three of the zoo: a recursion, a matrix of each node's own, a transformer."""
     workload = WORKLOADS[name]
@@ -204,7 +206,9 @@ def test_the_library_has_what_texts_call() -> None:
     assert {name for name in NAMES if name != "lane"} <= set(names())
 
 
-@pytest.mark.parametrize(("gates", "columns"), [(1, 8), (5, 16), pytest.param(12, 8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("gates", "columns"), one_in(2, [(5, 16), (1, 8), pytest.param(12, 8, marks=pytest.mark.slow)])
+)
 def test_tiles_of_all_widths(gates: int, columns: int) -> None:
     shapes = {"float32": "m16n8k8", "tf32": "m16n8k8", "bf16": "m16n8k16", "float64": ""}
     for kind, shape in shapes.items():

@@ -81,7 +81,7 @@ def outer(
 SHAPES = [(0, 5, 3), (1, 1, 1), (3, 17, 4), (129, 16, 11), (260, 83, 6), (140, 200, 23), (2, 100, 1300)]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", one_in(2, ["float32", "float64"]))
 @pytest.mark.parametrize("bits", one_in(2, WIDTHS))
 def test_outer_products_add_up(bits: int, dtype: str) -> None:
     run = Machine(dtype, bits)

@@ -286,3 +286,21 @@ def test_threads_share_a_model(spoilt: None) -> None:
         for _ in range(5):
             for got, wanted in zip(pool.map(work, inputs), want, strict=True):
                 assert all(map(equal, wanted, got))
+
+
+def test_weights_of_a_wider_dtype_are_packed_without_a_copy() -> None:
+    @model
+    def f(x: np.ndarray, *, w: np.ndarray, b: np.ndarray) -> Any:
+        return np.tanh(x @ w + b) @ w.T, x @ w[:, :40], (x + b[:64]) * w[0, 0]
+
+    rng = np.random.default_rng(0)
+    w, b = rng.standard_normal((64, 200)).astype(F32), rng.standard_normal(200).astype(F32)
+    xs = [rng.standard_normal(64) for _ in range(5)]
+    for turn in range(3):
+        for got, x in zip(f.batch(xs, w=w, b=b), xs, strict=True):
+            for mine, wanted in zip(got, f(x, w=w, b=b), strict=True):
+                assert mine.dtype == np.float64 and np.allclose(mine, wanted, rtol=1e-12, atol=1e-12)
+        w[turn] += 1.0  # in place
+    prepared = f._entries[0].executable.shared.recent[-1]
+    shapes = [a.shape for a in prepared.keep if a.dtype == np.float64]
+    assert (64, 200) not in shapes and (200,) in shapes

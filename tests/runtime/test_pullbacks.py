@@ -35,7 +35,7 @@ ZOO = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("module", "f"), one_in(3, one_in(2, ZOO, [f.__name__ for _, f in ZOO], "slow")))
+@pytest.mark.parametrize(("module", "f"), one_in(6, one_in(2, ZOO, [f.__name__ for _, f in ZOO], "slow")))
 def test_the_zoo(module: Any, f: Any) -> None:
     both = Pullbacks(f, [module.instances(3)], {"p": module.params(size=8)})
     assert both.possible and both.error() < 1e-5

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.data.unpack import Memory
+from acronumba.data.buffers import Memory, Words
 from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
@@ -215,6 +215,15 @@ class DeviceMemory(Memory):
     ) -> None:
         super().__init__(arrays)
         self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
+
+    def alike(
+        self, addresses: NDArray[np.int64], dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool
+    ) -> list[Any]:
+        return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
+
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
+        places = zip(addresses.tolist(), map(tuple, extents.tolist()), strict=True)
+        return [self.tensor(at, dtype, shape, array0) for at, shape in places]
 
     def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
         size: int = math.prod(shape)

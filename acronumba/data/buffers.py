@@ -1,0 +1,190 @@
+"""The buffers of a mini-batch, by address: words, arrays and scalars are read from them.
+
+In: the arrays that addresses lead into. Out: `Memory`, which `data.unpack` reads results from.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from acronumba.memory import address as address_of
+
+Words: TypeAlias = npt.NDArray[np.int64]
+
+_TOGETHER = 48  # arrays of one shape that pay for being made together
+
+
+class Pending(Protocol):
+    """Results that are copied here when they are asked for."""
+
+    def all(self) -> None: ...
+
+    def some(self, starts: Words, sizes: Words) -> None:
+        """Copy those that lie at these addresses and have so many bytes."""
+
+    def memory(self, arrays: Sequence[npt.NDArray[Any]]) -> Memory:
+        """Return what reads them where they are."""
+
+
+class Memory:
+    """The buffers of a mini-batch, by address.
+
+    Parameters
+    ----------
+    arrays : iterable of ndarray
+        Contiguous arrays that do not overlap: chunks of the heap, arenas of results, packed instances, shared arrays.
+    pending : optional
+        What must be asked for tensors before they are read.
+    known : mapping from int to ndarray, optional
+        More of them, by their addresses.
+    """
+
+    __slots__ = ("_arrays", "_bases", "_ends", "_last", "_tables", "_views", "pending")
+
+    def __init__(
+        self,
+        arrays: Iterable[npt.NDArray[Any]],
+        pending: Pending | None = None,
+        known: Mapping[int, npt.NDArray[Any]] | None = None,
+    ) -> None:
+        self.pending = pending
+        by_base = {address_of(a): a for a in arrays if a.nbytes}
+        if known is not None:
+            by_base.update(known)
+        self._bases = sorted(by_base)
+        self._arrays = [by_base[base] for base in self._bases]
+        self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
+        self._views: list[npt.NDArray[Any] | None] = [None] * len(self._bases)
+        self._tables: dict[int, memoryview[int]] = {}  # buffers as int64
+        # The buffer that words were read from last: its base, end and table.
+        self._last: tuple[int, int, memoryview[int]] = (0, 0, memoryview(b"").cast("q"))
+
+    def _find(self, address: int, nbytes: int) -> int:
+        k = bisect_right(self._bases, address) - 1
+        if k < 0 or address + nbytes > self._ends[k]:
+            raise IndexError(f"address {address:#x} is in no buffer")
+        return k
+
+    def _bytes(self, k: int) -> npt.NDArray[Any]:
+        """Return buffer k as bytes that cannot be written."""
+        view = self._views[k]
+        if view is None:
+            view = self._arrays[k].reshape(-1).view(np.uint8)
+            view.flags.writeable = False
+            self._views[k] = view
+        return view
+
+    def words(self, address: int, count: int) -> list[int]:
+        """Return int64 words as Python ints."""
+        base, end, table = self._last
+        if not base <= address <= end - 8 * count:
+            if not count:
+                return []
+            k = self._find(address, 8 * count)
+            if k not in self._tables:
+                self._tables[k] = self._words(k).data
+            base, end, table = self._last = self._bases[k], self._ends[k], self._tables[k]
+        start = (address - base) >> 3
+        return table[start : start + count].tolist()
+
+    def gather(self, addresses: Words, count: int) -> Words:
+        """Return `count` words from each address: int64[n, count]."""
+        n = len(addresses)
+        if not n or not count:
+            return np.empty((n, count), np.int64)
+        places = np.arange(count)
+        k = self._only(addresses, 8 * count)
+        if k >= 0:
+            one: Words = self._words(k)[((addresses - self._bases[k]) >> 3)[:, None] + places]
+            return one
+        out = np.empty((n, count), np.int64)
+        owners = np.searchsorted(np.array(self._bases, np.int64), addresses, "right") - 1
+        ends = np.array(self._ends, np.int64)
+        if owners.min() < 0 or (addresses + 8 * count > ends[owners]).any():
+            raise IndexError("an address is in no buffer")
+        for k in np.unique(owners).tolist():
+            some = np.flatnonzero(owners == k)
+            out[some] = self._words(k)[((addresses[some] - self._bases[k]) >> 3)[:, None] + places]
+        return out
+
+    def _only(self, addresses: Words, nbytes: int) -> int:
+        """Return the buffer that all addresses, with so many bytes each, lie in; -1 if it is not one alone."""
+        low, high = int(addresses.min()), int(addresses.max()) + nbytes
+        k = bisect_right(self._bases, low) - 1
+        return k if k >= 0 and high <= self._ends[k] else -1
+
+    def _words(self, k: int) -> Words:
+        """Return buffer k as words."""
+        data = self._bytes(k)
+        words: Words = data[: len(data) // 8 * 8].view(np.int64)
+        return words
+
+    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """Return a read-only array whose data begin at an address."""
+        size = 1
+        for n in shape:
+            size *= n
+        if not size:
+            empty = np.empty(shape, dtype)
+            empty.flags.writeable = False
+            return empty
+        k = self._find(address, size * dtype.itemsize)
+        return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
+
+    def alike(self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> list[Any]:
+        """Return a tensor of one shape from each address, see `tensor`."""
+        size, n = math.prod(shape) * dtype.itemsize, len(addresses)
+        k = self._only(addresses, size) if n > 1 and size else -1
+        if k < 0:
+            owners = np.searchsorted(self._bases, addresses, "right")
+            out: list[Any] = [None] * n
+            for owner in set(owners.tolist()):
+                some = (owners == owner).nonzero()[0]
+                if len(some) == n:
+                    return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
+                for place, value in zip(some.tolist(), self.alike(addresses[some], dtype, shape, array0), strict=True):
+                    out[place] = value
+            return out
+        places, data = addresses - self._bases[k], self._bytes(k)
+        if not shape and not array0 and not (places % dtype.itemsize).any():
+            return list(data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)[places // dtype.itemsize])
+        steps = places[1:] - places[:-1]
+        if shape and steps[0] >= 0 and (steps == steps[0]).all():
+            strides = np.ndarray(shape, dtype, data, int(places[0])).strides
+            return list(np.ndarray((n, *shape), dtype, data, int(places[0]), (int(steps[0]), *strides)))
+        if shape or array0:
+            return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
+        return [np.ndarray(shape, dtype, data, at)[()] for at in places.tolist()]
+
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
+        """Return a tensor from each address, see `tensor`; `extents` has a row for each."""
+        n, shapes = len(addresses), list(map(tuple, extents.tolist()))
+        number = dict(zip(dict.fromkeys(shapes), itertools.count(), strict=False))
+        if len(number) * _TOGETHER <= n:
+            if len(number) == 1:
+                return self.alike(addresses, dtype, shapes[0], array0)
+            numbers = np.fromiter(map(number.__getitem__, shapes), np.int64, n)
+            out: list[Any] = [None] * n
+            for shape, k in number.items():
+                some = (numbers == k).nonzero()[0]
+                for place, value in zip(some.tolist(), self.alike(addresses[some], dtype, shape, array0), strict=True):
+                    out[place] = value
+            return out
+        sizes = extents.prod(axis=1) * dtype.itemsize
+        k = self._only(addresses, 0)
+        if k < 0 or not sizes.all() or int((addresses + sizes).max()) > self._ends[k] or not len(shapes[0]):
+            return [self.tensor(at, dtype, shape, array0) for at, shape in zip(addresses.tolist(), shapes, strict=True)]
+        data, places = self._bytes(k), (addresses - self._bases[k]).tolist()
+        return [np.ndarray(shape, dtype, data, at) for at, shape in zip(places, shapes, strict=True)]
+
+    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
+        """Return a tensor as users get it: an array (`array0`: also without axes), or a NumPy scalar."""
+        array = self.array(address, dtype, shape)
+        return array if shape or array0 else array[()]

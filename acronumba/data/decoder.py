@@ -1,0 +1,23 @@
+"""What makes the results of instances when they are asked for; `data.unpack` returns it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """The values of instances, by their numbers."""
+
+    one: Callable[[int], Any]  # that of one
+    many: Callable[[Sequence[int]], list[Any]]  # those of several, which takes less time for each
+
+    def __call__(self, k: int) -> Any:
+        return self.one(k)
+
+    @staticmethod
+    def of(one: Callable[[int], Any]) -> Decoder:
+        """Return what makes several values one by one."""
+        return Decoder(one, lambda ks: list(map(one, ks)))

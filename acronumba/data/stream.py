@@ -1,0 +1,438 @@
+"""Columns of plain data of Python, packed by way of `marshal`.
+
+In: lists of instances that are made of numbers, strings, None, lists, tuples and dicts alone, and their types. Out: the
+same words as a `data.packer` makes of them. Python's `marshal` writes all of it down in a tenth of the time in which a
+packer looks at it, and compiled code (`data.stream_reader`) reads that: a table of nodes says what is expected. What it
+does not expect ends it, and packers take over: they know how to convert, and what is wrong.
+
+`marshal` knows classes exactly, and tells what it meets again where more than one refers to it. So lists and dicts that
+are one object are one in words too; where results may be such objects, the reader gives up when one comes again, and
+`Given` finds out which object is which.
+"""
+
+from __future__ import annotations
+
+import functools
+import marshal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+
+from acronumba.data import stream_words as w
+from acronumba.data.heap import Heap, Region, Words, aligned, free_bytes
+from acronumba.data.texts import immediate, record_of
+from acronumba.emit import tree
+from acronumba.emit.compile import Deferred, load
+from acronumba.ir.nodes import StructLayout
+from acronumba.ir.types import (
+    NONE,
+    BoolT,
+    DictT,
+    FloatT,
+    IntT,
+    ListT,
+    MapT,
+    NeverT,
+    NoneT,
+    StrT,
+    StructT,
+    TensorT,
+    TextT,
+    TupleT,
+    Type,
+    UnionT,
+    UnsetT,
+    case_slices,
+    union_cases,
+    union_word,
+    words,
+)
+from acronumba.locks import lazy
+from acronumba.memory import address
+
+_KINDS: Mapping[type, int] = {
+    IntT: w.INT, FloatT: w.FLOAT, BoolT: w.BOOL, NoneT: w.NOTHING, NeverT: w.NEVER, TextT: w.TEXT, StrT: w.CONSTANT,
+    ListT: w.LIST, TupleT: w.TUPLE, DictT: w.DICT, MapT: w.MAP, UnionT: w.UNION,
+}  # fmt: skip
+# Which part of a union a type is, by the class of its values.
+_CASES: Mapping[type, int] = {
+    IntT: 0, FloatT: 1, BoolT: 2, NoneT: 3, StrT: 4, TextT: 4, ListT: 5, TupleT: 6, DictT: 7, MapT: 7,
+}  # fmt: skip
+_FLAT = IntT | FloatT | BoolT | NoneT | StrT | NeverT  # types that packers are fast for
+_VERSION = 4  # of the format
+_FIRST = 16  # bytes of words for each byte of the first stream
+_LEAST = 1 << 12  # bytes of room
+_LARGE = 1 << 24  # bytes of a stream
+
+
+class Unknown(Exception):
+    """A type with values that the reader does not know."""
+
+
+@functools.cache
+def _reader() -> Any:
+    """Return the compiled reader, a function of the address of its state."""
+    return load([Deferred(name="stream", key="", make=stream_module)])[0].function("read")
+
+
+def stream_module() -> tree.Module:
+    """Return the code of the reader."""
+    from acronumba.emit.parse import parse_files
+
+    functions = parse_files(["acronumba.data.stream_reader"])
+    return tree.Module("stream", functions, ("read",), "Plain data from bytes of marshal.", compact=True)
+
+
+def is_plain(t: Type) -> bool:
+    """Whether the reader knows all values of a type."""
+    try:
+        Nodes([t])
+    except Unknown:
+        return False
+    return True
+
+
+class Nodes:
+    """The tables that tell the reader what is expected.
+
+    Parameters
+    ----------
+    types : sequence of Type
+        Of the columns.
+
+    Raises
+    ------
+    Unknown
+        If the reader does not know all values of a type.
+    """
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self._words: list[int] = []
+        self._addresses: list[int] = []  # the places of words that are addresses: so far they are places in bytes
+        self.numbers: dict[tuple[int, ...], int] = {}  # of the nodes of lists and dicts, by the way to them
+        starts = [self._node(t, (k,)) for k, t in enumerate(types)]
+        self.table = np.array(self._words, np.int64)
+        self.table[self._addresses] += address(self.table)
+        self.roots = [address(self.table) + start for start in starts]  # addresses of the nodes of the columns
+
+    def _add(self, values: Mapping[str, int], table: Any, addresses: Iterable[str] = ()) -> int:
+        """Add a row; return its place in bytes."""
+        first = len(self._words)
+        self._words += [0] * table.count
+        for name, value in values.items():
+            self._words[first + table.at[name]] = value
+        self._addresses += [first + table.at[name] for name in addresses]
+        return 8 * first
+
+    def _text(self, text: str) -> tuple[int, bool]:
+        """Return the word of a string, and whether it is an address."""
+        word = immediate(text)
+        if word is not None:
+            return word, False
+        first = len(self._words)
+        self._words += record_of(text)
+        return 8 * first, True
+
+    def _parts(self, parts: Sequence[tuple[int, int, int, str | None] | None]) -> int:
+        """Add rows of parts: the node, the offset in bytes, the case and the key of each."""
+        keys = [None if p is None or p[3] is None else self._text(p[3]) for p in parts]
+        first = 8 * len(self._words)
+        for part, key in zip(parts, keys, strict=True):
+            if part is None:
+                self._add({}, w.PART)
+                continue
+            node, offset, case, _ = part
+            named = key is not None and key[1]
+            values = {"node": node, "offset": offset, "case": case, "key": 0 if key is None else key[0]}
+            self._add(values, w.PART, ("node", "key") if named else ("node",))
+        return first
+
+    def _items(self, items: Sequence[Type], way: tuple[int, ...], keys: Sequence[str] | None = None) -> dict[str, int]:
+        offset, parts = 0, []
+        for k, item in enumerate(items):
+            parts.append((self._node(item, (*way, k)), offset, 0, None if keys is None else keys[k]))
+            offset += 8 * len(words(item))
+        return {"item": self._parts(parts), "count": len(items)}
+
+    def _union(self, t: UnionT, way: tuple[int, ...]) -> dict[str, int]:
+        if union_word(t) is not None:
+            rest = [m for m in t.members if not isinstance(m, NoneT)]
+            if len(rest) != 1 or isinstance(rest[0], TensorT) or len(t.members) != 2 or NONE not in t.members:
+                raise Unknown
+            return {"kind": w.OPTIONAL, "item": self._node(rest[0], (*way, 0))}
+        parts: list[tuple[int, int, int, str | None] | None] = [None] * w.CASES
+        for k, (case, place) in enumerate(case_slices(t)):
+            of = _CASES.get(type(case), -1)
+            if isinstance(case, TupleT) and case.listed:
+                of = _CASES[ListT]
+            if of < 0 or parts[of] is not None:
+                raise Unknown
+            parts[of] = self._node(case, (*way, k)), 8 * place.start, k, None
+        return {"item": self._parts(parts)}
+
+    def _node(self, t: Type, way: tuple[int, ...]) -> int:
+        """Return the place of the node of a type, in bytes; `way` is how it is reached."""
+        kind = _KINDS.get(type(t))
+        if kind is None or isinstance(t, UnsetT) or (isinstance(t, TupleT) and t.listed):
+            raise Unknown
+        values, addresses = {"kind": kind}, ["item"]
+        match t:
+            case ListT(item):
+                values |= {"item": self._node(item, (*way, 0)), "count": len(words(item))}
+            case TupleT(items):
+                values |= self._items(items, way)
+            case DictT(keys, items):
+                values |= self._items(items, way, keys)
+            case MapT() if t.item is not None:
+                key = words(t.key)
+                texts = sum(1 << j for j, word in enumerate(key) if isinstance(word, TextT))
+                values |= {"key": self._node(t.key, (*way, 1)), "item": self._node(t.item, (*way, 0))}
+                values |= {"count": len(words(t.entry)), "width": len(key), "texts": texts}
+                addresses.append("key")
+            case MapT():  # a set: `marshal` changes the order
+                raise Unknown
+            case UnionT():
+                values |= self._union(t, way)
+            case StrT(text):
+                values["item"], named = self._text(text)
+                addresses = ["item"] if named else []
+            case _:
+                addresses = []
+        self.numbers[way] = values["number"] = len(self.numbers)
+        return self._add(values, w.NODE, addresses)
+
+
+class Stream:
+    """Packs columns of plain data.
+
+    Parameters
+    ----------
+    types : sequence of Type
+        Of the columns.
+    given : bool
+        Whether results may be lists or dicts that come in.
+    """
+
+    def __init__(self, types: Sequence[Type], given: bool) -> None:
+        self._types = types
+        self._given = given
+        self._nodes = Nodes(types)
+        self.places = [0, *accumulate(len(words(t)) for t in types)]  # of the words of each column, and their end
+        columns = [(n, 8 * at) for n, at in zip(self._nodes.roots, self.places, strict=False)]
+        self._columns = np.array(columns, np.int64)
+        self._ratio = float(_FIRST)  # bytes of words for each byte of a stream
+
+    def pack(self, columns: Sequence[list[Any]]) -> tuple[Words, Heap] | None:
+        """Return the words of the instances and what they refer to; None if that is left to a packer."""
+        count = len(columns[0])
+        found = _Given(self._nodes.numbers) if self._given else None
+        if found is not None:
+            for k, (column, t) in enumerate(zip(columns, self._types, strict=True)):
+                found.look(column, t, (k,))
+        try:
+            data = marshal.dumps(tuple(columns), _VERSION)
+        except ValueError:  # something else is among it
+            return None
+        size = int(self._ratio * len(data)) + _LEAST
+        while size < free_bytes_for(size):
+            done = self._read(data, size, count)
+            if not isinstance(done, int):
+                break
+            if done != w.MORE:
+                return None
+            size *= 2
+        else:
+            return None
+        roots, memory, top, heads = done
+        self._ratio = max(1.0, 1.25 * (8 * top + w.HEAD.size * heads) / len(data))
+        region = Region(kind="heads", start=len(memory) - w.HEAD.count * heads, rows=heads, width=w.HEAD.count, refs=())
+        objects = {}
+        if found is not None and heads:
+            own = found.objects(memory[region.start :].reshape(heads, w.HEAD.count)[:, w.HEAD.at["node"]])
+            if own is None:
+                return None
+            objects[region] = own
+        return roots, Heap(words=memory, regions=(region,), pools={}, objects=objects)
+
+    def _read(self, data: bytes, size: int, count: int) -> int | tuple[Words, Words, int, int]:
+        """Return the words of the instances, memory, how many words are in it, and how many heads; or a status."""
+        begin = address(np.frombuffer(data, np.uint8))
+        memory = aligned(size // 8, np.int64)
+        refs = 1 + len(data) // (2 if len(data) < _LARGE else 5)  # a shorter value that comes again is rare
+        scratch = np.empty(w.REF.count * refs + size // 8, np.int64)
+        roots = np.zeros((count, self.places[-1]), np.int64)
+        base, side = address(memory), address(scratch)
+        values = {
+            "pos": begin, "end": begin + len(data), "high": begin, "top": base, "bottom": base + memory.nbytes,
+            "entries": side + w.REF.size * refs, "entries_end": side + scratch.nbytes, "refs": side, "refs_count": 0,
+            "refs_room": refs, "alone": int(self._given), "columns": address(self._columns),
+            "columns_count": len(self._types), "roots": address(roots), "step": 8 * self.places[-1], "count": count,
+        }  # fmt: skip
+        state = np.array([values[name] for name in w.STATE.at], np.int64)
+        status = int(_reader()(address(state)))
+        if status != w.OK:
+            return status
+        top, bottom = (int(state[w.STATE.at[name]]) for name in ("top", "bottom"))
+        return roots, memory, (top - base) // 8, (base + memory.nbytes - bottom) // w.HEAD.size
+
+
+class Streams:
+    """Packs the columns of mini-batches that are plain data, where that can be done.
+
+    Parameters
+    ----------
+    params : sequence of Type
+        Of all columns.
+    result : Type
+    layouts
+        Of the classes of objects in results.
+    """
+
+    def __init__(self, params: Sequence[Type], result: Type, layouts: Sequence[StructLayout]) -> None:
+        self._params = params
+        self._plain = [k for k, t in enumerate(params) if is_plain(t)]
+        self._deep = {
+            k for k in self._plain if not isinstance(params[k], IntT | FloatT | BoolT | NoneT | StrT | NeverT)
+        }
+        self._given = may_return([params[k] for k in self._plain], result, layouts)
+        self._made: dict[tuple[int, ...], Stream] = {}
+        self._wait, self._failures = 1, 0  # mini-batches until the next attempt: a first one is in no hurry
+
+    def pack(self, columns: Sequence[Any]) -> list[tuple[int, Words, Heap]]:
+        """Return the columns that could be packed, by their numbers."""
+        some = tuple([k for k in self._plain if type(columns[k]) is list])
+        if self._deep.isdisjoint(some) or not columns[some[0]] or len({len(columns[k]) for k in some}) > 1:
+            return []
+        if self._wait:
+            self._wait -= 1
+            return []
+        if some not in self._made:
+            self._made[some] = Stream([self._params[k] for k in some], self._given)
+        done = self._made[some].pack([columns[k] for k in some])
+        if done is None:
+            self._failures += 1
+            self._wait = 1 << min(self._failures, 10)
+            return []
+        roots, heap = done
+        if len(some) == 1:
+            return [(some[0], roots, heap)]
+        places = self._made[some].places
+        return [(k, roots[:, at:end], heap) for k, at, end in zip(some, places, places[1:], strict=False)]
+
+
+class _Given:
+    """The user's own lists and dicts, in the order in which the reader meets those of each type."""
+
+    def __init__(self, numbers: Mapping[tuple[int, ...], int]) -> None:
+        self._numbers = numbers  # of nodes, by the way to them
+        self._found: dict[int, list[Any]] = {}
+
+    def look(self, values: Sequence[Any], t: Type, way: tuple[int, ...]) -> None:
+        """Add what is in some values of a type."""
+        if not _holds_any(t):
+            return
+        match t:
+            case ListT(item):
+                lists = self._found[self._numbers[way]] = [v for v in values if type(v) is list]
+                self.look(list(chain.from_iterable(lists)) if _holds_any(item) else [], item, (*way, 0))
+            case MapT(item=item) if item is not None:
+                dicts = self._found[self._numbers[way]] = [v for v in values if type(v) is dict]
+                self.look(list(chain.from_iterable(map(dict.values, dicts))), item, (*way, 0))
+            case TupleT(items):
+                tuples = [v for v in values if type(v) is tuple and len(v) == len(items)]
+                for k, item in enumerate(items):
+                    self.look([v[k] for v in tuples] if _holds_any(item) else [], item, (*way, k))
+            case DictT(keys, items):
+                for k, (key, item) in enumerate(zip(keys, items, strict=True)):
+                    self.look([v[key] for v in values if type(v) is dict and key in v], item, (*way, k))
+            case UnionT():
+                single = union_word(t) is not None
+                cases = [m for m in t.members if not isinstance(m, NoneT)] if single else union_cases(t)
+                for k, case in enumerate(cases):
+                    self.look(values, case, (*way, k))
+
+    def objects(self, numbers: Words) -> Sequence[Any] | None:
+        """Return the object of each head, whose nodes have these numbers, the last one first; None if that fails."""
+        counts = np.bincount(numbers, minlength=len(self._numbers)).tolist()
+        found = self._found
+        if any(count != len(found.get(number, ())) for number, count in enumerate(counts)):
+            return None
+        return _Objects(numbers, found)
+
+
+class _Objects(Sequence[Any]):
+    """The objects of heads: they are put into their order when one is asked for."""
+
+    def __init__(self, numbers: Words, found: Mapping[int, list[Any]]) -> None:
+        self._numbers = numbers
+        self._found = found
+
+    @lazy
+    def _all(self) -> list[Any]:
+        out: list[Any] = [None] * len(self._numbers)
+        for number, values in self._found.items():
+            for place, value in zip((self._numbers == number).nonzero()[0].tolist(), reversed(values), strict=True):
+                out[place] = value
+        return out
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._all[row]
+
+
+def _holds_any(t: Type) -> bool:
+    """Whether there are lists, or dicts with keys of run time, in values of a type."""
+    match t:
+        case ListT() | MapT():
+            return True
+        case TupleT(items) | DictT(_, items) | UnionT(items):
+            return any(map(_holds_any, items))
+    return False
+
+
+def may_return(params: Iterable[Type], result: Type, layouts: Sequence[StructLayout]) -> bool:
+    """Whether a result may hold a list or dict that came in."""
+    made = list(_all([result]))
+    if any(isinstance(t, StructT) for t in made):
+        made += _all([f.type for layout in layouts for f in layout.fields])
+    return any(_may_be(mine, other) for mine in _all(params) if isinstance(mine, ListT | MapT) for other in made)
+
+
+def _may_be(given: Type, made: Type) -> bool:
+    """Whether one value may have both types."""
+    match given, made:
+        case (NeverT(), _) | (_, NeverT()):
+            return True
+        case ListT(item), ListT(other):
+            return _may_be(item, other)
+        case MapT(), MapT(given=True):
+            return True
+        case TupleT(items), TupleT(others):
+            return len(items) == len(others) and all(map(_may_be, items, others))
+        case UnionT(), _:
+            return any(_may_be(m, made) for m in given.members)
+        case _, UnionT():
+            return any(_may_be(given, m) for m in made.members)
+    return given == made
+
+
+def _all(types: Iterable[Type]) -> Iterator[Type]:
+    """Yield types and what they are made of."""
+    for t in types:
+        yield t
+        match t:
+            case ListT(item):
+                yield from _all([item])
+            case MapT():
+                yield from _all([t.entry])
+            case TupleT(items) | DictT(_, items) | UnionT(items):
+                yield from _all(items)
+
+
+def free_bytes_for(size: int) -> int:
+    """Return how many bytes the words may take; not looked up where they are few."""
+    return 1 << 62 if size < 1 << 24 else free_bytes() // 2

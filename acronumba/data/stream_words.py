@@ -1,0 +1,72 @@
+"""The words that `data.stream` and its compiled half `data.stream_reader` share.
+
+`STATE_TOP` is the place of the word `top` of `STATE`, `NODE_KIND` that of `kind` in a row of `NODE`, and so on; a row
+of a table has `..._BYTES` bytes.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.words import Words
+
+STATE = Words("""
+pos         address of the next byte,
+end         ... and of the one behind the last
+high        no value that begins before this address is new: it is read again
+top         first free byte of the words,
+bottom      ... and the end of the room for them, where the heads of lists begin: the last one first
+entries     first free byte of the room for entries of dicts that are not whole yet,
+entries_end ... and the end of it
+refs        rows of REF: what may come again,
+refs_count  ... how many there are,
+refs_room   ... and may be
+alone       whether a list or dict that comes again is refused
+columns     the columns: of each its node, and the bytes before its first word in a row of roots
+columns_count how many there are
+roots       address of the first row of roots, one for each instance,
+step        ... and bytes of a row
+count       instances
+""")
+NODE = Words("""
+kind        one of the kinds below
+item        LIST, OPTIONAL: the node of what is in it; MAP: that of an item; DICT, TUPLE, UNION: rows of PART; CONSTANT:
+            ... the word of the string
+count       LIST: words of an element; MAP: those of an entry; DICT, TUPLE: how many parts
+key         MAP: the node of a key
+width       MAP: words of a key
+texts       MAP: a bit for each word of a key that is a string
+number      of the node
+""")
+PART = Words("""
+node        of its type; 0: there is no such case
+offset      bytes from the first word of the value
+case        UNION: its number
+key         DICT: the word of its key
+""")
+REF = Words("""
+at          address of its first byte
+node        of a list or dict
+word        of a list, dict or string that has been read; else 0
+""")
+HEAD = Words("""
+items       address of the elements
+length      how many there are
+capacity    ... may be: none of a dict
+table       of a dict: address of its slots
+node        number of its node
+""")
+
+INT, FLOAT, BOOL, NOTHING, TEXT, CONSTANT, LIST, TUPLE, DICT, MAP, OPTIONAL, UNION, NEVER = range(13)  # kinds of nodes
+CASES = 8  # parts of a union: of int, float, bool, None, string, list, tuple, dict
+
+OK, WRONG, MORE = range(3)  # what reading ends with: done; another type, or what is not known; room is needed
+
+_PLACES: dict[str, int] = {}
+for _prefix, _table in {"STATE_": STATE, "NODE_": NODE, "PART_": PART, "REF_": REF, "HEAD_": HEAD}.items():
+    _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
+
+
+def __getattr__(name: str) -> int:
+    try:
+        return _PLACES[name]
+    except KeyError:
+        raise AttributeError(f"no word of a table: {name}") from None
