@@ -17,6 +17,7 @@ from acronumba.analysis.grouping.checks import remove_repeated_checks
 from acronumba.analysis.grouping.extents import Extents
 from acronumba.analysis.grouping.hoist import NO_SPLIT, Split, split
 from acronumba.analysis.grouping.invariant import move_invariants
+from acronumba.analysis.grouping.proved import replace_proved
 from acronumba.analysis.grouping.rows import rows_text
 from acronumba.analysis.phases import phases_text
 from acronumba.analysis.sharing.bypass import pass_by
@@ -95,7 +96,7 @@ def _invariant(d: Draft) -> Draft:
 
 def _extents(d: Draft) -> Draft:
     """Add run-time extents, which the grouping alone reads: nothing may be removed before it."""
-    return replace(d, program=d.each(lambda f: remove_repeated_checks(Extents(f).run())))
+    return replace(d, program=d.each(lambda f: remove_repeated_checks(replace_proved(Extents(f).run()))))
 
 
 def _hoist(d: Draft) -> Draft:

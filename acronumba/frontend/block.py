@@ -53,7 +53,7 @@ from acronumba.frontend.values import (
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, NONE, TEXT, Array0T, ListT, Type, Word, type_text
+from acronumba.ir.types import BOOL, FLOAT, INT, NONE, TEXT, Array0T, FloatT, IntT, ListT, Type, Word, type_text
 from acronumba.ir.visit import writes
 
 State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
@@ -131,6 +131,7 @@ class Knowledge:
         self.early: set[Any] = set()  # even before `__init__` is done with them
         self.outside: set[type] = set()  # classes of which there are objects that were not made in the call
         self.assigned: set[str] = set()  # names of fields that are assigned anywhere but to an object being made
+        self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.nested: set[Any] = set()  # pairs of classes of which comparing two objects compares two more
         self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet
@@ -414,6 +415,12 @@ class Blocks:
             word = leaf.type.scalar if isinstance(leaf.type, Array0T) else leaf.type
             self.shared_params.append(ir.SharedParam(path=leaf.path, type=word))
         return self.shared_index[leaf.path]
+
+    def shared_number(self, leaf: SharedLeaf, type: IntT | FloatT) -> Num:
+        """Return a shared int or float; an int that became a constant is one at all its uses."""
+        if leaf.path in self.know.folded and leaf.path in self.constants:
+            return number(self.constants[leaf.path])
+        return Num(type, shared=leaf)
 
     def known(self, num: Num) -> Any:
         """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""

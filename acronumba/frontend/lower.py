@@ -167,6 +167,9 @@ def _lower(
                 sweep.errors.append(error.error)
         if result is not None and know.changed:
             continue
+        if result is not None and not sweep.errors and not sweep.demanded.isdisjoint(sweep.shared_index):
+            know.folded |= sweep.demanded  # constant where one use needs it, so at its other uses, too
+            continue
         if result is not None and not sweep.errors:
             return result
         if know.written_out or not know.loops_kept:
@@ -262,7 +265,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         program=program,
         reads=reads,
         inherited=inherited,
-        demanded=frozenset(sweep.demanded),
+        demanded=frozenset(sweep.demanded | sweep.know.folded),
         globals=tuple(sweep.globals.values()),
         witness=sweep.witness,
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},

@@ -122,7 +122,7 @@ class Words(Cells):
             case SharedLeaf(type=Array0T() as t):
                 return Tensor(t.scalar, ir.SharedArg(self.shared(node)), (), aliased=True, array0=number(True))
             case SharedLeaf(type=IntT() | FloatT() as t):
-                return Num(t, shared=node)
+                return self.shared_number(node, t)
             case SharedLeaf(type=t):
                 return self.from_words(t, tuple(self._shared_word(node, w) for w in words(t)))
             case SharedConst(value=value):

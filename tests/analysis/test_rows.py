@@ -98,6 +98,16 @@ def attention(x: Any, *, p: Params) -> Any:
     return nn.softmax(q @ k.T) @ v
 
 
+def layer(x: Any, *, p: Params) -> Any:
+    x = nn.layer_norm(x + attention(x, p=p) @ p.out)
+    return nn.layer_norm(x + np.tanh(x @ p.u) @ p.w)
+
+
+def spread(x: Any, *, p: Params) -> Any:
+    y = x @ p.w
+    return (y - y.mean(axis=0)).max(axis=0)
+
+
 def scored(x: Any, *, p: Params) -> Any:
     scores = x @ p.query
     e = np.exp(scores - scores.max())
@@ -173,6 +183,8 @@ MODELS: dict[Any, tuple[bool, tuple[Any, ...]]] = {
     chain: (True, (ARRAYS,)),
     pooled: (True, (ARRAYS,)),
     attention: (True, (ARRAYS,)),
+    layer: (True, (ARRAYS,)),
+    spread: (True, (ARRAYS,)),
     scored: (False, (ARRAYS,)),
     centred: (False, (ARRAYS,)),
     after: (True, (ARRAYS,)),
@@ -248,6 +260,7 @@ def test_sentences_of_all_lengths_are_one_batch(options: dict[str, Any]) -> None
         (scored, [], 1),
         (after, [["sub", "matmul"]], [["sum", "div"]]),
         (centred, [], 1),
+        (spread, [["matmul"]], [["sum", "div", "sub", "max"]]),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
@@ -256,6 +269,12 @@ def test_rows_are_taken_apart_where_it_pays(fn: Any, rows: list[list[str]], whol
     bodies = [[op.op for op in s.body if op.op not in ("const", "cast")] for s in kernels if s.rows is None]
     assert [[op.op for op in s.body] for s in kernels if s.rows is not None] == rows
     assert (bodies if isinstance(whole, list) else len(bodies)) == whole
+
+
+def test_what_follows_a_product_stays_in_its_kernel() -> None:
+    kernels = model(layer)._compiled((ARRAYS,), {"p": P}).plan.kernels
+    assert [s.rows is not None for s in kernels] == [True, False, True]
+    assert [op.op for op in kernels[2].body].count("sqrt") == 2  # of both norms, also the one after the last product
 
 
 def test_no_rows() -> None:

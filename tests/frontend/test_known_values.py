@@ -92,3 +92,21 @@ def test_what_is_not_known_is_refused(f: Any, code: str) -> None:
         model(f).batch([1, 2])
     assert not isinstance(caught.value, InstanceErrors)
     assert str(caught.value).startswith(code)
+
+
+def split_in_heads(x, *, w, heads):
+    width = w.shape[0] // heads  # before anything needs `heads` when the model is compiled
+    y = np.reshape(x @ w.T, (x.shape[0], heads, w.shape[0] // heads))
+    return np.transpose(y, (1, 0, 2)).sum(axis=1) * width
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_a_shared_int_that_one_use_makes_a_constant_is_one_everywhere(heads: int) -> None:
+    m, w = model(split_in_heads), np.arange(64.0).reshape(8, 8)
+    xs = [np.arange(8.0 * n).reshape(n, 8) for n in (1, 3, 2)]
+    for h in (heads, 8):  # another value is another program
+        for x, found in zip(xs, m.batch(xs, w=w, heads=h), strict=True):
+            assert np.array_equal(found, split_in_heads(x, w=w, heads=h))
+        compiled = m._compiled((xs,), {"w": w, "heads": h})
+        assert all(p.path != "heads" for p in compiled.program.shared)
+        assert all(s.dims <= 1 for s in compiled.plan.kernels)  # the number of rows alone

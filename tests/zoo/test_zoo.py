@@ -451,7 +451,7 @@ def test_sentences_that_are_certain_leave_the_batch() -> None:
     assert alive[0] == 64 and len(set(alive)) >= 5
     for k, count in enumerate(alive):  # round k runs a layer of those alive, and the classes of those that have left
         sizes = [batch.size for batch in trace.batches if batch.round == k]
-        assert sizes.count(count) >= 4
+        assert sizes.count(count) >= 3
         left = alive[k - 1] - count if 0 < k < berxit.LAYERS - 1 else alive[k - 1]
         assert [size for size in sizes if size != count] == ([left] if k else [64 * 16])  # all words at once, at first
 

@@ -247,6 +247,8 @@ class Grouping:
                 return by.shape[axis]
             if v in self.fixed and (v, axis) in everywhere:
                 return everywhere[v, axis]
+            if isinstance(by, ir.Copy) and v in self.fixed and by.src in self.fixed:
+                return extent(by.src, axis)  # its type has what a check has proved, see `analysis.grouping.proved`
             return local[v, axis]
 
         for instr in block.instrs:

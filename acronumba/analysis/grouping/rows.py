@@ -12,9 +12,9 @@ Whether an operation has rows is a column of `ir.ops.TENSORS`. Three things are 
 - The extent is in nothing else that a row reads, or it would still be in the key.
 - It pays. Where other operations of the block need all rows at once (a mean over them, attention), their kernel has the
   extent in its key anyway, and a kernel of rows beside it is one more. Then only products with shared matrices have
-  rows, with what leads to them and what follows directly. Nor are a few numbers a row, without a product. Nor has a
-  product rows whose own are put together of several parts that are cut along the rows (a convolution): the kernel of
-  all rows reads the parts where they lie, while rows would need a copy of each.
+  rows, with what leads to them and what follows in the same kernel. Nor are a few numbers a row, without a product. Nor
+  has a product rows whose own are put together of several parts that are cut along the rows (a convolution): the kernel
+  of all rows reads the parts where they lie, while rows would need a copy of each.
 """
 
 from __future__ import annotations
@@ -321,14 +321,7 @@ class Rows:
             writer[ops[k].out] = k
         cut = {k for k in others if TENSORS[ops[k].op].kind == "view"}
         products -= {k for k in products if any(ops[p].op == "concat" and len(before[p] & cut) > 1 for p in before[k])}
-        after_product: set[int] = set(products)
-        after_other: set[int] = set(others)
-        for k in ops:
-            if before[k] & after_other:
-                after_other.add(k)
-            if k in members and before[k] & after_product:
-                after_product.add(k)
-        keep = (after_product - after_other) | products
+        keep = products | _beside(products, set(members), before)
         for k in reversed(list(ops)):
             if k in keep:
                 keep |= {p for p in before[k] if over.get(p) is n}
@@ -498,6 +491,35 @@ def operands(op: ir.Op, moved: Moved) -> list[ir.Op]:
 
     visit(op)
     return out
+
+
+def _beside(products: set[int], members: set[int], before: Mapping[int, set[int]]) -> set[int]:
+    """Return the members that read what a product makes, through members alone, and can be in its kernel.
+
+    They can unless something between the two is no member: its kernel would come after that of the product, and
+    before theirs.
+
+    Parameters
+    ----------
+    products, members
+        Operations with rows, by their places.
+    before
+        The operations that each one reads, in order.
+    """
+    bit = {k: 1 << n for n, k in enumerate(sorted(products))}
+    through: dict[int, int] = {}  # products that are reached through members alone
+    apart: dict[int, int] = {}  # products between which and this one there is an operation that is no member
+    for k, read in before.items():
+        through[k] = apart[k] = 0
+        for p in read:
+            through[k] |= through[p]
+            apart[k] |= apart[p]
+        if k in members:
+            through[k] |= bit.get(k, 0)
+        else:
+            apart[k] |= through[k]
+            through[k] = 0
+    return {k for k in members if through[k] & ~apart[k]}
 
 
 def _item(op: ir.Op) -> Word | None:
