@@ -64,6 +64,7 @@ class Options:
     horizontal: bool = _switch()  # independent products with one left operand or one weight become one
     gather_fusion: bool = _switch()  # kernels read scattered operands directly
     forkjoin: bool = _switch()  # independent calls of one instance are fibers
+    ragged: bool = _switch()  # nodes of different run-time extents are one batch
     recycle: bool = _switch(memory=True)  # the place of a result is used again once nothing reads it
     parts: bool = _switch(memory=True)  # a mini-batch with more values than fit into a cache runs in parts
     schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers

@@ -37,7 +37,7 @@ def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[
             places = ", ".join(dict.fromkeys(f"{loc.function} line {loc.line}" for loc in uses[k]))
             sources = ", ".join(kernels[j].name for j in sorted(reads[k])) or "no kernel"
             lines.append(f"    {spec.name}: {places}; reads {sources}")
-        each = " of equal run-time extents" if any(kernels[k].dims for k in phase) else ""
+        each = " of equal run-time extents" if any(kernels[k].dims and kernels[k].rows for k in phase) else ""
         if len(phase) > 1:
             why = f"its kernels feed each other: one batch{each} for each depth and kernel"
         elif phase[0] in reads[phase[0]]:

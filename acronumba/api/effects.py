@@ -25,16 +25,19 @@ def count(trace: TraceData, options: Options) -> Count:
     """Return what a trace comes to: nodes and batches as recorded, launches and bytes by `kernels.account`."""
     fusion = Fusion.of(options)
     of = {name: accountant(spec, fusion) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
-    made = [of[b.kernel](b.size, extents) for b, extents in zip(trace.batches, trace.extents, strict=True)]
+    made = [  # of each batch, for its nodes with the same extents: the account, how many nodes or rows
+        [(of[b.kernel](many, extents), b.rows or many) for extents, many in nodes]
+        for b, nodes in zip(trace.batches, trace.extents, strict=True)
+    ]
     return Count(
         schedule=options.schedule if isinstance(options.schedule, str) else "your function",
         nodes=trace.nodes,
         batches=len(trace.batches),
         lower_bound=trace.lower_bound,
         optimal=trace.optimal,
-        launches=sum(len(a.stages) for a in made),
-        bytes=sum(a.bytes for a in made),
-        product_flops=sum(a.product_flops * (b.rows or b.size) for a, b in zip(made, trace.batches, strict=True)),
+        launches=sum(len(parts[0][0].stages) for parts in made),
+        bytes=sum(a.bytes for parts in made for a, _ in parts),
+        product_flops=sum(a.product_flops * many for parts in made for a, many in parts),
         rounds=trace.rounds,
     )
 

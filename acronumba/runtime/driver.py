@@ -186,7 +186,7 @@ class Executable:
             functions=self.host.functions,
             kernels=len(specs),
             most=max((len(s.results) for s in specs), default=0),
-            keyed=any(s.dims for s in specs),
+            keyed=any(s.dims and not self._ragged(s) for s in specs),
             ghosts=self.host.ghosts,
             reach=self.engine.reach,
         )
@@ -196,6 +196,7 @@ class Executable:
         weights = table[: len(specs), TABLE["bytes"]]
         buffers["node_most"] = int(weights.max(initial=1)) if weights.all() else _HEAVY
         buffers["machine"] = self.engine.address["machine"]
+        buffers["run_each"] = self.engine.address["run_each"]
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
@@ -215,6 +216,10 @@ class Executable:
         """Give back buffers, for the next run."""
         self._buffers.append(buffers)
 
+    def _ragged(self, spec: KernelSpec) -> bool:
+        """Whether nodes of all run-time extents are one batch."""
+        return self.options.ragged and spec.dims > 0 and spec.rows is None
+
     def _describe(self, buffers: Buffers, k: int, spec: KernelSpec, kernel: KernelEntry) -> None:
         """Fill the row of a kernel in the table that compiled code reads."""
         row = buffers.fixed["table"].reshape(-1, len(TABLE))[k]
@@ -231,6 +236,7 @@ class Executable:
         row[TABLE["dims"]], row[TABLE["results"]] = spec.dims, len(spec.results)
         row[TABLE["cost"]] = cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
+        row[TABLE["ragged"]] = len(params) * self._ragged(spec)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
         if kernel.stages:
             shares = np.array([(s.address, s.cost, s.weights // _STREAM) for s in kernel.stages], np.int64)

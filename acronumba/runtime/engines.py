@@ -19,7 +19,9 @@ from acronumba.emit.compile import Deferred, load
 from acronumba.runtime.threads import Pool
 
 # The files of the library, in the order of its text.
-_FILES = "keys components frontier batches schedule lookahead workers liveness places rows execute drive".split()
+_FILES = (
+    "keys components frontier batches schedule lookahead workers extents liveness places rows execute drive".split()
+)
 
 
 @functools.cache
@@ -28,7 +30,7 @@ def runtime_module() -> tree.Module:
     from acronumba.emit.parse import parse_files
 
     functions = parse_files([f"acronumba.runtime.library.{name}" for name in _FILES])
-    exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
+    exports = ("bound", "drive", "edges", "number_keys", "pool_worker", "run_each")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
 
 

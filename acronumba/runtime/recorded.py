@@ -5,8 +5,10 @@ In: the buffers that compiled code has filled. Out: dependences, failures of nod
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,7 @@ from acronumba.runtime.levels import COLUMNS
 from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.program import Host
 from acronumba.runtime.state import AT, TABLE
-from acronumba.runtime.trace import BatchRecord, Wait
+from acronumba.runtime.trace import BatchRecord, Extents, Wait
 
 _CHAIN = 64  # calls that a failure's chain holds at most
 
@@ -47,7 +49,7 @@ class Round:
     order: NDArray[np.int32]  # int32[n]: nodes in order of execution
     edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
     batches: tuple[BatchRecord, ...]
-    extents: tuple[tuple[int, ...], ...]  # of each batch
+    extents: tuple[Extents, ...]  # of each batch
     bound: int  # of batches
     waits: tuple[Wait, ...]  # for values of this round
     results: dict[int, int]  # value record -> node, of this round and those before; nodes numbered over all rounds
@@ -138,7 +140,7 @@ class Recorded:
         rows = np.add.reduceat(self.rows(buffers)[order], starts[:-1]) if n else order
         names = tuple(s.name for s in self.plan.kernels)
         several_rows = [s.rows is not None for s in self.plan.kernels]
-        extents = tuple(self._extents(buffers, v) for v in heads)
+        extents = tuple(self._extents(buffers, order[low:high]) for low, high in pairwise(starts))
         waiting = buffers.queues["waiting"][: 2 * buffers["wtop"]].reshape(-1, 2) if buffers["more"] else ()
         return Round(
             kinds=kinds,
@@ -209,12 +211,34 @@ class Recorded:
             found += [word_at(word_at(it) + 8 * i) for i in range(word_at(it + 8))]
         return found
 
-    def _extents(self, buffers: Buffers, node: int) -> tuple[int, ...]:
+    def _extents(self, buffers: Buffers, nodes: NDArray[np.int32]) -> Extents:
+        """Return the run-time extents of the nodes of a batch, and how many have them."""
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        if not table[buffers.columns["kind"][nodes[0]], TABLE["ragged"]]:
+            return ((self.extents(buffers, nodes[0]), len(nodes)),)
+        return tuple(Counter(self.extents(buffers, v) for v in nodes).items())
+
+    def node_bytes(self, buffers: Buffers, node: int) -> NDArray[np.float64]:
+        """Return the bytes of each result of a node; of its largest tensor where no memory has room for that."""
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        plan = int(table[buffers.columns["kind"][node], TABLE["plan"]])
+        results = int(table[buffers.columns["kind"][node], TABLE["results"]])
+        self.engine.kernel(plan, self._extents_at(buffers, node), buffers["sizes"])
+        sizes = buffers.fixed["sizes"].astype(np.float64)
+        out = sizes[1 : 1 + buffers.most]
+        out[:] = sizes[1 + results] if sizes[1 + results] > buffers["largest"] else out
+        return out
+
+    def extents(self, buffers: Buffers, node: int) -> tuple[int, ...]:
         """Return the run-time extents of a node."""
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
-        args, dims = table[buffers.columns["kind"][node], [TABLE["args"], TABLE["dims"]]]
-        at = int(buffers.columns["row"][node]) + 8 * int(args)
-        return tuple(word_at(at + 8 * k) for k in range(dims))
+        at = self._extents_at(buffers, node)
+        return tuple(word_at(at + 8 * k) for k in range(table[buffers.columns["kind"][node], TABLE["dims"]]))
+
+    def _extents_at(self, buffers: Buffers, node: int) -> int:
+        """Return the address of the run-time extents of a node."""
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        return int(buffers.columns["row"][node]) + 8 * int(table[buffers.columns["kind"][node], TABLE["args"]])
 
     def calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:
         """Return the calls on the way to a frame, the innermost first."""

@@ -195,7 +195,10 @@ class Room:
             last[place >= 0] = buffers.tables["last"][: batches * most].reshape(batches, most)[place >= 0]
         batch = np.repeat(np.arange(batches), np.diff(start))
         there = np.arange(most) < table[kinds, TABLE["results"]][batch, None]
-        need = (sizes.astype(np.float64)[batch] * self.recorded.rows(buffers)[order, None])[there]
+        need = sizes.astype(np.float64)[batch] * self.recorded.rows(buffers)[order, None]
+        for i in np.flatnonzero(table[kinds, TABLE["ragged"]][batch]).tolist():
+            need[i] = self.recorded.node_bytes(buffers, order[i])
+        need = need[there]
         of, since, until = (
             np.broadcast_to(x, there.shape)[there]
             for x in (buffers.column("instance", n)[order, None], batch[:, None], last[batch] + 1)

@@ -79,8 +79,9 @@ depth               int32[n]: 1 + the largest depth of its operands, ghosts incl
 instance            int32[n]: instance that recorded it
 row                 int64[n]: address of its row
 kernels             number of kernels
-table               int64[kernels, 15]: the kernels, see TABLE
-key                 int32[n]: number of its (kernel, extents); the same column as `kind` unless `keyed`
+table               int64[kernels, 16]: the kernels, see TABLE
+key                 int32[n]: number of its kernel or, where batches have one length, of its (kernel, extents); the
+                    same column as `kind` unless `keyed`
 level               int32[n]: number of its (component, depth in it), or of its step
 levels              number of levels
 order               int32[n]: nodes in order of execution
@@ -88,7 +89,7 @@ spare               int32[n]
 counts              int32[(1 + ghosts) n + 2]
 tally               int32[n + kernels]: zero between uses
 ghosts              most levels that a value may be deeper than its node: 0 without ghosts
-keyed               whether any kernel has run-time extents
+keyed               whether batches of any kernel have nodes of the same run-time extents only
 keys                number of keys
 keytab              int64[n + kernels, 2]: kernel and address of the extents of each key
 hash                int32[...]: 0, or 1 + key; its length, a power of two, is at least 2 n, and a round uses what it
@@ -162,7 +163,7 @@ bstart              int32[batches + 1]: first position in `order`
 bkey                int32[batches]: key
 blevel              int32[batches]: level
 offset              int64[batches, most, 2]: where each result begins (an address when `layout` is done), and the size
-                    of a node's, in bytes
+                    of a node's, in bytes; of a ragged kernel that of all nodes
 most                largest number of results of a kernel
 sizes               int64[2 + most]: for a kernel's `plan`
 largest             bytes that no tensor of a node may need, stored or not
@@ -204,6 +205,7 @@ args                int64[n]: row of each node, in order of execution
 fail                int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
 failures            not 0: some node has failed
 taken               about how many nanoseconds the kernels that have run would take one thread
+run_each            address of the function of the library that runs nodes of a ragged kernel
 run_slice           about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
 sorter              address of the function that orders numbers of which some are NaN, as Python does
 reading             what a read does beside: 0 nothing; NOTED: it notes the value; TOLD: the value is one that was noted
@@ -234,6 +236,7 @@ begin       0, or the address of the function `begin` of a kernel that can be ru
 stages      their number
 shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
+ragged      0, or the words of its parameter table: nodes of all extents are one batch
 """)
 TABLE = KERNEL.at
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from acronumba.errors import Loc
 from acronumba.ir.spec import KernelSpec
 
 STAGES = ("pack", "record", "schedule", "layout", "execute")
+
+# Of the nodes of a batch: run-time extents, in the order of the specification, and how many nodes have them.
+Extents: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,7 @@ class TraceData:
     peak_bytes: int = 0  # of memory for values
     unshared_bytes: int = 0  # of the same if no two results shared a place
     back: tuple[BackRecord, ...] = ()  # of gradients: the batches of the way back, in order of execution
-    extents: tuple[tuple[int, ...], ...] = ()  # of each batch: its run-time extents, in the order of the specification
+    extents: tuple[Extents, ...] = ()  # of each batch
 
 
 def empty_trace() -> TraceData:

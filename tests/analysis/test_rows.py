@@ -246,7 +246,7 @@ def test_sentences_of_all_lengths_are_one_batch(options: dict[str, Any]) -> None
     if not options.get("phases", True):
         return  # depth alone puts a sentence's classifier below its states
     assert [(b.size, b.rows) for b in batches] == [(len(SENTENCES), sum(LENGTHS))]
-    apart = m.with_options(hoist=False).trace(SENTENCES, p=P).data
+    apart = m.with_options(hoist=False, ragged=False).trace(SENTENCES, p=P).data
     keyed = {s.name for s in apart.specs if s.dims}
     assert len([b for b in apart.batches if b.kernel in keyed]) == len(set(LENGTHS))
     assert len(trace.batches) < len(apart.batches)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, lds, st
 from acronumba.ir.spec import FIXED
+from acronumba.runtime.library.extents import begin_run, end_of_run
 from acronumba.runtime.library.liveness import settle
 from acronumba.runtime.library.rows import count_rows, split_rows
 from acronumba.runtime.library.workers import pool_run
 from acronumba.runtime.state import DONE, PAUSE
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BSTART, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS,
-    K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_EXTENTS, PARAMETERS_FAILS,
-    PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE, SCRATCH, STAGE_BYTES, STAGE_COST, STAGE_RUN,
-    STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS,
+    ARGS, BATCHES, BKEY, BSTART, FAIL, FAILURES, KEYTAB, K_ARGS, K_BEGIN, K_COST, K_DIMS, K_FALLIBLE, K_PARAMS,
+    K_RAGGED, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN,
+    PARAMETERS_EXTENTS, PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_EACH, RUN_SLICE, SCRATCH,
+    STAGE_BYTES, STAGE_COST, STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS,
 )  # fmt: skip
 
 
@@ -76,10 +77,10 @@ def execute(ST: i64) -> i64:
             time = time + (rows - count) * ld(table, k + K_COST)
         else:
             if ld(table, k + K_FALLIBLE) == 0:
-                run_batch(ST, k, count)
+                run_nodes(ST, k, count)
             else:
                 fill_bytes(fail + 8 * low, 0, 8 * count)
-                run_batch(ST, k, count)
+                run_nodes(ST, k, count)
         if shared != 0:
             settle(ST, b)
         if ld(table, k + K_FALLIBLE) != 0:
@@ -91,6 +92,23 @@ def execute(ST: i64) -> i64:
     return DONE
 
 
+def run_nodes(ST: i64, k: i64, count: i64) -> None:
+    """Run a batch whose nodes are one row each; of a ragged kernel with stages, those with the same extents at once."""
+    kernel = ld(ST, TABLE) + 8 * k
+    blocks = ld(kernel, K_BEGIN)
+    if ld(kernel, K_RAGGED) == 0 or blocks == 0:
+        run_batch(ST, k, count)
+        return
+    params, args, dims = lds(kernel, K_PARAMS, K_ARGS, K_DIMS)
+    nodes, fails = lds(params, PARAMETERS_NODES, PARAMETERS_FAILS)
+    low = 0
+    while low < count:
+        high = end_of_run(nodes, low, count, args, dims)
+        begin_run(kernel, params, nodes, fails, low)
+        run_batch(ST, k, high - low)
+        low = high
+
+
 def run_batch(ST: i64, k: i64, count: i64) -> None:
     """Run a kernel over a batch: by all threads where that pays.
 
@@ -100,6 +118,10 @@ def run_batch(ST: i64, k: i64, count: i64) -> None:
     table = ld(ST, TABLE)
     run = ld(table, k + K_RUN)
     params = ld(table, k + K_PARAMS)
+    if ld(table, k + K_RAGGED) != 0:
+        if ld(table, k + K_BEGIN) == 0:
+            run = ld(ST, RUN_EACH)
+            params = table + 8 * k
     units = 1
     if ld(ST, POOL) != 0:
         threads = ld(ST, THREADS)

@@ -1,4 +1,5 @@
-"""Keys: a node's kernel with its run-time extents. Nodes of one key may be one batch.
+"""Keys: a node's kernel or, unless the kernel is ragged, that with its run-time extents. Nodes of one key may be one
+batch.
 
 In: the node columns of the state table. Out: `key`, and the table of keys.
 """
@@ -8,12 +9,12 @@ from __future__ import annotations
 from acronumba.emit.language import fill_bytes, i64, ld, ld32, lds, lshr, st, st32
 
 from acronumba.runtime.library.words import (  # isort: skip
-    HASH, KERNELS, KEY, KEYED, KEYS, KEYTAB, KIND, K_ARGS, K_DIMS, K_WORDS, N, ROW, TABLE,
+    HASH, KERNELS, KEY, KEYED, KEYS, KEYTAB, KIND, K_ARGS, K_DIMS, K_RAGGED, K_WORDS, N, ROW, TABLE,
 )  # fmt: skip
 
 
 def number_keys(ST: i64) -> None:
-    """Give each node the number of its (kernel, extents); without extents that is the kernel's."""
+    """Give each node the number of its key; where extents do not count, that is the kernel's."""
     n, kernels, keytab = lds(ST, N, KERNELS, KEYTAB)
     for k in range(kernels):
         st(keytab, 2 * k, k)
@@ -29,6 +30,8 @@ def number_keys(ST: i64) -> None:
         for v in range(n):
             k = ld32(kind, v)
             dims = ld(table, K_WORDS * k + K_DIMS)
+            if ld(table, K_WORDS * k + K_RAGGED) != 0:
+                dims = 0
             if dims == 0:
                 st32(key, v, k)
             else:

@@ -17,15 +17,16 @@ from __future__ import annotations
 from acronumba.data.words import MADE
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, move_bytes, st, st32
 from acronumba.runtime.forms import A_ROW, A_TENSOR
+from acronumba.runtime.library.extents import plan_node
 from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows
 from acronumba.runtime.state import DONE, GROW_FOUND, GROW_LIVES, MARKED, PIECES
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARENA_USED, ARGS, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPY_AT, DYING, FORMS, FOUND, FOUND_ROOM, FREE_COUNT,
-    FREE_PIECES, HEAP, KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_ROWS, K_TENSORS, K_WORDS, LAST, LIST_CAPACITY,
-    LIST_ITEMS, LIST_LENGTH, MOST, NEED, OFFSET, PART_END, PART_START, RECORD_DATA, RECORD_HEAD, RESULTS, RETURNED,
-    ROOM, SPOIL, TABLE, WORK_USED, XCAP,
+    FREE_PIECES, HEAP, KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RAGGED, K_RESULTS, K_TENSORS, K_WORDS, LAST,
+    LIST_CAPACITY, LIST_ITEMS, LIST_LENGTH, MOST, NEED, OFFSET, PART_END, PART_START, RECORD_DATA, RECORD_HEAD, RESULTS,
+    RETURNED, ROOM, SIZES, SPOIL, TABLE, WORK_USED, XCAP,
 )  # fmt: skip
 
 
@@ -97,20 +98,27 @@ def mark_returned(ST: i64) -> i64:
     return DONE
 
 
+def node_bytes(ST: i64, k: i64, i: i64, x: i64, j: i64) -> i64:
+    """Return the bytes of result j, whose number is x, of the node at place i of the order."""
+    if ld(ld(ST, TABLE), k + K_RAGGED) != 0:
+        plan_node(ST, k, i, 0)
+        return ld(ld(ST, SIZES), 1 + j)
+    return ld(ld(ST, OFFSET), 2 * x + 1) * count_rows(ST, k, i, i + 1)
+
+
 def find_last(ST: i64) -> None:
     """Find the last batch that reads each result of each batch, and the bytes of each that are returned.
 
     Until `layout` writes addresses into the value records, they hold the numbers of their results.
     """
     most, bstart, bkey, keytab, table, args = lds(ST, MOST, BSTART, BKEY, KEYTAB, TABLE, ARGS)
-    offset, last, returned = lds(ST, OFFSET, LAST, RETURNED)
+    last, returned = lds(ST, LAST, RETURNED)
     for b in range(ld(ST, BATCHES)):
         k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
         tensors = ld(table, k + K_TENSORS)
         lists = ld(table, k + K_LISTS)
         results = ld(table, k + K_RESULTS)
         record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
-        rows = ld(table, k + K_ROWS)
         for j in range(results):
             st32(last, b * most + j, b)
             st(returned, b * most + j, 0)
@@ -131,9 +139,7 @@ def find_last(ST: i64) -> None:
                 it = result_of(at, record, j)
                 st(it, RECORD_DATA, x)
                 if ld(it, RECORD_HEAD) & MARKED != 0:
-                    size = ld(offset, 2 * x + 1)
-                    if rows != 0:
-                        size = size * count_rows(ST, k, i, i + 1)
+                    size = node_bytes(ST, k, i, x, j)
                     st(returned, x, ld(returned, x) + ((size + 15) & -16))
 
 
@@ -213,7 +219,9 @@ def share_places(ST: i64) -> i64:
     copies = 0
     for b in range(batches):
         k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
-        count = count_rows(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
+        count = 1
+        if ld(table, k + K_RAGGED) == 0:
+            count = count_rows(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
         for j in range(ld(table, k + K_RESULTS)):
             x = b * most + j
             size = count * ld(offset, 2 * x + 1)
@@ -254,7 +262,7 @@ def settle(ST: i64, b: i64) -> None:
             for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
                 it = result_of(ld(args, i), record, j)
                 if ld(it, RECORD_HEAD) & MARKED != 0:
-                    size = ld(offset, 2 * x + 1) * count_rows(ST, k, i, i + 1)
+                    size = node_bytes(ST, k, i, x, j)
                     copy_bytes(to, ld(it, RECORD_DATA), size)
                     st(it, RECORD_DATA, to)
                     to = to + ((size + 15) & -16)

@@ -1,0 +1,141 @@
+"""Nodes of ragged kernels: those of all run-time extents are one batch.
+
+What a node takes, `plan` says for its extents. A batch runs as calls of the kernel, each for neighbours with the same
+extents. Threads share the nodes of a kernel without stages (`run_each`): the parameter table of a call is a copy in the
+thread's scratch. A kernel with stages works on blocks of nodes with the same extents: they become neighbours first
+(`sort_extents`), in other batches the order is that of recording.
+"""
+
+from __future__ import annotations
+
+from acronumba.emit.language import call_address, copy_bytes, i64, ld, ld32, lds, st, st32
+from acronumba.ir.spec import FIXED
+from acronumba.runtime.library.records import result_of, results_at
+
+from acronumba.runtime.library.words import (  # isort: skip
+    ARGS, K_ARGS, K_DIMS, K_PARAMS, K_PLAN, K_RAGGED, K_RESULTS, K_RUN, ORDER, PARAMETERS_EXTENTS, PARAMETERS_FAILS,
+    PARAMETERS_NODES, RECORD_DATA, ROW, SIZES, SPARE, TABLE,
+)  # fmt: skip
+
+
+def extents_of(ST: i64, k: i64, i: i64) -> i64:
+    """Return the address of the run-time extents of the node at place i of the order."""
+    return ld(ld(ST, ARGS), i) + 8 * ld(ld(ST, TABLE), k + K_ARGS)
+
+
+def same_words(one: i64, other: i64, count: i64) -> i64:
+    """Return whether so many words are the same at both places."""
+    for j in range(count):
+        if ld(one, j) != ld(other, j):
+            return 0
+    return 1
+
+
+def is_after(one: i64, other: i64, count: i64) -> i64:
+    """Return whether the first of so many words that differ are larger at the first place."""
+    for j in range(count):
+        if ld(one, j) > ld(other, j):
+            return 1
+        if ld(one, j) < ld(other, j):
+            return 0
+    return 0
+
+
+def sort_extents(ST: i64, k: i64, low: i64, high: i64) -> None:
+    """Order nodes low..high of a batch by their extents; those with the same ones keep their order."""
+    order, spare, args, row, table = lds(ST, ORDER, SPARE, ARGS, ROW, TABLE)
+    dims = ld(table, k + K_DIMS)
+    at = 8 * ld(table, k + K_ARGS)
+    sorted = 1
+    for i in range(low + 1, high):
+        if is_after(ld(args, i - 1) + at, ld(args, i) + at, dims) != 0:
+            sorted = 0
+    width = high - low
+    if sorted == 0:
+        width = 1
+    while width < high - low:
+        begin = low
+        while begin < high:
+            middle = min(begin + width, high)
+            merge(order, spare, row, at, dims, begin, middle, min(middle + width, high))
+            begin = middle + width
+        for i in range(low, high):
+            st32(order, i, ld32(spare, i))
+        width = 2 * width
+    for i in range(low, high):
+        st(args, i, ld(row, ld32(order, i)))
+
+
+def merge(order: i64, spare: i64, row: i64, at: i64, dims: i64, low: i64, middle: i64, high: i64) -> None:
+    """Write nodes low..middle and middle..high of the order, each sorted by extents, to `spare` in one order."""
+    left = low
+    right = middle
+    for i in range(low, high):
+        from_right = 0
+        if left == middle:
+            from_right = 1
+        elif right < high:
+            from_right = is_after(ld(row, ld32(order, left)) + at, ld(row, ld32(order, right)) + at, dims)
+        if from_right != 0:
+            st32(spare, i, ld32(order, right))
+            right = right + 1
+        else:
+            st32(spare, i, ld32(order, left))
+            left = left + 1
+
+
+def plan_node(ST: i64, k: i64, i: i64, known: i64) -> i64:
+    """Leave in `sizes` what the node at place i takes; return the address of its extents.
+
+    `known` is what this has returned for another node of the kernel, or 0: with the same extents `sizes` stays.
+    """
+    table = ld(ST, TABLE)
+    at = extents_of(ST, k, i)
+    if known != 0:
+        if same_words(at, known, ld(table, k + K_DIMS)) != 0:
+            return at
+    call_address(ld(table, k + K_PLAN), at, ld(ST, SIZES))
+    return at
+
+
+def table_bytes(words: i64) -> i64:
+    """Return the bytes of scratch that a copy of a parameter table takes."""
+    return (8 * words + 63) & -64
+
+
+def end_of_run(nodes: i64, low: i64, high: i64, args: i64, dims: i64) -> i64:
+    """Return where the nodes with the same extents as the first of low..high end."""
+    extents = ld(nodes, low) + 8 * args
+    end = low + 1
+    more = 1
+    while more != 0:
+        more = 0
+        if end < high:
+            more = same_words(ld(nodes, end) + 8 * args, extents, dims)
+            end = end + more
+    return end
+
+
+def begin_run(kernel: i64, params: i64, nodes: i64, fails: i64, low: i64) -> None:
+    """Fill in a parameter table for nodes with the same extents, from `low` on."""
+    args, dims = lds(kernel, K_ARGS, K_DIMS)
+    node = ld(nodes, low)
+    st(params, PARAMETERS_NODES, nodes + 8 * low)
+    st(params, PARAMETERS_FAILS, fails + 8 * low)
+    st(params, PARAMETERS_EXTENTS, node + 8 * args)
+    record = results_at(args, dims)
+    for j in range(ld(kernel, K_RESULTS)):
+        st(params, FIXED + j, ld(result_of(node, record, j), RECORD_DATA))
+
+
+def run_each(kernel: i64, low: i64, high: i64, scratch: i64) -> None:
+    """Run nodes low..high of a batch of a ragged kernel, whose row of the table is given."""
+    params, args, dims, words = lds(kernel, K_PARAMS, K_ARGS, K_DIMS, K_RAGGED)
+    nodes, fails = lds(params, PARAMETERS_NODES, PARAMETERS_FAILS)
+    copy_bytes(scratch, params, 8 * words)
+    i = low
+    while i < high:
+        end = end_of_run(nodes, i, high, args, dims)
+        begin_run(kernel, scratch, nodes, fails, i)
+        call_address(ld(kernel, K_RUN), scratch, 0, end - i, scratch + table_bytes(words))
+        i = end

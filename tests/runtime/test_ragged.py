@@ -1,0 +1,137 @@
+"""Nodes of different run-time extents in one batch: how many batches, the same bits, failures, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import InstanceErrors, nn
+from acronumba.api.model import Model, model
+from acronumba.api.results import equal
+from tests.support.chosen import one_in
+
+F32 = np.float32
+WIDTH = 8
+
+
+@model
+def pooled(x: Any, *, w: Any) -> Any:
+    return np.tanh(w @ np.concatenate([x.mean(axis=0), x.max(axis=0)]))
+
+
+@model
+def both_pooled(x: Any, *, w: Any) -> Any:
+    return x.sum(axis=0), x.max(axis=0, initial=-1.0)
+
+
+@model
+def chamfer(x: Any, y: Any, *, w: Any) -> Any:
+    d = ((x[:, None] - y[None]) ** 2).sum(-1)
+    return d.min(axis=1).mean() + d.min(axis=0).mean()
+
+
+@model
+def attention(x: Any, *, w: Any) -> Any:
+    q = x @ w[:, :WIDTH].T
+    return nn.softmax(q @ x.T) @ x
+
+
+@model
+def attended_by_columns(x: Any, *, w: Any) -> Any:
+    return w @ np.concatenate([nn.softmax(x, axis=0).sum(axis=0), (x.T @ x)[0]])
+
+
+@model
+def decoded(x: Any, steps: int, *, w: Any) -> Any:
+    h = x.mean(axis=0)
+    states = [h]
+    for _ in range(steps):
+        s = np.stack(states)
+        h = np.tanh(w @ np.concatenate([nn.softmax(s @ h) @ s, h]))
+        states.append(h)
+    return h
+
+
+@model
+def decided(x: Any, *, w: Any) -> Any:
+    while x[0, 0] > 0 and len(x) > 1:
+        x = np.tanh(x[1:]) + x.mean()
+    return x, x @ x.T
+
+
+def arrays(seed: int, lengths: Sequence[int]) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((n, WIDTH)).astype(F32) for n in lengths]
+
+
+LENGTHS = (3, 1, 17, 3, 33, 2, 17, 5, 1, 40)
+W = np.random.default_rng(9).standard_normal((WIDTH, 2 * WIDTH)).astype(F32)
+# Models, their columns, and how many batches there are, with `ragged` and without.
+CASES: dict[str, tuple[Model[Any], tuple[Any, ...], int, int]] = {
+    "pooled": (pooled, (arrays(0, LENGTHS),), 1, 7),
+    "both_pooled": (both_pooled, (arrays(0, (*LENGTHS, 0)),), 1, 8),
+    "chamfer": (chamfer, (arrays(0, LENGTHS), arrays(1, LENGTHS[::-1])), 1, 9),
+    "attention": (attention, (arrays(0, LENGTHS),), 2, 8),
+    "attended_by_columns": (attended_by_columns, (arrays(0, LENGTHS),), 1, 7),
+    "decoded": (decoded, (arrays(0, LENGTHS), [k % 4 for k in range(10)]), 7, 13),
+}
+OPTIONS = (
+    {}, {"threads": 2}, {"recycle": False}, {"schedule": "depth"}, {"schedule": "agenda"}, {"fuse": False},
+    {"gather_fusion": False}, {"blocks": False}, {"hoist": False},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nodes_of_all_extents_are_one_batch(name: str) -> None:
+    f, columns, ragged, alike = CASES[name]
+    assert len(f.trace(*columns, w=W).data.batches) == ragged
+    assert len(f.with_options(ragged=False).trace(*columns, w=W).data.batches) == alike
+
+
+@pytest.mark.parametrize(("name", "options"), one_in(5, [(n, o) for n in (*CASES, "decided") for o in OPTIONS]))
+def test_bits_do_not_depend_on_it(name: str, options: dict[str, Any]) -> None:
+    f, columns = CASES[name][:2] if name in CASES else (decided, (arrays(0, LENGTHS),))
+    together = f.with_options(**options).batch(*columns, w=W)
+    assert equal(list(together), list(f.with_options(**options, ragged=False).batch(*columns, w=W)))
+    alone = [f.with_options(**options).batch(*([c] for c in each), w=W)[0] for each in zip(*columns, strict=True)]
+    assert equal(list(together), alone)
+
+
+def test_trace_says_which_extents_the_nodes_of_a_batch_have() -> None:
+    (extents,) = chamfer.trace(arrays(0, (2, 3, 2)), arrays(1, (4, 5, 4)), w=W).data.extents
+    assert [({*of} - {WIDTH}, nodes) for of, nodes in extents] == [({2, 4}, 2), ({3, 5}, 1)]
+
+
+def test_a_node_without_elements_fails_alone() -> None:
+    with pytest.raises(InstanceErrors) as caught:
+        pooled.batch(arrays(0, (3, 0, 17)), w=W)
+    assert [*caught.value.errors] == [1]
+    assert equal(caught.value.results[2], pooled.batch(arrays(0, (3, 0, 17))[2:], w=W)[0])
+
+
+def test_an_instance_that_needs_too_much_memory_fails_alone() -> None:
+    @model
+    def outer(x: Any) -> Any:
+        return (x[:, None] * x[None, :]).cumsum(axis=0)
+
+    xs = [np.ones(n, F32) for n in (10, 20_000, 12, 3)]
+    with pytest.raises(InstanceErrors) as caught:
+        outer.with_options(memory_limit=1 << 28).batch(xs)
+    assert [*caught.value.errors] == [1]
+    assert caught.value.results[3].tolist() == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]
+
+
+def test_many_lengths_take_no_quadratic_time() -> None:
+    lengths = [k % 997 + 1 for k in range(3000)]
+    xs = [np.full((n, 1), n, F32) for n in lengths]
+
+    @model
+    def mean(x: Any, *, w: Any) -> Any:
+        return w @ x.mean(axis=0)
+
+    t = mean.trace(xs, w=np.ones((4, 1), F32))
+    assert len(t.data.batches) == 1 and len(t.data.extents[0]) == 997
+    assert [float(y[0]) for y in mean.batch(xs, w=np.ones((4, 1), F32))] == lengths
