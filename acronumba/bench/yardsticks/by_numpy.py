@@ -92,7 +92,7 @@ def _attention(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
     scores = q @ np.swapaxes(k, -1, -2)
     scores *= 1 / math.sqrt(q.shape[-1])
     if causal:
-        scores[..., ~np.tri(*scores.shape[-2:], dtype=bool)] = -np.inf
+        scores += np.triu(np.full(scores.shape[-2:], -np.inf, np.float32), 1)
     return _softmax(scores) @ v
 
 
