@@ -13,7 +13,7 @@ from acronumba.bench import yardsticks
 from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
 from acronumba.bench.yardsticks.program import steps
 from acronumba.bench.yardsticks.trees import flatten
-from acronumba.zoo import drnn, graph_rnn, tree_lstm
+from acronumba.zoo import drnn, encoder, graph_rnn, tree_lstm
 from acronumba.zoo.tree_lstm import Tree
 
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
@@ -66,6 +66,16 @@ def test_yardsticks_agree_with_the_plain_calls(workload: str, kind: str, count: 
     for _ in range(2):  # the second time in memory that the first has used
         verdict, error = yardsticks.agreement(program.results(program.run()), expected, exact)
         assert verdict in ("equal", "close"), error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_causal_sentences(kind: str) -> None:
+    w = WORKLOADS["encoder"]
+    p, xs = encoder.params(8, causal=True), [*w.instances(3), [4]]
+    program = yardsticks.makers("encoder")[kind](p, xs)
+    exact = yardsticks.plain(w.model, xs, yardsticks.in_float64(p))
+    verdict, error = yardsticks.agreement(program.results(program.run()), yardsticks.plain(w.model, xs, p), exact)
+    assert verdict in ("equal", "close"), error
 
 
 READING = ("moe", "moe_route", "drnn", "berxit", "stack_rnn", "beam_decoder", "beam_decoder_emulated")

@@ -61,6 +61,7 @@ PAGES = {  # of each model, the form that is shown, and how many instances
     "bilstm_tagger": ("tag", 4),
     "nested_rnn": ("encode", 4),
     "listops": ("classify", 8),
+    "encoder": ("encode", 4),
     "moe": ("mix", 8),
     "drnn": ("generate", 5),
     "berxit": ("classify", 4),

@@ -11,6 +11,7 @@ from acronumba.zoo import (
     birnn,
     child_sum_lstm,
     drnn,
+    encoder,
     graph_rnn,
     listops,
     moe,
@@ -27,5 +28,5 @@ ZOO: list[tuple[Any, Any]] = [
     (moe, moe.route), (moe, moe.route_emulated), (drnn, drnn.generate), (drnn, drnn.generate_emulated),
     (berxit, berxit.classify), (berxit, berxit.classify_emulated), (stack_rnn, stack_rnn.parse_emulated),
     (graph_rnn, graph_rnn.generate), (graph_rnn, graph_rnn.generate_emulated),
-    (beam_decoder, beam_decoder.decode_emulated),
+    (beam_decoder, beam_decoder.decode_emulated), (encoder, encoder.encode),
 ]  # fmt: skip

@@ -24,6 +24,7 @@ from acronumba.zoo import (
     child_sum_lstm,
     data,
     drnn,
+    encoder,
     graph_rnn,
     listops,
     moe,
@@ -56,6 +57,7 @@ MODELS: list[tuple[ModuleType, Callable[..., Any]]] = [
     (berxit, berxit.classify),
     (stack_rnn, stack_rnn.parse),
     (graph_rnn, graph_rnn.generate),
+    (encoder, encoder.encode),
 ]
 
 
@@ -147,6 +149,48 @@ def birnn_formula(words: list[int], p: Any) -> list[Any]:
 
     pairs = zip(states(words, p.forward), states(words[::-1], p.backward)[::-1], strict=True)
     return [softmax(p.w_out @ np.concatenate(pair) + p.b_out) for pair in pairs]
+
+
+def encoder_formula(words: list[int], p: Any) -> Any:
+    """Word by word and head by head."""
+
+    def normed(x: Any) -> Any:
+        return (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+
+    x = [normed(p.embed[w] + p.position[k]) for k, w in enumerate(words)]
+    for of in p.layers:
+        q, k, v = ([(w @ row).reshape(p.heads, -1) for row in x] for w in (of.wq, of.wk, of.wv))
+        out = []
+        for at, row in enumerate(x):
+            seen = range(at + 1 if p.causal else len(words))
+            heads = []
+            for h in range(p.heads):
+                chances = softmax(np.array([q[at][h] @ k[j][h] for j in seen]) / math.sqrt(len(q[at][h])))
+                heads.append(sum(c * v[j][h] for c, j in zip(chances, seen, strict=True)))
+            row = normed(row + of.wo @ np.concatenate(heads)) * of.scale_attention + of.shift_attention
+            hidden = of.w_in @ row + of.b_in
+            hidden = hidden * [0.5 * (1 + math.erf(a / math.sqrt(2))) for a in hidden]
+            out.append(normed(row + of.w_out @ hidden + of.b_out) * of.scale + of.shift)
+        x = out
+    return np.stack(x)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_encoder_is_its_formula_alone_and_in_a_batch(causal: bool) -> None:
+    p = encoder.params(WIDTH, causal=causal)
+    wide_p, xs = wide(p), [*encoder.instances(3), [5], [7, 7]]
+    for words, got in zip(xs, encoder.encode.batch(xs, p=p), strict=True):
+        expected = encoder_formula(words, wide_p)
+        assert got.dtype == np.float32 and got.shape == (len(words), WIDTH)
+        assert max(np.abs(a - expected).max() for a in (got, encoder.encode(words, p=p))) < 1e-5
+
+
+def test_a_causal_encoder_does_not_look_ahead() -> None:
+    words = encoder.instances(1)[0]
+    for causal in (True, False):
+        p = encoder.params(WIDTH, causal=causal)
+        whole, part = encoder.encode.batch([words, words[:-1]], p=p)
+        assert (np.abs(whole[:-1] - part).max() < 1e-5) == causal
 
 
 def test_tree_lstm_is_its_formula() -> None:

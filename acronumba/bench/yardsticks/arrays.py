@@ -37,10 +37,11 @@ class Library:
     tanh: Callable[..., Array]  # (x, out=)
     tanh_: Callable[..., Any]
     relu_: Callable[..., Any]
-    gelu_tanh_: Callable[..., Array]  # returns its result, in place or not
+    gelu_: Callable[..., Array]  # returns its result, in place or not, as `gelu_tanh_` does
+    gelu_tanh_: Callable[..., Array]
     softmax: Callable[..., Array]  # along the last axis, as all below
     log_softmax: Callable[..., Array]
     layer_norm: Callable[..., Array]  # (x, weight, bias): either may be None
-    attention: Callable[..., Array]  # (q, k, v): [..., T, D] each
+    attention: Callable[..., Array]  # (q, k, v, causal=False): [..., T, D] each
     argmax: Callable[..., Array]
     top: Callable[..., tuple[Array, Array]]  # (x, k): the k largest values of each row, the largest first; where

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba import nn
 from acronumba.bench.yardsticks.arrays import Array, Library
 
 
@@ -44,6 +45,14 @@ def _sigmoid_(x: Array) -> Array:
     return np.reciprocal(x, out=x)
 
 
+def _gelu_(x: Array) -> Array:
+    t = nn.erf(x * math.sqrt(0.5))
+    t += 1
+    t *= 0.5
+    t *= x
+    return t
+
+
 def _gelu_tanh_(x: Array) -> Array:
     t = x * x
     t *= x
@@ -79,9 +88,11 @@ def _layer_norm(x: Array, weight: Array | None, bias: Array | None) -> Array:
     return y
 
 
-def _attention(q: Array, k: Array, v: Array) -> Array:
+def _attention(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
     scores = q @ np.swapaxes(k, -1, -2)
     scores *= 1 / math.sqrt(q.shape[-1])
+    if causal:
+        scores += np.triu(np.full(scores.shape[-2:], -np.inf, np.float32), 1)
     return _softmax(scores) @ v
 
 
@@ -111,6 +122,7 @@ NUMPY = Library(
     tanh=np.tanh,
     tanh_=lambda x: np.tanh(x, out=x),
     relu_=lambda x: np.maximum(x, 0, out=x),
+    gelu_=_gelu_,
     gelu_tanh_=_gelu_tanh_,
     softmax=_softmax,
     log_softmax=_log_softmax,

@@ -52,11 +52,12 @@ TORCH = Library(
     tanh=torch.tanh,
     tanh_=torch.tanh_,
     relu_=torch.relu_,
+    gelu_=F.gelu,
     gelu_tanh_=partial(F.gelu, approximate="tanh"),
     softmax=partial(torch.softmax, dim=-1),
     log_softmax=partial(torch.log_softmax, dim=-1),
     layer_norm=lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias),
-    attention=F.scaled_dot_product_attention,
+    attention=lambda q, k, v, causal=False: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
     argmax=partial(torch.argmax, dim=-1),
     top=torch.topk,
 )

@@ -25,6 +25,7 @@ from acronumba.zoo import (
     cells,
     child_sum_lstm,
     drnn,
+    encoder,
     graph_rnn,
     listops,
     moe,
@@ -371,6 +372,36 @@ def classify(p: berxit.Params, xs: Sequence[berxit.Sentence], *, emulated: bool 
     return _program(one, xs)
 
 
+def encode_sentences(p: encoder.Params, xs: Sequence[list[int]]) -> Program:
+    n, heads = p.embed.shape[1], p.heads
+    embed, position = _arrays(p.embed, p.position)
+
+    def layer(of: encoder.Layer) -> Callable[[Array], Array]:
+        w_qkv = _weight(np.concatenate([of.wq, of.wk, of.wv])).t()
+        wo, w_in, w_out = (_weight(m).t() for m in (of.wo, of.w_in, of.w_out))
+        b_in, b_out, scale, shift = _arrays(of.b_in, of.b_out, of.scale, of.shift)
+        scale_attention, shift_attention = _arrays(of.scale_attention, of.shift_attention)
+
+        def apply(x: Array) -> Array:
+            q, k, v = torch.mm(x, w_qkv).view(1, -1, 3, heads, n // heads).permute(2, 0, 3, 1, 4)
+            attended = F.scaled_dot_product_attention(q, k, v, is_causal=p.causal)[0].transpose(0, 1).reshape(-1, n)
+            x = F.layer_norm(torch.addmm(x, attended, wo), (n,), scale_attention, shift_attention)
+            hidden = F.gelu(torch.addmm(b_in, x, w_in))
+            return F.layer_norm(torch.addmm(b_out, hidden, w_out).add_(x), (n,), scale, shift)
+
+        return apply
+
+    layers = [layer(of) for of in p.layers]
+
+    def one(words: list[int]) -> Array:
+        x = F.layer_norm(embed[words] + position[: len(words)], (n,))
+        for apply in layers:
+            x = apply(x)
+        return x
+
+    return _program(one, xs)
+
+
 def classify_emulated(p: berxit.Params, xs: Sequence[berxit.Sentence]) -> Program:
     return classify(p, xs, emulated=True)
 
@@ -492,6 +523,7 @@ ONE_BY_ONE: Mapping[str, Callable[..., Program]] = {
     "bilstm_tagger": tag_spelled,
     "nested_rnn": encode_texts,
     "listops": classify_expressions,
+    "encoder": encode_sentences,
     "moe": mix,
     "moe_emulated": mix_emulated,
     "moe_route": mix,

@@ -9,7 +9,7 @@ import numpy as np
 
 from acronumba.bench.yardsticks.arrays import Array, Library
 from acronumba.bench.yardsticks.program import Program, Steps, gru_, lstm_, spread, steps
-from acronumba.zoo import bilstm_tagger, birnn, moe, nested_rnn
+from acronumba.zoo import bilstm_tagger, birnn, encoder, moe, nested_rnn
 
 
 def _flat(lists: Sequence[Sequence[int]]) -> Array:
@@ -166,5 +166,49 @@ def _experts(t: Library, p: moe.Params, xs: Sequence[moe.Tokens], known: Array |
     def results(out: Any) -> list[list[Array]]:
         rows = list(t.host(out))
         return [rows[end - len(x.words) : end] for x, end in zip(xs, ends, strict=True)]
+
+    return Program(run=run, results=results)
+
+
+def encode_sentences(t: Library, p: encoder.Params, xs: Sequence[list[int]]) -> Program:
+    """Prepare `encoder.encode`: the words of all sentences are rows of one array; only attention is one by one."""
+    n, heads, ends = p.embed.shape[1], p.heads, np.cumsum([len(x) for x in xs]).tolist()
+    sentences = [slice(end - len(x), end) for end, x in zip(ends, xs, strict=True)]
+    words, places = t.index(_flat(xs)), t.index(_flat([range(len(x)) for x in xs]))
+    embed, position = t.array(p.embed), t.array(p.position)
+
+    def layer(of: encoder.Layer) -> Any:
+        w_qkv = t.weight(np.concatenate([of.wq, of.wk, of.wv]))
+        wo, w_in, w_out = map(t.weight, (of.wo, of.w_in, of.w_out))
+        b_in, b_out, scale, shift = map(t.array, (of.b_in, of.b_out, of.scale, of.shift))
+        scale_attention, shift_attention = t.array(of.scale_attention), t.array(of.shift_attention)
+
+        def apply(x: Array) -> Array:
+            qkv, parts = t.product(x, w_qkv).reshape(-1, 3, heads, n // heads), []
+            for rows in sentences:
+                q, k, v = (qkv[rows, part].swapaxes(0, 1)[None] for part in range(3))
+                parts.append(t.attention(q, k, v, causal=p.causal)[0].swapaxes(0, 1).reshape(-1, n))
+            y = t.product(t.concat(parts, 0), wo)
+            y += x
+            x = t.layer_norm(y, scale_attention, shift_attention)
+            y = t.affine(b_out, t.gelu_(t.affine(b_in, x, w_in)), w_out)
+            y += x
+            return t.layer_norm(y, scale, shift)
+
+        return apply
+
+    layers = [layer(of) for of in p.layers]
+
+    def run() -> Array:
+        x = t.take(embed, words)
+        x += t.take(position, places)
+        x = t.layer_norm(x, None, None)
+        for apply in layers:
+            x = apply(x)
+        return x
+
+    def results(out: Array) -> list[Array]:
+        rows = t.host(out)
+        return [rows[at] for at in sentences]
 
     return Program(run=run, results=results)
