@@ -91,6 +91,13 @@ def test_nodes_of_all_extents_are_one_batch(name: str) -> None:
     assert len(f.with_options(ragged=False).trace(*columns, w=W).data.batches) == alike
 
 
+def test_explain_says_what_it_is_worth() -> None:
+    f, columns, ragged, alike = CASES["attention"]
+    explained = f.explain(*columns, w=W)
+    (effect,) = [e for e in explained.effects if e.option == "ragged"]
+    assert (explained.count.batches, effect.count.batches) == (ragged, alike)
+
+
 @pytest.mark.parametrize(("name", "options"), one_in(5, [(n, o) for n in (*CASES, "decided") for o in OPTIONS]))
 def test_bits_do_not_depend_on_it(name: str, options: dict[str, Any]) -> None:
     f, columns = CASES[name][:2] if name in CASES else (decided, (arrays(0, LENGTHS),))
