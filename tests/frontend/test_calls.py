@@ -141,6 +141,7 @@ OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at 
     "axis": ("1", "-1", "0", "(0,)", "None", "(0, 1)", "True", "1.0"), "dtype": ("np.float64", "'int32'", "int"),
     "out": ("x",), "keepdims": ("True", "1"), "initial": ("2.0",), "where": ("x > 1",),
     "casting": ("'unsafe'", "'no'"), "order": ("'F'", "'A'", "'K'", "'C'"), "subok": ("True", "False"),
+    "writeable": ("True",),
     "signature": ("'f->f'",), "axes": ("(1, 0)", "[0, 1]", "(-1, 0)", "(0, 5)", "(0, 0)"), "ddof": ("1", "0.5"),
     "mean": ("1.0",), "correction": ("1",), "ord": ("1", "2", "'fro'", "np.inf"), "optimize": ("True",),
     "device": ("'cpu'",), "like": ("x",), "copy": ("True", "False", "None"), "ndmin": ("2",), "ndmax": ("1",),

@@ -98,6 +98,8 @@ def test_each_operation_has_a_cell() -> None:
         cells.append(dtypes.Cell(f"{dtypes.ufunc_name(row.ufunc)}({', '.join('xy'[: row.arity])})", floats))
     cells += [
         dtypes.Cell("np.array([v for v in x])", (vector,)),
+        dtypes.Cell("np.argsort(x)", (vector,)),
+        dtypes.Cell("np.searchsorted(x, x)", (vector,)),
         dtypes.Cell("np.array([int(v) for v in x])", (vector,)),
     ]
     report = agree(list(dict.fromkeys(cells)), "plan", most=4)

@@ -321,14 +321,15 @@ def by_segments(total: Any, least: Any) -> Any:
         x, starts = np.moveaxis(np.asarray(array), axis, 0), np.asarray(indices).astype(np.int64)
         n, many = x.shape[0], starts.shape[0]
         kind = total(np.zeros((1, 1), x.dtype), dtype).dtype
-        alone = x[np.where(starts < 0, n, starts)].astype(kind)  # where the next segment starts no later
+        x = x.astype(kind)
+        alone = x[np.where(starts < 0, n, starts)]  # where the next segment starts no later
         if n == 0:
             return np.moveaxis(alone, 0, axis)
         ends = np.concatenate([starts[1:], np.full(1, n)])[:many]
         places = np.arange(n)
         inside = (places >= starts[:, None]) & (places < ends[:, None])
         one = (1,) * (x.ndim - 1)
-        out = total(np.where(inside.reshape((many, n, *one)), x[None], least(x.dtype)), dtype)
+        out = total(np.where(inside.reshape((many, n, *one)), x[None], least(kind)), dtype)
         return np.moveaxis(np.where((ends > starts).reshape((many, *one)), out, alone), 0, axis)
 
     return reduceat
