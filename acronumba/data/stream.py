@@ -293,9 +293,7 @@ class Streams:
     def __init__(self, params: Sequence[Type], result: Type, layouts: Sequence[StructLayout]) -> None:
         self._params = params
         self._plain = [k for k, t in enumerate(params) if is_plain(t)]
-        self._deep = {
-            k for k in self._plain if not isinstance(params[k], IntT | FloatT | BoolT | NoneT | StrT | NeverT)
-        }
+        self._deep = {k for k in self._plain if not isinstance(params[k], _FLAT)}
         self._given = may_return([params[k] for k in self._plain], result, layouts)
         self._made: dict[tuple[int, ...], Stream] = {}
         self._wait, self._failures = 1, 0  # mini-batches until the next attempt: a first one is in no hurry

@@ -5,14 +5,15 @@ batch. If a node is several rows, it is the code of one row, and at run time eac
 node's: generators do not see `rows`. Values are numbered: operands first, then the operations in order. The generator
 sees nothing else of the model.
 
-The compiled form (see `kernels.cpu`) is these functions of i64 parameters:
+The compiled form (see `kernels.cpu`) is these functions of i64 parameters. All nodes of a call of `run` have the same
+run-time extents: they are a batch, or neighbours in one (`runtime.library.extents`).
 
     plan(D, OUT)             D: address of the run-time extents (int64 each)
                              OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of one row of result k,
                              OUT[1 + results] = bytes of the largest tensor of a node, stored or not
-    run(P, lo, hi, S)        nodes lo..hi of the batch; S: scratch, aligned to 64 bytes; P: address of an int64 table
+    run(P, lo, hi, S)        nodes lo..hi; S: scratch, aligned to 64 bytes; P: address of an int64 table
                              P[0] .. P[3]      words of PARAMETERS
-                             P[FIXED + k]      address of result k of the batch: contiguous rows, in batch order
+                             P[FIXED + k]      address of result k of these nodes: contiguous rows, in their order
                              P[FIXED + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
     begin(P, lo, hi, S)      of kernels with stages, which `run` consists of: prepare S for a block of nodes from lo on;
                              returns where it ends, at most hi. S[3 + s] = units that stage s can be cut into
@@ -36,7 +37,7 @@ from acronumba.errors import Loc
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """Run-time extent number `index` of the batch."""
+    """Run-time extent number `index` of the nodes of a call."""
 
     index: int
 
@@ -50,7 +51,7 @@ begun       how many batches of the kernel have begun: parity decides on the way
 """)
 FIXED = PARAMETERS.count
 
-Size: TypeAlias = "int | Dim"  # extents are known when code is generated, or run-time extents of the batch
+Size: TypeAlias = "int | Dim"  # extents are known when code is generated, or run-time extents of the nodes
 
 # The first extent of a tensor of which a node reads elements that numbers name, and nothing else: how many elements
 # there are is an argument of the node, so that tensors of all lengths are one batch.

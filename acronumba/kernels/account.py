@@ -246,13 +246,7 @@ def _tasks(stage: RowStage | ProductStage) -> list[int]:
     """Return the values that a stage stores."""
     if isinstance(stage, ProductStage):
         return stage.tail
-    return [v for item in stage.items for v in _values(item)]
-
-
-def _values(item: Nest | Single) -> list[int]:
-    if isinstance(item, Nest):
-        return item.values
-    return [] if item.kind == "check" else [item.value]
+    return stage.values
 
 
 # ---- what is computed together

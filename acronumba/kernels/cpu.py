@@ -25,20 +25,21 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels.cost import cost
-from acronumba.kernels.stages.index import ONE, Poly, count, size_poly
+from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.strategy import EVERYTHING, Fusion
-from acronumba.kernels.tiles import Packing, TileKey
+from acronumba.kernels.tiles import Packing, TileKey, tallest
 from acronumba.kernels.write import math
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.groups import GroupSlots, GroupWriter
 from acronumba.kernels.write.kernel import HEAD, LANE_BUFFER, Gathered, Home, Kernel, Scratch, identifier
 from acronumba.kernels.write.matrices import Slots
 from acronumba.kernels.write.products import ProductWriter
-from acronumba.kernels.write.writer import Writer
+from acronumba.kernels.write.tiled import Tiles, units
+from acronumba.kernels.write.writer import Writer, row_step
 
 MOST_TOGETHER = 2016  # nodes of a block in which those with the same matrix are found
 BLOCK_BYTES = 1 << 24  # of the rows of such a block
@@ -144,7 +145,7 @@ class Generator:
             else:
                 for item in stage.items:
                     if isinstance(item, Single) and item.kind == "product":
-                        self._product_slots(self.stages.products[item.value])
+                        self._product_slots(self.stages.products[item.value], number if stage.lead else None)
         return kernel
 
     def _block(self) -> tuple[Poly, list[Poly]]:
@@ -185,8 +186,9 @@ class Generator:
         local: set[int] = set()
         used: dict[int, set[int]] = {}
         for number, stage in enumerate(self.stages.stages):
-            for v in _values(stage):
-                made[v] = number
+            values = _values(stage)
+            made.update(dict.fromkeys(values, number))
+            for v in [*values, *stage.views] if isinstance(stage, RowStage) else values:
                 for u in self.stages.reads[v]:
                     used.setdefault(u, set()).add(number)
             if isinstance(stage, RowStage):
@@ -199,20 +201,43 @@ class Generator:
                                 used.setdefault(u, set()).add(number)
         in_tails = {v for s in self.stages.stages if isinstance(s, ProductStage) for v in s.tail}
         for v, number in made.items():
-            if isinstance(self.stages.stages[number], ProductStage) and v not in in_tails:
+            stage = self.stages.stages[number]
+            if isinstance(stage, ProductStage) and v not in in_tails:
                 continue  # a product that lives in the panel at hand only
             size = count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size
             results = [k for k, r in enumerate(self.spec.results) if r == v]
             name = kernel.names[v] + "_rows"
             if results:
                 home = Home("result", results[0], size, tuple(results[1:]))
-            elif isinstance(self.stages.stages[number], RowStage) and used.get(v, set()) <= {number}:
+            elif isinstance(stage, RowStage) and stage.lead and used.get(v, set()) <= {number}:
+                home = self._tile_home(kernel, number, v)
+            elif isinstance(stage, RowStage) and used.get(v, set()) <= {number}:
                 home = Home("row", self.scratch.add(kernel.names[v] + "_at", size, own=True), size)
             else:
                 row = self._row(v)
                 home = Home("block", self.scratch.add(name, row * block), row)
             home.local = v in local
             kernel.homes[v] = home
+
+    def _tile_home(self, kernel: Kernel, number: int, v: int) -> Home:
+        """Return a home for some rows of a value: that of what is read for the last time, at the same place, for it."""
+        stage = self.stages.stages[number]
+        assert isinstance(stage, RowStage)
+        dtype = DTYPES[self.graph.dtype(v)]
+        row = row_step(self.graph.shape(v)[len(stage.lead) :], self.target.lanes(dtype.ty)) * dtype.size
+        for u, same in self.stages.reads[v].items():
+            home = kernel.homes.get(u)
+            if (
+                same
+                and home is not None
+                and home.kind == "tile"
+                and home.row_bytes == row
+                and stage.last(u, self.stages.reads) == [v]
+            ):
+                return Home("tile", home.slot, row)
+        kernel.tile_bytes[number] = kernel.tile_bytes.get(number, ZERO) + row
+        size = row * Poly.of(f"tile{number}")
+        return Home("tile", self.scratch.add(kernel.names[v] + "_tile", size, own=True), row)
 
     def _row(self, v: int) -> Poly:
         """Return the bytes from one node's row of a value to the next: rows start at cache lines if that is known."""
@@ -246,18 +271,23 @@ class Generator:
             panel=self.scratch.add("panel", size_poly(self.graph.shape(product.right)[0]) * width, own=True),
         )
 
-    def _product_slots(self, product: Product) -> None:
+    def _product_slots(self, product: Product, number: int | None) -> None:
+        """Lay out what a product of a node's own matrices takes; `number`: of its stage if that is in tiles."""
         if product.how != "panel":
             return
         dtype = DTYPES[self.graph.dtype(product.value)]
-        q, rows = tile_shape([1], product.columns, self.target, dtype.name)
+        most, _ = tile_shape([1], product.columns, self.target, dtype.name)
+        lanes = self.target.lanes(dtype.ty)
+        sums = max(q * tallest(q, self.target) for q in range(1, most + 1)) * lanes * dtype.size
         shape = self.graph.shape(product.left)
-        width = q * self.target.lanes(dtype.ty) * dtype.size
+        rows = size_poly(shape[-2]) if number is None else Poly.of(f"tile{number}")
+        columns = Poly.of(most * lanes) if number is None else rounded(product.columns, lanes)
+        inner = rounded(self.graph.shape(product.right)[-2], lanes)
         self.slots["value", product.value] = Slots(
-            self.scratch.add("rows", size_poly(shape[-2]) * (8 * len(product.pieces)), own=True),
+            self.scratch.add("rows", rows * (8 * len(product.pieces)), own=True),
             self.scratch.add("lengths", Poly.of(8 * len(product.pieces)), own=True),
-            self.scratch.add("sums", Poly.of(rows * width), own=True),
-            self.scratch.add("panel", size_poly(self.graph.shape(product.right)[-2]) * width, own=True),
+            self.scratch.add("sums", Poly.of(sums), own=True),
+            self.scratch.add("panel", inner * columns * dtype.size, own=True),
         )
 
     # ---- functions
@@ -318,6 +348,8 @@ class Generator:
 
     def _stage_function(self, number: int, stage: RowStage | ProductStage) -> tree.Function:
         what = "tiles u0..u1 of products" if isinstance(stage, ProductStage) else "nodes u0..u1, loops"
+        if isinstance(stage, RowStage) and stage.lead:
+            what = "tiles u0..u1 of rows"
         w = GroupWriter(
             self.kernel, self.slots, f"stage_{number}", ("S", "u0", "u1", "T"), f"Of the block at S: {what}."
         )
@@ -326,6 +358,8 @@ class Generator:
                 w.bind(name, tree.load(w.f["S"], k))
         if isinstance(stage, ProductStage):
             w.products(number, stage)
+        elif stage.lead:
+            Tiles(w, number, stage).write()
         elif stage.grouped is not None:
             w.product(stage.grouped, self.groups[number])
         else:
@@ -363,7 +397,10 @@ class Generator:
         for k, word in enumerate((f["P"], f["i0"], i1)):
             f.store(s, k, word)
         for k, stage in enumerate(self.stages.stages, HEAD):
-            f.store(s, k, nodes if isinstance(stage, RowStage) else w.units(stage, nodes))
+            if isinstance(stage, ProductStage):
+                f.store(s, k, w.units(stage, nodes))
+            else:
+                f.store(s, k, nodes * units(w, k - HEAD, stage) if stage.lead else nodes)
         self._operands(w, nodes)
         f.ret(i1)
         return f.function()
@@ -428,13 +465,7 @@ class Generator:
 def _values(stage: RowStage | ProductStage) -> list[int]:
     if isinstance(stage, ProductStage):
         return list(dict.fromkeys([*(p.product.value for p in stage.parts), *stage.tail]))
-    out: list[int] = []
-    for item in stage.items:
-        if isinstance(item, Nest):
-            out += item.values
-        elif item.kind != "check":
-            out.append(item.value)
-    return out
+    return stage.values
 
 
 def power(name: str) -> tree.Function:

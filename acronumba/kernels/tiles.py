@@ -167,8 +167,8 @@ def _passes(vectors: int, target: Target) -> list[int]:
     return [vectors * (i + 1) // count - vectors * i // count for i in range(count)]
 
 
-def _rows(vectors: int, target: Target) -> int:
-    """Rows of the tallest tile whose accumulators, one row of W and one element of A fit the registers."""
+def tallest(vectors: int, target: Target) -> int:
+    """Return the rows of the tallest tile whose accumulators, one row of W and one element of A fit the registers."""
     wide = max(_passes(vectors, target))
     return max(1, min(MOST_ROWS, (target.registers - wide - 1) // wide))
 
@@ -187,13 +187,13 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str) -> PanelShape:
         return _score(gates * q, target) * needed / (-(-needed // q) * q)
 
     q = max(range(1, min(most, needed) + 1), key=score)
-    return PanelShape(q, _rows(gates * q, target), gates * q)
+    return PanelShape(q, tallest(gates * q, target), gates * q)
 
 
 def _score(vectors: int, target: Target) -> float:
     """Return how much of the processor's time tiles of so many vectors use well."""
     enough = 20 if target.registers >= 32 else 8
-    wide, rows = max(_passes(vectors, target)), _rows(vectors, target)
+    wide, rows = max(_passes(vectors, target)), tallest(vectors, target)
     return rows * wide / (rows + wide) * min(1.0, rows * wide / enough)
 
 

@@ -96,7 +96,7 @@ class _Generator(Generator):
     def _group_slots(self, number: int, product: Product, block: Poly) -> None:
         pass
 
-    def _product_slots(self, product: Product) -> None:
+    def _product_slots(self, product: Product, number: int | None) -> None:
         pass
 
     def code(self) -> CudaCode:

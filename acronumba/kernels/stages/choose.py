@@ -6,12 +6,12 @@ what a product needs in rows, and what is dear and would be computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from acronumba.emit.target import Target
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec, Operand, Size
-from acronumba.kernels.stages.graph import Graph, Symbolic, Untraceable, axis_of, through
+from acronumba.kernels.stages.graph import Graph, Place, Places, Symbolic, Untraceable, arguments, axis_of, through
 from acronumba.kernels.stages.index import ONE, Index, Poly, count
 from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.stages.weights import weight
@@ -258,6 +258,24 @@ class Chooser:
             elif size != 1 and seen:
                 return True
         return False
+
+    def leaves(self, places: Iterable[Place], by: Places) -> Iterator[tuple[int, Index | None]]:
+        """Yield the operands and stored values that places are computed from, and where these are read, if known."""
+        seen: set[Place] = set()
+        todo = [*places]
+        while todo:
+            place = todo.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            v, index = place
+            if self.leaf(v):
+                yield v, index
+                continue
+            try:
+                todo += arguments(by, self.graph, v, index)
+            except Untraceable:
+                yield from ((u, None) for u in self.below(v))
 
     def below(self, v: int) -> set[int]:
         """Return the stored values under `v`."""

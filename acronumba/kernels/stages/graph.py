@@ -6,11 +6,14 @@ which place of its argument a place of a view stands for.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 from acronumba.ir.ops import KINDS, TENSORS, Kind
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.stages.index import ZERO, Index, Poly, divide, reindex, size_poly
+
+Place: TypeAlias = "tuple[int, Index]"  # a value, and where in it
 
 
 class Untraceable(Exception):
@@ -133,6 +136,37 @@ def through(places: Places, graph: Graph, v: int, index: Index) -> tuple[int, In
             inner = Index(graph.shape(op.args[1]), own.at[axis : axis + rank])
             at = [*own.at[:axis], places.taken(v, inner), *own.at[axis + rank :]]
     return source, Index(shape, tuple(at))
+
+
+def arguments(places: Places, graph: Graph, v: int, index: Index) -> list[Place]:
+    """Return the places that an element of an element-wise operation or a view is made of."""
+    op = graph.op(v)
+    assert op is not None
+    if graph.kind(v) == "element":
+        shapes = [(a, graph.shape(a)) for a in op.args]
+        if all(shape == op.shape for _, shape in shapes):
+            return [(a, index) for a in op.args]
+        own = reindex(index, op.shape, places.split)
+        return [(a, index if shape == op.shape else stretch(places, own, shape)) for a, shape in shapes]
+    if graph.kind(v) != "view":
+        return []
+    out = [through(places, graph, v, index)]
+    if op.op == "take":
+        own = reindex(index, op.shape, places.split)
+        axis, shape = axis_of(op), graph.shape(op.args[1])
+        out.append((op.args[1], Index(shape, own.at[axis : axis + len(shape)])))
+    return out
+
+
+def onward(places: Places, graph: Graph, views: Sequence[int], index: Index) -> Index:
+    """Return where a place of a value is in the last of some transposes and reshapes, each of the one before."""
+    for v in views:
+        op = graph.op(v)
+        assert op is not None
+        if op.op == "transpose":
+            own = reindex(index, graph.shape(op.args[0]), places.split)
+            index = Index(op.shape, tuple(own.at[axis] for axis in axes_of(op)))
+    return index
 
 
 class Symbolic:

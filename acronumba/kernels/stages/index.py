@@ -83,6 +83,11 @@ def size_poly(size: Size) -> Poly:
     return Poly.of(f"d{size.index}") if isinstance(size, Dim) else Poly.of(size)
 
 
+def rounded(size: Size, step: int) -> Poly:
+    """Return an extent rounded up to a multiple of `step`."""
+    return Poly.of(f"up{step}d{size.index}") if isinstance(size, Dim) else Poly.of(-(-size // step) * step)
+
+
 def count(shape: Sequence[Size]) -> Poly:
     """Return the number of elements."""
     out = ONE

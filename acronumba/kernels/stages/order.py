@@ -5,6 +5,8 @@ In: a `KernelSpec`. Out: `Stages`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from acronumba.emit.target import Target
 from acronumba.emit.tree import Ty
 from acronumba.ir.spec import FAR, KernelSpec, Size
@@ -13,6 +15,7 @@ from acronumba.kernels.stages.constants import fold
 from acronumba.kernels.stages.pending import Pending
 from acronumba.kernels.stages.products import product_stage
 from acronumba.kernels.stages.tasks import Nest, ProductStage, RowStage, Single, Stages
+from acronumba.kernels.stages.tiled import tiled_stage
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write.element import DTYPES
 
@@ -52,16 +55,29 @@ class _Order:
         reads = dict(enumerate(pending.reads))
         return Stages(graph, self.chosen.stored, self.chosen.products, self.stages, reads, gathered)
 
+    def in_tiles(self, stage: RowStage, tasks: list[int]) -> None:
+        """Put tasks into a stage in tiles."""
+        self.stages.append(stage)
+        self.current = None
+        while among := [v for v in self.pending.tasks if v in tasks]:
+            item = self.nest(among[0], among)
+            stage.items.append(item)
+            self.pending.finish(item.values)
+        self.pending.finish(stage.values)
+
     def in_rows(self, ready: list[int], checks: list[int]) -> None:
         """Put checks and the first task that is ready, with what fits, into a stage of rows."""
-        current = self.stage()
-        for v in checks:
-            current.items.append(Single("check", v))
-            self.pending.checks.remove(v)
+        if checks:
+            self.stage().items += [Single("check", v) for v in checks]
+            self.pending.checks = [v for v in self.pending.checks if v not in checks]
         if not ready:
             return
-        item = self.nest(ready[0])
+        if (tiles := tiled_stage(self.pending, ready[0])) is not None:
+            self.in_tiles(*tiles)
+            return
+        item = self.nest(ready[0], self.pending.tasks)
         grouped = isinstance(item, Single) and self.chosen.grouped(item.value)
+        current = self.stage()
         if grouped and current.items:
             self.current = None
             current = self.stage()
@@ -70,7 +86,7 @@ class _Order:
             current.grouped = self.chosen.products[item.value]
         if grouped or not self.fusion.vertical:
             self.current = None
-        self.pending.finish(item.values if isinstance(item, Nest) else [item.value])
+        self.pending.finish(item.values)
 
     def stage(self) -> RowStage:
         """Return the stage of rows that tasks go into now."""
@@ -79,8 +95,8 @@ class _Order:
             self.stages.append(self.current)
         return self.current
 
-    def nest(self, v: int) -> Nest | Single:
-        """Return a nest with a task, and with all others that it can hold."""
+    def nest(self, v: int, among: Sequence[int]) -> Nest | Single:
+        """Return a nest with a task, and with all others of some that it can hold."""
         pending = self.pending
         loops = pending.loops_of(v)
         if loops is None:
@@ -89,7 +105,7 @@ class _Order:
         nest = Nest(space, ())
         inside: set[int] = set()
         lanes = self.lanes(v)
-        for u in pending.tasks if self.fusion.vertical else [v]:
+        for u in among if self.fusion.vertical else [v]:
             other = pending.loops_of(u)
             if other is None or other[0] != space or self.lanes(u) != lanes:
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from acronumba.ir.spec import Size
-from acronumba.kernels.stages.graph import Symbolic, Untraceable, axis_of, stretch, through
+from acronumba.kernels.stages.graph import Symbolic, Untraceable, arguments
 from acronumba.kernels.stages.index import ZERO, Index, Poly, reindex
 from acronumba.kernels.stages.pending import Pending
 from acronumba.kernels.stages.tasks import Part, Product, ProductStage
@@ -123,50 +123,24 @@ def _matches(pending: Pending, v: int, n: int, space: tuple[Size, ...], group: s
     at = tuple(ZERO if s == 1 else Poly.of(x) for s, x in zip(space, names, strict=True))
     here = Index(space, at)
     places = Symbolic(dict(zip(names, space, strict=True)), names[-1])
-    seen: set[tuple[int, Index]] = set()
-    op = pending.graph.op(v)
-    todo = [(v, here)]
-    while todo:
-        u, index = todo.pop()
-        if (u, index) in seen:
-            continue
-        seen.add((u, index))
-        if u != v and pending.chosen.leaf(u):
-            if u in group:
-                try:
-                    own = reindex(index, pending.graph.shape(u), places.split)
-                except Untraceable:
-                    return False
-                offset = (own.at[-1] - here.at[-1]).constant
-                if own.at[:-1] != here.at[:-1] or offset is None or n == 0 or offset % n:
-                    return False
-            elif u in tail:
-                if index != here:
-                    return False
-            elif u >= pending.graph.first and u not in pending.done:
+    try:
+        roots = arguments(places, pending.graph, v, here)
+    except Untraceable:
+        return not pending.reads[v].keys() & (group | tail)
+    for u, index in pending.chosen.leaves(roots, places):
+        if u in group:
+            if index is None:
                 return False
-            continue
-        op = pending.graph.op(u)
-        if op is None or pending.graph.kind(u) == "create":
-            continue
-        try:
-            if pending.graph.kind(u) == "element":
-                for a in op.args:
-                    if pending.graph.shape(a) == op.shape:
-                        todo.append((a, index))
-                    else:
-                        todo.append(
-                            (a, stretch(places, reindex(index, op.shape, places.split), pending.graph.shape(a)))
-                        )
-            elif pending.graph.kind(u) == "view":
-                todo.append(through(places, pending.graph, u, index))
-                if op.op == "take":
-                    own = reindex(index, op.shape, places.split)
-                    axis, shape = axis_of(op), pending.graph.shape(op.args[1])
-                    todo.append((op.args[1], Index(shape, own.at[axis : axis + len(shape)])))
-            else:
+            try:
+                own = reindex(index, pending.graph.shape(u), places.split)
+            except Untraceable:
                 return False
-        except Untraceable:
-            if pending.chosen.below(u) & (group | tail):
+            offset = (own.at[-1] - here.at[-1]).constant
+            if own.at[:-1] != here.at[:-1] or offset is None or n == 0 or offset % n:
                 return False
+        elif u in tail:
+            if index != here:
+                return False
+        elif u >= pending.graph.first and u not in pending.done:
+            return False
     return True

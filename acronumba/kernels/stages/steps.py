@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Size
-from acronumba.kernels.stages.graph import Symbolic, Untraceable, stretch, through
-from acronumba.kernels.stages.index import ZERO, Index, Poly, reindex
+from acronumba.kernels.stages.graph import Place, Symbolic, Untraceable, arguments
+from acronumba.kernels.stages.index import ZERO, Index, Poly
 from acronumba.kernels.stages.tasks import Stages
 
 LONG = 20  # `cost` of a function whose result is worth a loop of its own
-
-Place = tuple[int, Index]  # a value, and where in it
 
 
 @dataclass(slots=True)
@@ -84,17 +82,10 @@ class _Cut:
         op = graph.op(v)
         if op is None or (self.stages.leaf(v) and (v not in self.tail or index != self.here)):
             return []
-        kind = graph.kind(v)
         try:
-            if kind == "view":
-                return [through(self.places, graph, v, index)]
-            if kind == "element":
-                own = reindex(index, op.shape, self.places.split)
-                shapes = [(a, graph.shape(a)) for a in op.args]
-                return [(a, index if shape == op.shape else stretch(self.places, own, shape)) for a, shape in shapes]
+            return arguments(self.places, graph, v, index)
         except Untraceable:  # computed where it is needed
-            pass
-        return []
+            return []
 
     def _long(self, v: int, index: Index) -> bool:
         op = self.graph.op(v)

@@ -1,11 +1,12 @@
 """What is done in a kernel: products, nests of loops, and the stages that they are in.
 
-Everything that is stored is a task. A `RowStage` has tasks done node by node, a `ProductStage` products of a block of
-nodes with shared weights. `Stages` is the whole kernel, in order.
+Everything that is stored is a task. A `RowStage` has tasks done node by node, or for some rows of a node, then for the
+next; a `ProductStage` products of a block of nodes with shared weights. `Stages` is the whole kernel, in order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from acronumba.ir.spec import Size
@@ -60,15 +61,33 @@ class Single:
     kind: str
     value: int
 
+    @property
+    def values(self) -> list[int]:
+        return [] if self.kind == "check" else [self.value]
+
 
 @dataclass(slots=True, eq=False)
 class RowStage:
     """Tasks done node by node. Or, if `grouped`, one product: nodes of a block with the same matrix are done together,
-    which reads the matrix once for all of them.
+    which reads the matrix once for all of them. Or, if there is a `lead`, in tiles: all tasks for some rows of a node,
+    then all for the next rows. Rows are along the last axis of the lead, the first axes of every value of the stage.
     """
 
     items: list[Nest | Single] = field(default_factory=list)
     grouped: Product | None = None
+    lead: tuple[Size, ...] = ()
+    views: dict[int, tuple[int, ...]] = field(default_factory=dict)  # of a value; the last is stored in its place
+
+    @property
+    def values(self) -> list[int]:
+        """What the stage stores."""
+        found = [v for item in self.items for v in item.values]
+        return [self.views[v][-1] if v in self.views else v for v in found]
+
+    def last(self, u: int, reads: Mapping[int, Mapping[int, bool]]) -> list[int]:
+        """Return the tasks of the last item that reads what a task stores."""
+        among = [[v for v in item.values if u in reads[v]] for item in self.items]
+        return next((found for found in reversed(among) if found), [])
 
 
 @dataclass(slots=True, eq=False)
@@ -99,13 +118,14 @@ class Stages:
     @property
     def blocked(self) -> bool:
         """Whether stages run block by block, not all together node by node."""
-        products = any(isinstance(s, ProductStage) or s.grouped is not None for s in self.stages)
-        return products or len(self.stages) > 1 or bool(self.gathered)
+        shared = any(isinstance(s, ProductStage) or s.grouped is not None or s.lead for s in self.stages)
+        return shared or len(self.stages) > 1 or bool(self.gathered)
 
     @property
     def leads(self) -> list[Poly]:
-        """Rows of a node in each product stage. The rows of all nodes of a block stay in the cache."""
-        return [count(s.lead) for s in self.stages if isinstance(s, ProductStage)]
+        """Rows of a node in each stage of products or tiles. The rows of all nodes of a block stay in the cache."""
+        rows = [s.lead if isinstance(s, ProductStage) else s.lead[-1:] for s in self.stages]
+        return [count(lead) for s, lead in zip(self.stages, rows, strict=True) if isinstance(s, ProductStage) or lead]
 
     @property
     def rows(self) -> int:

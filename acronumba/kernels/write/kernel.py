@@ -25,9 +25,10 @@ LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 class Home:
     """Where a stored value lies."""
 
-    kind: str  # "result" | "block" (a row per node of the block) | "row" (of the node at hand, each thread's own)
+    kind: str  # "result" | "block" (a row per node of the block) | "row" (of the node at hand, each thread's own), or
+    # "tile" (some rows of the lead of a stage in tiles, each thread's own)
     slot: int  # of scratch; number of the result
-    row_bytes: Poly
+    row_bytes: Poly  # of a node, or of one row of a tile
     copies: tuple[int, ...] = ()  # further results that are the same value
     local: bool = False  # one element, kept in a local while its stage works on the node
 
@@ -88,6 +89,7 @@ class Kernel:
     names: list[str]
     shared: list[tuple[tuple[int, ...], object]] = field(default_factory=list)
     tiles: dict[tuple[int, str], int] = field(default_factory=dict)  # (vectors, dtype): rows of the tallest tile
+    tile_bytes: dict[int, Poly] = field(default_factory=dict)  # of one row of all that lies in tiles of a stage
     wanted: list[tuple[str, Ty]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
 

@@ -7,18 +7,19 @@ memory, or with squares of the matrix transposed in registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 from acronumba.emit import tree
-from acronumba.emit.target import Target
-from acronumba.emit.tree import I1, I64, Expr, Load, Local, call_address, const, convert, intrinsic, select
+from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import Size
 from acronumba.kernels.stages.graph import stretch, through
-from acronumba.kernels.stages.index import ZERO, Index, Poly, size_poly
+from acronumba.kernels.stages.index import ZERO, Index, Poly, rounded, size_poly
 from acronumba.kernels.stages.passes import tile_shape
 from acronumba.kernels.stages.tasks import Product
-from acronumba.kernels.tiles import CHUNK
+from acronumba.kernels.tiles import CHUNK, tallest
 from acronumba.kernels.write.element import DTYPES, cast
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.nests import NestWriter
@@ -31,7 +32,7 @@ class Slots:
     rows: int  # int64: addresses of the left operand's rows, piece by piece
     lengths: int  # int64: elements of the pieces of a row
     sums: int  # what one call of a tile computes
-    panel: int = -1  # columns of the right operand, packed
+    panel: int = -1  # columns of the right operand, packed: a panel, or all of them for a stage in tiles
 
 
 class MatrixWriter(NestWriter):
@@ -42,10 +43,6 @@ class MatrixWriter(NestWriter):
     ) -> None:
         super().__init__(kernel, name, params, doc)
         self.slots = slots
-
-    @property
-    def target(self) -> Target:
-        return self.kernel.target
 
     def local(self, name: str, value: Expr) -> Local:
         """Assign to a new local in the current scope; it may change later."""
@@ -73,9 +70,7 @@ class MatrixWriter(NestWriter):
         """Return the address of an element of a view of something stored."""
         while not self.stages.leaf(v):
             v, index = through(self, self.graph, v, index)
-        flat = index.flat
-        base = self.base(v)
-        return self.plus(base, flat * DTYPES[self.graph.dtype(v)].size)
+        return self.plus(self.base(v), self.element_at(v, index) * DTYPES[self.graph.dtype(v)].size)
 
     def one_product(self, product: Product) -> None:
         self.note_names([product.value])
@@ -295,11 +290,15 @@ class MatrixWriter(NestWriter):
 
     def panel_product(self, product: Product) -> None:
         """Tiles over rows of the left operand; columns of the right one are packed into scratch, panel by panel."""
-        _PanelProduct(self, product).write()
+        PanelProduct(self, product).write()
 
 
-class _PanelProduct:
-    """Writes a product of matrices that are both a node's own."""
+class PanelProduct:
+    """Writes a product of matrices that are both a node's own: some rows by some panels of columns.
+
+    A panel is some vectors of columns of the right operand, packed. Vectors are dealt out evenly to as few panels as
+    tiles allow.
+    """
 
     def __init__(self, w: MatrixWriter, product: Product) -> None:
         op = w.graph.op(product.value)
@@ -307,117 +306,187 @@ class _PanelProduct:
         self.w, self.product, self.op = w, product, op
         self.t = DTYPES[op.dtype]
         self.lanes = w.target.lanes(self.t.ty)
-        self.q, self.height = tile_shape([1], product.columns, w.target, self.t.name)
-        self.width = self.q * self.lanes * self.t.size
+        self.width = self.lanes * self.t.size  # bytes of a vector
+        self.slots = w.slots["value", product.value]
         sx, self.sy = w.graph.shape(op.args[0]), w.graph.shape(op.args[1])
         self.many, self.columns, self.inner_size = sx[-2], op.shape[-1], self.sy[-2]
         self.batch = len(op.shape) - 2
-        self.at = [ZERO] * len(op.shape)
+        most, _ = tile_shape([1], self.columns, w.target, self.t.name)
+        if isinstance(self.columns, int):
+            vectors = -(-self.columns // self.lanes)
+            panels = -(-vectors // most)
+            cuts = [vectors * p // panels for p in range(panels + 1)] if panels else [0]
+            self.widths = sorted({b - a for a, b in pairwise(cuts)})
+            self.vectors, self.panels = const(vectors, I64), const(panels, I64)
+        else:
+            self.widths = list(range(1, most + 1))
+            columns = w.number(size_poly(self.columns))
+            self.vectors: Expr = w.bind("vectors", (columns + (self.lanes - 1)) // self.lanes)
+            self.panels: Expr = w.bind("panels", (self.vectors + (most - 1)) // most)
 
     def write(self) -> None:
-        w, slots = self.w, self.w.slots["value", self.product.value]
-        self.table, self.lengths = w.scratch(slots.rows), w.scratch(slots.lengths)
-        self.sums, self.panel = w.scratch(slots.sums), w.scratch(slots.panel)
+        """Write the product of a node, panel by panel."""
+        w, at = self.w, [ZERO] * len(self.op.shape)
+        rows = w.number(size_poly(self.many))
+        self.begin()
+
+        def one() -> None:
+            outer = Index(self.op.shape[: self.batch], tuple(at[: self.batch]))
+            self.addresses(outer, const(0, I64), rows, size_poly(self.many))
+            packed = w.scratch(self.slots.panel)
+            with self.each_panel() as (first, wide):
+                self.pack(outer, packed, first, wide)
+                self.multiply(outer, const(0, I64), rows, size_poly(self.many), packed, first, wide)
+
+        w.space(range(self.batch), self.op.shape, at, one)
+
+    def write_tile(self, outer: Index, first: Expr, stop: Expr, most: Poly) -> None:
+        """Write rows first..stop, `most` or fewer, of one product of matrices whose right operand is packed."""
+        self.begin()
+        self.addresses(outer, first, stop, most)
+        with self.each_panel() as (vector, wide):
+            self.multiply(outer, first, stop, most, self.packed(vector), vector, wide)
+
+    def pack_all(self, outer: Index) -> None:
+        """Pack all columns of the right operand."""
+        with self.each_panel() as (vector, wide):
+            self.pack(outer, self.packed(vector), vector, wide)
+
+    def packed(self, vector: Expr) -> Expr:
+        """Return where the panel that begins with a vector of columns is, if all are packed."""
+        inner = rounded(self.inner_size, self.lanes)
+        return self.w.bind("packed", self.w.scratch(self.slots.panel) + vector * self.w.number(inner * self.width))
+
+    def begin(self) -> None:
+        """Write down how long the pieces of a row of the left operand are."""
+        w = self.w
         for s, piece in enumerate(self.product.pieces):
-            w.f.store(self.lengths, s, w.number(size_poly(w.graph.shape(piece)[-1])))
-        self.total = w.number(size_poly(self.many))
-        self.tiles = w.bind("tiles", (self.total + (self.height - 1)) // self.height)
-        w.space(range(self.batch), self.op.shape, self.at, self.one)
+            w.f.store(w.scratch(self.slots.lengths), s, w.number(size_poly(w.graph.shape(piece)[-1])))
 
-    def one(self) -> None:
-        """Write one product of two matrices."""
-        w, at, batch, total, tiles = self.w, self.at, self.batch, self.total, self.tiles
-        outer = Index(self.op.shape[:batch], tuple(at[:batch]))
-        self.addresses(outer)
-        with w.loop("first", 0, w.number(size_poly(self.columns)), self.q * self.lanes) as first:
-            self.pack(outer, first)
-            with w.loop("t", 0, tiles) as tile:
-                a = w.bind("a", total * tile // tiles)
-                m = w.bind("m", total * (tile + 1) // tiles - a)
-                entry = w.kernel.tile(self.q, self.height, self.t.name) - 1
-                w.f.do(call_address(
-                    tree.load(w.f["P"] + 8 * entry, m), self.table + a * 8, total,
-                    const(len(self.product.pieces), I64), self.lengths,
-                    self.panel, const(self.width, I64), self.sums, const(self.width, I64),
-                ))  # fmt: skip
-                with w.loop("r", a, a + m, extent=self.many) as r:
-                    at[batch] = ZERO if self.many == 1 else Poly.of(r.name)
-                    self.each_vector(first, lambda number, j: self.unload(r, a, number, j))
+    @contextmanager
+    def each_panel(self) -> Iterator[tuple[Expr, Expr]]:
+        """Write a loop over panels; yield the first vector of columns and how many there are."""
+        w = self.w
+        if isinstance(self.panels, Const) and self.panels.value == 1:
+            yield const(0, I64), self.vectors
+        else:
+            with w.loop("p", 0, self.panels) as p:
+                first = w.local("vector", self.vectors * p // self.panels)
+                if len(self.widths) == 1:
+                    yield first, const(self.widths[0], I64)
+                else:
+                    yield first, w.local("wide", self.vectors * (p + 1) // self.panels - first)
 
-    def addresses(self, outer: Index) -> None:
-        """Write down where the rows of the left operand lie."""
+    def addresses(self, outer: Index, first: Expr, stop: Expr, most: Poly) -> None:
+        """Write down where rows first..stop of the left operand lie, piece by piece, room for `most` of each."""
         w, many = self.w, self.many
-        with w.loop("i", 0, self.total, extent=many) as i:
+        table = w.scratch(self.slots.rows)
+        with w.loop("i", first, stop, extent=many) as i:
             for s, piece in enumerate(self.product.pieces):
                 shape = w.graph.shape(piece)
                 place = stretch(w, outer, shape[:-2])
                 here = Index(shape, (*place.at, ZERO if many == 1 else Poly.of(i.name), ZERO))
-                w.f.store(w.plus(self.table, size_poly(many) * (8 * s)), i, w.address(piece, here))
+                w.f.store(w.plus(table, most * (8 * s)), i - first, w.address(piece, here))
 
-    def each_vector(self, first: Local, inner: Callable[[Expr, Local], None]) -> None:
-        """Write something for each vector of the panel that begins with column `first`."""
-        w, q, lanes = self.w, self.q, self.lanes
-        with w.loop("q", 0, q) as number:
-            j = w.local("j", first + number * lanes if q > 1 else first)
+    @contextmanager
+    def each_vector(self, vector: Expr, wide: Expr) -> Iterator[tuple[Expr, Local]]:
+        """Write a loop over the vectors of a panel; yield the number in the panel, and the first column."""
+        w = self.w
+        with w.loop("q", 0, wide) as number:
+            j = w.local("j", (vector + number) * self.lanes)
             w.symbols[j.name] = j
             w.extents[j.name] = self.columns
-            with w.when(j < w.number(size_poly(self.columns))), w.lanes_of(j, lanes, self.columns):
-                inner(number, j)
+            yield number, j
 
-    def right(self, outer: Index, k: Local, j: Local) -> Expr:
-        """Return the elements of the right operand at row `k` from column `j` on."""
+    def right(self, outer: Index, k: Poly, j: Poly) -> Index:
+        """Return the place in the right operand of row `k` and column `j`."""
         place = stretch(self.w, outer, self.sy[:-2])
-        row = ZERO if self.inner_size == 1 else Poly.of(k.name)
-        column = ZERO if self.columns == 1 else Poly.of(j.name)
-        return self.w.value(self.product.right, Index(self.sy, (*place.at, row, column)))
+        return Index(self.sy, (*place.at, ZERO if self.inner_size == 1 else k, ZERO if self.columns == 1 else j))
 
-    def pack_columns(self, outer: Index, first: Local) -> None:
-        """The right operand lies column by column: read along k, store apart."""
-        w = self.w
-        end = w.bind("end", first + self.q * self.lanes)
-        last = w.number(size_poly(self.columns))
-        end = w.bind("end", select(end < last, end, last))
-        with w.loop("j", first, end, extent=self.columns) as j:
-            to = w.bind("column", self.panel + (j - first) * self.t.size)
-            with w.loop("k", 0, w.number(size_poly(self.inner_size)), extent=self.inner_size) as k:
-                w.f.store_lanes(to + k * self.width, self.right(outer, k, j))
-
-    def clear(self, first: Local) -> None:
-        """Zero what the last panel has beyond its columns: odd bits may be denormal numbers, which take long.
-
-        Where all vectors are full, the first panel has none beyond, and later ones have the first one's bits there.
-        """
-        w = self.w
-        if isinstance(self.columns, int) and self.columns % self.lanes == 0:
-            return
-        last = w.number(size_poly(self.columns))
-        used = (last - first) // self.lanes
-        k_end = w.number(size_poly(self.inner_size))
-        with w.when(used < self.q), w.loop("k", 0, k_end) as k, w.loop("number", used, self.q) as number:
-            place = self.panel + k * self.width + number * (self.lanes * self.t.size)
-            w.f.store_lanes(place, const(0, self.t.ty.vector(self.lanes)))
-
-    def pack(self, outer: Index, first: Local) -> None:
-        """Copy the columns of a panel side by side."""
-        self.clear(first)
+    def pack(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
+        """Copy the columns of a panel side by side; lanes that have none are zero or those of the last one."""
+        w, t = self.w, self.t
+        step = wide * self.width
         if self.product.flip:
-            self.pack_columns(outer, first)
+            self.turn(outer, to, vector, wide)
             return
-        w, t, lanes = self.w, self.t, self.lanes
+        ty = t.ty.vector(self.lanes)
         with w.loop("k", 0, w.number(size_poly(self.inner_size)), extent=self.inner_size) as k:
+            with self.each_vector(vector, wide) as (number, j), w.lanes_of(j, self.lanes, self.columns):
+                x = w.value(self.product.right, self.right(outer, Poly.of(k.name), Poly.of(j.name)))
+                x = const(x, ty) if x.type.lanes == 1 else x
+                x = x if w.left is None else select(w.inside(), x, const(0, ty))
+                w.f.store_lanes(to + k * step + number * self.width, x)
 
-            def inner(number: Expr, j: Local) -> None:
-                x = self.right(outer, k, j)
-                x = const(x, t.ty.vector(lanes)) if x.type.lanes == 1 else x
-                w.f.store_lanes(self.panel + k * self.width + number * (lanes * t.size), x, w.left)
-
-            self.each_vector(first, inner)
-
-    def unload(self, r: Expr, a: Expr, number: Expr, j: Local) -> None:
-        """Store a vector of the sums of row `r`."""
+    def turn(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
+        """The right operand lies column by column: squares of it are turned in registers."""
         w, t, lanes = self.w, self.t, self.lanes
-        place = self.sums + (r - a) * self.width + number * (lanes * t.size)
-        self.at[-1] = ZERO if self.columns == 1 else Poly.of(j.name)
-        ty = t.ty if self.columns == 1 else t.ty.vector(lanes)
-        v = self.product.value
-        w.put(v, Index(self.op.shape, tuple(self.at)), w.local(w.kernel.names[v], Load(place, ty)))
+        step = wide * self.width
+        ty = t.ty.vector(lanes)
+        last = w.bind("last", w.number(size_poly(self.columns)) - 1)
+        with self.each_vector(vector, wide) as (number, j):
+            places = [w.named("at", select(j + i < last, j + i, last)) for i in range(lanes)]
+            rows = [w.local("row", w.address(self.product.right, self.right(outer, ZERO, at))) for at in places]
+            with w.loop("k", 0, w.number(size_poly(self.inner_size)), lanes) as k:
+                whole = isinstance(self.inner_size, int) and self.inner_size % lanes == 0
+                left = None if whole else w.bind("left", w.number(size_poly(self.inner_size)) - k)
+                for i, x in enumerate(w.transposed([Load(row + k * t.size, ty, left) for row in rows])):
+                    w.f.store_lanes(to + (k + i) * step + number * self.width, x)
+
+    def multiply(
+        self, outer: Index, first: Expr, stop: Expr, most: Poly, packed: Expr, vector: Expr, wide: Expr
+    ) -> None:
+        """Write rows first..stop of the columns of a panel, tile by tile."""
+        w, width = self.w, self.width
+        rows = w.bind("rows", stop - first)
+        height, entry = self.tiles(wide)
+        count = w.bind("tiles", (rows + (height - 1)) // height)
+        table, lengths = w.scratch(self.slots.rows), w.scratch(self.slots.lengths)
+        with w.loop("t", 0, count) as tile:
+            a = w.bind("a", rows * tile // count)
+            m = w.bind("m", rows * (tile + 1) // count - a)
+            row = w.named("row", first + a)
+            to, step = self.target(outer, row, vector) or (w.scratch(self.slots.sums), wide * width)
+            w.f.do(call_address(
+                tree.load(w.f["P"] + entry * 8, m), table + a * 8, w.number(most),
+                const(len(self.product.pieces), I64), lengths, packed, wide * width, to, step,
+            ))  # fmt: skip
+            if self.target(outer, row, vector) is None:
+                with w.loop("r", first + a, first + a + m, extent=self.many) as r:
+                    with self.each_vector(vector, wide) as (number, j), w.lanes_of(j, self.lanes, self.columns):
+                        self.unload(outer, r, w.scratch(self.slots.sums) + (r - first - a) * step + number * width, j)
+
+    def tiles(self, wide: Expr) -> tuple[Expr, Expr]:
+        """Return how many rows the tallest tile has, and the place of the one of no rows in P."""
+        w = self.w
+        known = [(n, tallest(n, w.target)) for n in self.widths]
+        found = [(n, rows, w.kernel.tile(n, rows, self.t.name) - 1) for n, rows in known]
+        _, rows, at = found[-1] if found else (0, 1, 0)
+        height, entry = const(rows, I64), const(at, I64)
+        for n, rows, at in found[-2::-1]:
+            height = select(wide.eq(n), const(rows, I64), height)
+            entry = select(wide.eq(n), const(at, I64), entry)
+        return (w.bind("height", height), w.bind("entry", entry)) if len(found) > 1 else (height, entry)
+
+    def place(self, outer: Index, row: Poly, column: Poly) -> Index:
+        return Index(self.op.shape, (*outer.at, ZERO if self.many == 1 else row, ZERO if self.columns == 1 else column))
+
+    def target(self, outer: Index, row: Poly, vector: Expr) -> tuple[Expr, Expr] | None:
+        """Return where tiles write a row from a vector of columns on, and bytes to the next one; None: they cannot."""
+        w, v = self.w, self.product.value
+        stored, at = w.stored_at(v, self.place(outer, row, ZERO))
+        home = w.kernel.homes[stored]
+        whole = home.kind == "tile" or (isinstance(self.columns, int) and self.columns % self.lanes == 0)
+        if not w.lead or not whole or home.copies:
+            return None
+        (name,) = row.symbols
+        step = at.slope(name)
+        assert step is not None
+        return w.plus(w.base(stored), at * self.t.size) + vector * self.width, w.number(step * self.t.size)
+
+    def unload(self, outer: Index, r: Local, sums: Expr, j: Local) -> None:
+        """Store a vector of the sums of row `r`."""
+        w, t, v = self.w, self.t, self.product.value
+        ty = t.ty if self.columns == 1 else t.ty.vector(self.lanes)
+        place = self.place(outer, Poly.of(r.name), Poly.of(j.name))
+        w.put(v, place, w.local(w.kernel.names[v], Load(sums, ty)))

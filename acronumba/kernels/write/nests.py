@@ -7,7 +7,7 @@ of one shape there is one loop over all elements.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I32, I64, Expr, Local, Ty, const, convert, intrinsic, select
@@ -39,12 +39,14 @@ class NestWriter(Writer):
         space = nest.space
         reduced = [k for k in nest.reduced if space[k] != 1]
         real = [k for k in range(len(space)) if space[k] != 1]
-        at = [ZERO] * len(space)
+        rank = len(self.lead)
+        at = [*self.lead[:-1], *[ZERO] * (len(space) - max(rank - 1, 0))]
         lanes = self.lanes_for(nest.values)
         vector = vector_axis(self.stages, nest, lanes)
-        outer = sorted((k for k in real if k not in nest.reduced), key=lambda k: k == vector)
+        vector = None if vector is not None and vector < rank else vector
+        outer = sorted((k for k in real if k not in nest.reduced and k >= rank - 1), key=lambda k: k == vector)
         self.note_names(nest.values)
-        if len(real) > 1 and not nest.reductions and all(self.flat(v) for v in nest.stores):
+        if len(real) > 1 and not rank and not nest.reductions and all(self.flat(v) for v in nest.stores):
             self.flat_nest(nest, lanes)
             return
 
@@ -52,8 +54,10 @@ class NestWriter(Writer):
             if not axes:
                 inner()  # type: ignore[operator]
                 return
-            with self.axis(axes[0], space[axes[0]], axes[0] == vector, lanes) as var:
-                at[axes[0]] = Poly.of(var.name)
+            k = axes[0]
+            tile = self.rows_of_tile(space[k]) if k == rank - 1 else None
+            with tile or self.axis(k, space[k], k == vector, lanes) as var:
+                at[k] = Poly.of(var.name)
                 loops(axes[1:], inner)
 
         def innermost() -> None:
@@ -124,6 +128,11 @@ class NestWriter(Writer):
         names = ", ".join(self.kernel.names[v] for v in values)
         if names:
             self.f.comment(names)
+
+    def rows_of_tile(self, size: Size) -> AbstractContextManager[Local]:
+        """A loop over the rows of a tile."""
+        assert self.stop is not None
+        return self.loop("i", self.number(self.lead[-1]), self.stop, extent=size)
 
     @contextmanager
     def axis(self, k: int, size: Size, vector: bool, lanes: int) -> Iterator[Local]:

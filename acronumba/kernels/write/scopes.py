@@ -15,7 +15,11 @@ from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Const, Expr, Load, Local, const, convert, select
 from acronumba.ir.spec import Size
 from acronumba.kernels.stages.index import ZERO, Poly
+from acronumba.kernels.stages.tasks import ROWS
 from acronumba.kernels.write.kernel import Kernel
+
+TILE_BYTES = 1 << 17  # of a tile of rows
+FEWEST = 8  # rows of a tile, however long they are
 
 
 @dataclass(slots=True, eq=False)
@@ -130,6 +134,11 @@ class Scopes:
             local = self.bind(name, convert(d.ne(1), I64, "unsigned"))
         elif name == "block":
             local = self.bind(name, self.block_size())
+        elif name.startswith("tile"):
+            local = self.bind(name, self.tile_rows(self.kernel.tile_bytes[int(name[4:])]))
+        elif name.startswith("up"):  # an extent, rounded up
+            step, d = name[2:].split("d")
+            local = self.bind(name, (self.symbol(f"d{d}") + (int(step) - 1)) & -int(step))
         else:
             assert re.fullmatch(r"d\d+", name), name
             table = (
@@ -150,6 +159,12 @@ class Scopes:
             fit = self.bind("fit", const(self.stages.rows, I64) // many)
             out = self.bind("fit", select(fit < out, fit, out))
         return select(out < 1, 1, out)
+
+    def tile_rows(self, row: Poly) -> Expr:
+        """Return how many rows a tile has, so that it stays in the cache."""
+        fit = self.bind("fit", const(TILE_BYTES, I64) // self.bind("row_bytes", self.number(row + 1)))
+        fit = self.bind("fit", select(fit < ROWS, fit, ROWS))
+        return select(fit < FEWEST, FEWEST, fit)
 
     def plus(self, base: Expr, poly: Poly) -> Expr:
         """Return an address further on by a number of bytes."""

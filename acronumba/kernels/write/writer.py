@@ -15,11 +15,12 @@ import re
 from collections.abc import Sequence
 
 from acronumba.emit import tree
+from acronumba.emit.target import Target
 from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, const, convert, intrinsic, select
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import FIXED, Dim, Size
-from acronumba.kernels.stages.graph import axis_of, stretch, through
-from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, size_poly
+from acronumba.kernels.stages.graph import axis_of, onward, stretch, through
+from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, rounded, size_poly
 from acronumba.kernels.write.element import DTYPES, ELEMENT, Dtype, NeedScalar, cast
 from acronumba.kernels.write.kernel import Gathered, Home, Kernel
 from acronumba.kernels.write.scopes import Scopes
@@ -46,12 +47,19 @@ class Writer(Scopes):
         self.panel_at: tuple[Poly, ...] = ()
         self.panel_n = 0
         self.home_depth = 0  # scope of the node
+        self.lead: tuple[Poly, ...] = ()  # in a stage in tiles: the place of the tile's first row
+        self.stop: Expr | None = None  # there: where the tile's rows end
+        self.views: dict[int, tuple[int, ...]] = {}  # there: what is stored in the place of a value
         self.node: Local | None = None  # number in the batch
         self.row: Expr | None = None  # number in the block
         self.words: Local | None = None  # address of the node's argument words
         self.line = 0
 
     # ---- Places
+
+    @property
+    def target(self) -> Target:
+        return self.kernel.target
 
     def start(self, value: object) -> Poly:
         if isinstance(value, int | Dim):
@@ -196,6 +204,26 @@ class Writer(Scopes):
         start = self.bind(f"out_{k}", tree.load(self.f["P"], FIXED + k))
         return self.bind(f"result_{k}", start + self.node * self.number(home.row_bytes))
 
+    def element_at(self, v: int, index: Index) -> Poly:
+        """Return which element of the memory of an operand or a stored value is at a place."""
+        home = self.kernel.homes.get(v)
+        if home is None or home.kind != "tile":
+            return index.flat
+        own, rank = self.own(v, index), len(self.lead)
+        step = row_step(self.graph.shape(v)[rank:], self.target.lanes(DTYPES[self.graph.dtype(v)].ty))
+        inner = Index(own.shape[rank:], own.at[rank:])
+        return (own.at[rank - 1] - self.lead[-1]) * step + inner.flat
+
+    def in_vectors(self, v: int) -> bool:
+        """Whether the rows of a value in tiles are whole vectors."""
+        return len([n for n in self.graph.shape(v)[len(self.lead) :] if n != 1]) == 1
+
+    def stored_at(self, v: int, index: Index) -> tuple[int, Poly]:
+        """Return what is stored for a value, and which element of the memory a place is."""
+        if (views := self.views.get(v)) is None:
+            return v, self.element_at(v, index)
+        return views[-1], self.element_at(views[-1], onward(self, self.graph, views, index))
+
     # ---- values
 
     def value(self, v: int, index: Index) -> Expr:
@@ -324,7 +352,7 @@ class Writer(Scopes):
         key = ("register", v)
         if (known := self.cached(key)) is not None:
             return known
-        flat = index.flat
+        flat = self.element_at(v, index)
         floor = max(self.barrier, 0 if v < self.graph.first else self.home_depth)
         if self.lane is None or self.lane not in flat.symbols:
             address = self.plus(self.base(v), flat * t.size)
@@ -343,7 +371,7 @@ class Writer(Scopes):
 
     def strided(self, v: int, index: Index) -> Expr:
         """Load a vector whose lanes are apart. A run-time extent may be 1: then all lanes are one element."""
-        flat = index.flat
+        flat = self.element_at(v, index)
         slope = flat.slope(self.lane or "")
         if slope is not None and len(slope.terms) == 1 and slope.terms[0][1] == 1:
             symbols = slope.terms[0][0]
@@ -376,7 +404,7 @@ class Writer(Scopes):
         t, name = DTYPES[self.graph.dtype(v)], self.kernel.names[v]
         far = self.bind("far", step.ne(1))
         buffer = self.scratch(self.kernel.lane_slot)
-        address = self.base(v) + self.number(index.flat * t.size)
+        address = self.base(v) + self.number(self.element_at(v, index) * t.size)
         with self.when(far), self.loop("lane", 0, self.lanes_left()) as k:
             self.f.store_lanes(buffer + k * t.size, Load(address + k * (step * t.size), t.memory))
         x: Expr = Load(select(far, buffer, address), t.memory.vector(self.lanes), self.left)
@@ -467,8 +495,8 @@ class Writer(Scopes):
     def put(self, v: int, index: Index, x: Expr) -> None:
         """Store an element (or a vector along the lane variable) of `v`."""
         t = DTYPES[self.graph.dtype(v)]
+        v, flat = self.stored_at(v, index)
         home = self.kernel.homes[v]
-        flat = index.flat
         vector = self.lane is not None and self.lane in flat.symbols
         if vector and x.type.lanes == 1:
             x = const(x, x.type.vector(self.lanes))
@@ -477,9 +505,10 @@ class Writer(Scopes):
         if vector and flat.slope(self.lane or "") != ONE:
             self.scatter(bases, flat, x, t)
             return
+        left = self.left if vector and not (home.kind == "tile" and self.in_vectors(v)) else None
         for base in bases:
             address = self.plus(base, flat * t.size)
-            self.f.store_lanes(address, x, self.left if vector else None)
+            self.f.store_lanes(address, x, left)
 
     def scatter(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype) -> None:
         """Store the lanes of a vector to places that are apart; at run time they may turn out not to be."""
@@ -505,6 +534,12 @@ class Writer(Scopes):
             one = self.f.let("one", Load(buffer + k * t.size, t.memory))
             for base in bases:
                 self.f.store_lanes(self.plus(base, flat * t.size) + k * self.number(step * t.size), one)
+
+
+def row_step(shape: Sequence[Size], lanes: int) -> Poly:
+    """Return how many elements there are from one row of a tile to the next, `shape` each: rows begin with a vector."""
+    real = [n for n in shape if n != 1]
+    return rounded(real[0], lanes) if len(real) == 1 else count(shape)
 
 
 def alike(args: list[Expr]) -> list[Expr]:

@@ -13,14 +13,9 @@ from acronumba.ir.spec import FIXED
 from acronumba.runtime.library.records import result_of, results_at
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, K_ARGS, K_DIMS, K_PARAMS, K_PLAN, K_RAGGED, K_RESULTS, K_RUN, ORDER, PARAMETERS_EXTENTS, PARAMETERS_FAILS,
-    PARAMETERS_NODES, RECORD_DATA, ROW, SIZES, SPARE, TABLE,
+    ARGS, K_ARGS, K_DIMS, K_PARAMS, K_PLAN, K_RAGGED, K_RESULTS, K_RUN, ORDER, PARAMETERS_BEGUN, PARAMETERS_EXTENTS,
+    PARAMETERS_FAILS, PARAMETERS_NODES, RECORD_DATA, ROW, SIZES, SPARE, TABLE,
 )  # fmt: skip
-
-
-def extents_of(ST: i64, k: i64, i: i64) -> i64:
-    """Return the address of the run-time extents of the node at place i of the order."""
-    return ld(ld(ST, ARGS), i) + 8 * ld(ld(ST, TABLE), k + K_ARGS)
 
 
 def same_words(one: i64, other: i64, count: i64) -> i64:
@@ -90,7 +85,7 @@ def plan_node(ST: i64, k: i64, i: i64, known: i64) -> i64:
     `known` is what this has returned for another node of the kernel, or 0: with the same extents `sizes` stays.
     """
     table = ld(ST, TABLE)
-    at = extents_of(ST, k, i)
+    at = ld(ld(ST, ARGS), i) + 8 * ld(table, k + K_ARGS)
     if known != 0:
         if same_words(at, known, ld(table, k + K_DIMS)) != 0:
             return at
@@ -119,6 +114,7 @@ def end_of_run(nodes: i64, low: i64, high: i64, args: i64, dims: i64) -> i64:
 def begin_run(kernel: i64, params: i64, nodes: i64, fails: i64, low: i64) -> None:
     """Fill in a parameter table for nodes with the same extents, from `low` on."""
     args, dims = lds(kernel, K_ARGS, K_DIMS)
+    st(params, PARAMETERS_BEGUN, ld(params, PARAMETERS_BEGUN) + 1)
     node = ld(nodes, low)
     st(params, PARAMETERS_NODES, nodes + 8 * low)
     st(params, PARAMETERS_FAILS, fails + 8 * low)

@@ -1,0 +1,141 @@
+"""Stages in tiles: products of a node's own matrices and what follows them, some rows at a time.
+
+In: a `Pending` and a product that is ready. Out: what is done together with it, or nothing. Attention is such a stage:
+scores, softmax and the second product of some queries, then those of the next. The scores of all queries never exist.
+
+All values of a stage have the same first axes, the lead, and are independent along them: what one reads of another is
+at its own place of the lead.
+"""
+
+from __future__ import annotations
+
+from acronumba.ir.ops import TENSORS
+from acronumba.kernels.stages.graph import Place, Symbolic, Untraceable, arguments, onward, stretch
+from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, reindex
+from acronumba.kernels.stages.pending import Pending
+from acronumba.kernels.stages.tasks import RowStage
+
+LARGE = 1 << 14  # elements of a value from which on it pays not to store it
+
+
+def tiled_stage(pending: Pending, seed: int) -> tuple[RowStage, list[int]] | None:
+    """Return a stage in tiles that begins with a product, still empty, and its tasks; None where it does not pay."""
+    product = pending.products.get(seed)
+    if product is None or product.how != "panel" or pending.target.warps or not pending.fusion.vertical:
+        return None
+    return _Growth(pending, seed).run()
+
+
+class _Growth:
+    """What `tiled_stage` knows of a stage."""
+
+    def __init__(self, pending: Pending, seed: int) -> None:
+        self.pending, self.graph = pending, pending.graph
+        self.lead = self.graph.shape(seed)[:-1]
+        self.tasks = [seed]
+
+    def run(self) -> tuple[RowStage, list[int]] | None:
+        pending = self.pending
+        for v in pending.tasks:
+            reads = pending.reads[v].keys()
+            near = [u for u in reads if u in self.tasks]
+            if v not in self.tasks and near and all(u in pending.done or u in near for u in reads) and self.joins(v):
+                self.tasks.append(v)
+        stage = RowStage(lead=self.lead)
+        small = True
+        for u in self.tasks:
+            users = self.users(u)
+            if u in self.graph.spec.results or any(v not in self.tasks for v in users):
+                if (views := self.views(u, users)) is not None:
+                    stage.views[u] = views
+            else:
+                size = count(self.graph.shape(u)).constant
+                small = small and size is not None and size < LARGE
+        return None if small else (stage, self.tasks)
+
+    def users(self, u: int) -> list[int]:
+        """Return the tasks that read what a task stores, and the operations that it decides the failure of."""
+        pending = self.pending
+        failing = [v for v in pending.checks if u in pending.check_reads(v)]
+        return [v for v in pending.tasks if u in pending.reads[v]] + failing
+
+    def joins(self, v: int) -> bool:
+        """Whether a task computes its place of the lead from the same place of the others."""
+        graph, rank = self.graph, len(self.lead)
+        if (product := self.pending.products.get(v)) is not None:
+            if product.how != "panel" or graph.shape(v)[:-1] != self.lead or self.read(product.right) & {*self.tasks}:
+                return False
+            names = self.names(self.lead)
+            places = Symbolic(dict(zip(names, self.lead, strict=True)) | {"k": graph.shape(product.left)[-1]})
+            here = self.at(self.lead, names)
+            return all(
+                self.at_lead([(piece, self.left(piece, here, places))], here.at, places) for piece in product.pieces
+            )
+        loops = self.pending.loops_of(v)
+        if loops is None or loops[0][:rank] != self.lead or any(k < rank for k in loops[1]):
+            return False
+        space, _ = loops
+        names = self.names(space)
+        here, places = self.at(space, names), Symbolic(dict(zip(names, space, strict=True)))
+        op = graph.op(v)
+        assert op is not None
+        try:
+            roots = [(op.args[0], here)] if TENSORS[op.op].kind == "reduce" else arguments(places, graph, v, here)
+        except Untraceable:
+            return False
+        return self.at_lead(roots, here.at[:rank], places)
+
+    def left(self, piece: int, here: Index, places: Symbolic) -> Index:
+        """Return a row's place in a piece of a product's left operand."""
+        shape = self.graph.shape(piece)
+        batch = stretch(places, Index(here.shape[:-1], here.at[:-1]), shape[:-2])
+        return Index(shape, (*batch.at, here.at[-1], ZERO if shape[-1] == 1 else Poly.of("k")))
+
+    def at_lead(self, roots: list[Place], lead: tuple[Poly, ...], places: Symbolic) -> bool:
+        """Whether places are computed from values of the stage at one place of the lead only."""
+        chosen, graph = self.pending.chosen, self.graph
+        for u, index in chosen.leaves(roots, places):
+            if u in self.tasks:
+                if index is None:
+                    return False
+                try:
+                    own = reindex(index, graph.shape(u), places.split)
+                except Untraceable:
+                    return False
+                if own.at[: len(lead)] != lead:
+                    return False
+        return True
+
+    def read(self, v: int) -> set[int]:
+        """Return what is stored and read to compute a value."""
+        return {v} if self.pending.chosen.leaf(v) else self.pending.chosen.below(v)
+
+    def views(self, u: int, users: list[int]) -> tuple[int, ...] | None:
+        """Return the views by which the only reader of a value, which is stored, can be written in its place."""
+        graph = self.graph
+        if len(users) != 1 or u in graph.spec.results or users[0] in self.tasks or graph.shape(u)[-1] == 1:
+            return None
+        found: list[int] = []
+        v = users[0]
+        while v != u:
+            op = graph.op(v)
+            if op is None or op.op not in ("reshape", "transpose") or (found and self.pending.chosen.leaf(v)):
+                return None
+            found.append(v)
+            v = op.args[0]
+        shape = graph.shape(u)
+        names = self.names(shape)
+        try:
+            place = onward(Symbolic(dict(zip(names, shape, strict=True))), graph, found[::-1], self.at(shape, names))
+        except Untraceable:
+            return None
+        return tuple(found[::-1]) if place.flat.slope(names[-1]) == ONE else None
+
+    @staticmethod
+    def names(space: tuple[object, ...]) -> list[str]:
+        return [f"i{k}" for k in range(len(space))]
+
+    @staticmethod
+    def at(space: tuple[object, ...], names: list[str]) -> Index:
+        """Return the place that has those names."""
+        return Index(space, tuple(ZERO if n == 1 else Poly.of(x) for n, x in zip(space, names, strict=True)))  # type: ignore[arg-type]
