@@ -317,12 +317,13 @@ class PanelProduct:
             panels = -(-vectors // most)
             cuts = [vectors * p // panels for p in range(panels + 1)] if panels else [0]
             self.widths = sorted({b - a for a, b in pairwise(cuts)})
-            self.vectors, self.panels = const(vectors, I64), const(panels, I64)
+            self.vectors: Expr = const(vectors, I64)
+            self.panels: Expr = const(panels, I64)
         else:
             self.widths = list(range(1, most + 1))
             columns = w.number(size_poly(self.columns))
-            self.vectors: Expr = w.bind("vectors", (columns + (self.lanes - 1)) // self.lanes)
-            self.panels: Expr = w.bind("panels", (self.vectors + (most - 1)) // most)
+            self.vectors = w.bind("vectors", (columns + (self.lanes - 1)) // self.lanes)
+            self.panels = w.bind("panels", (self.vectors + (most - 1)) // most)
 
     def write(self) -> None:
         """Write the product of a node, panel by panel."""
@@ -411,12 +412,15 @@ class PanelProduct:
             self.turn(outer, to, vector, wide)
             return
         ty = t.ty.vector(self.lanes)
-        with w.loop("k", 0, w.number(size_poly(self.inner_size)), extent=self.inner_size) as k:
-            with self.each_vector(vector, wide) as (number, j), w.lanes_of(j, self.lanes, self.columns):
-                x = w.value(self.product.right, self.right(outer, Poly.of(k.name), Poly.of(j.name)))
-                x = const(x, ty) if x.type.lanes == 1 else x
-                x = x if w.left is None else select(w.inside(), x, const(0, ty))
-                w.f.store_lanes(to + k * step + number * self.width, x)
+        with (
+            w.loop("k", 0, w.number(size_poly(self.inner_size)), extent=self.inner_size) as k,
+            self.each_vector(vector, wide) as (number, j),
+            w.lanes_of(j, self.lanes, self.columns),
+        ):
+            x = w.value(self.product.right, self.right(outer, Poly.of(k.name), Poly.of(j.name)))
+            x = const(x, ty) if x.type.lanes == 1 else x
+            x = x if w.left is None else select(w.inside(), x, const(0, ty))
+            w.f.store_lanes(to + k * step + number * self.width, x)
 
     def turn(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
         """The right operand lies column by column: squares of it are turned in registers."""
@@ -445,16 +449,19 @@ class PanelProduct:
         with w.loop("t", 0, count) as tile:
             a = w.bind("a", rows * tile // count)
             m = w.bind("m", rows * (tile + 1) // count - a)
-            row = w.named("row", first + a)
-            to, step = self.target(outer, row, vector) or (w.scratch(self.slots.sums), wide * width)
+            target = self.target(outer, w.named("row", first + a), vector)
+            to, step = target or (w.scratch(self.slots.sums), wide * width)
             w.f.do(call_address(
                 tree.load(w.f["P"] + entry * 8, m), table + a * 8, w.number(most),
                 const(len(self.product.pieces), I64), lengths, packed, wide * width, to, step,
             ))  # fmt: skip
-            if self.target(outer, row, vector) is None:
-                with w.loop("r", first + a, first + a + m, extent=self.many) as r:
-                    with self.each_vector(vector, wide) as (number, j), w.lanes_of(j, self.lanes, self.columns):
-                        self.unload(outer, r, w.scratch(self.slots.sums) + (r - first - a) * step + number * width, j)
+            if target is None:
+                with (
+                    w.loop("r", first + a, first + a + m, extent=self.many) as r,
+                    self.each_vector(vector, wide) as (number, j),
+                    w.lanes_of(j, self.lanes, self.columns),
+                ):
+                    self.unload(outer, r, to + (r - first - a) * step + number * width, j)
 
     def tiles(self, wide: Expr) -> tuple[Expr, Expr]:
         """Return how many rows the tallest tile has, and the place of the one of no rows in P."""

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import FIXED, Dim, Size
-from acronumba.kernels.stages.graph import axes_of, axis_of, stretch
+from acronumba.kernels.stages.graph import Place, axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
-from acronumba.kernels.stages.steps import Place, Step, column
+from acronumba.kernels.stages.steps import Step, column
 from acronumba.kernels.stages.tasks import Nest, Part, Product, ProductStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.tiles import Packing

@@ -137,8 +137,8 @@ class Scopes:
         elif name.startswith("tile"):
             local = self.bind(name, self.tile_rows(self.kernel.tile_bytes[int(name[4:])]))
         elif name.startswith("up"):  # an extent, rounded up
-            step, d = name[2:].split("d")
-            local = self.bind(name, (self.symbol(f"d{d}") + (int(step) - 1)) & -int(step))
+            step, extent = name[2:].split("d")
+            local = self.bind(name, (self.symbol(f"d{extent}") + (int(step) - 1)) & -int(step))
         else:
             assert re.fullmatch(r"d\d+", name), name
             table = (
