@@ -10,13 +10,15 @@ run-time extents: they are a batch, or neighbours in one (`runtime.library.exten
 
     plan(D, OUT)             D: address of the run-time extents (int64 each)
                              OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of one row of result k,
-                             OUT[1 + results] = bytes of the largest tensor of a node, stored or not
+                             OUT[1 + results] = bytes of the largest tensor of a node, stored or not,
+                             OUT[2 + results] = nanoseconds that a node takes, about
     run(P, lo, hi, S)        nodes lo..hi; S: scratch, aligned to 64 bytes; P: address of an int64 table
                              P[0] .. P[3]      words of PARAMETERS
                              P[FIXED + k]      address of result k of these nodes: contiguous rows, in their order
                              P[FIXED + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
     begin(P, lo, hi, S)      of kernels with stages, which `run` consists of: prepare S for a block of nodes from lo on;
-                             returns where it ends, at most hi. S[3 + s] = units that stage s can be cut into
+                             returns where it ends, at most hi. S[3 + s] = units that stage s can be cut into,
+                             S[3 + stages + s] = nanoseconds that it takes, about
     stage_0(S, u0, u1, T)    units u0..u1 of stage 0 of the block; then stage_1, ... once all of the stage before is
                              done. Threads may share a stage: each has scratch T of the same size; S is one of them
 

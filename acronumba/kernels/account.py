@@ -403,7 +403,13 @@ def stage_texts(
             head = f"product{'s' if len(stage.parts) > 1 else ''} {names}"
             lines.append(f"{head} with tail: {tail}" if tail else head)
         else:
-            kind = "loops" if stage.grouped is None else "nodes of one matrix together"
+            kind = (
+                "nodes of one matrix together"
+                if stage.grouped is not None
+                else "tiles of rows"
+                if stage.lead
+                else "loops"
+            )
             lines.append(f"{kind}: {words.operations(_computed(stages, stage)) or 'copy'}")
     return tuple(lines)
 
@@ -423,6 +429,9 @@ def fusion_notes(
             text = f"{words.product(stage.grouped.value)} for all nodes with the same matrix, which is read once"
             out.append(Note(loc=_loc(stages, [stage.grouped.value]), kind="fused", text=text, option="fuse"))
             continue
+        if stage.lead:
+            out += _tile_notes(stages, stage, words)
+            continue
         named = {v for v in _computed(stages, stage) if words.operations([v])}
         lines = _by_line(stages, named)
         if sum(map(len, lines.values())) > 1:
@@ -432,6 +441,14 @@ def fusion_notes(
                 text = f"{words.operations(values)} in one pass over a node's rows{rest}"
                 out.append(Note(loc=_loc(stages, values), kind="fused", text=text, option="fuse"))
     return tuple(out)
+
+
+def _tile_notes(stages: Stages, stage: RowStage, words: _Words) -> Iterator[Note]:
+    first, *_ = stage.items
+    for values in _by_line(stages, _computed(stages, stage)).values():
+        if what := words.operations(values):
+            text = f"{what} for some rows at a time: {words.product(first.values[0])} is never stored whole"
+            yield Note(loc=_loc(stages, values), kind="fused", text=text, option="fuse")
 
 
 def _product_notes(stages: Stages, stage: ProductStage, words: _Words) -> Iterator[Note]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.spec import KernelSpec
+from acronumba.ir.spec import Dim, KernelSpec, Size
 
 MOST = 1 << 40  # what counts: of an array with many axes of unknown extent, the guess is a number without end
+GUESS = 16  # for a run-time extent
 
 
-def cost(spec: KernelSpec, values: Iterable[int] | None = None) -> int:
-    """Return about how many nanoseconds one thread takes for one node.
+def times(spec: KernelSpec, values: Iterable[int] | None = None) -> Mapping[tuple[Dim, ...], float]:
+    """Return about how many nanoseconds one thread takes for one node, for each product of run-time extents.
 
     Parameters
     ----------
@@ -21,19 +22,25 @@ def cost(spec: KernelSpec, values: Iterable[int] | None = None) -> int:
     values
         Numbers of the values to be computed; None: all.
     """
+    out: dict[tuple[Dim, ...], float] = {}
 
-    def size(shape: tuple[object, ...]) -> int:
-        return math.prod(n if isinstance(n, int) else 16 for n in shape)
+    def add(each: float, *shape: Size) -> None:
+        moving = tuple(sorted((n for n in shape if isinstance(n, Dim)), key=lambda n: n.index))
+        out[moving] = out.get(moving, 0.0) + each * math.prod(n for n in shape if isinstance(n, int))
 
     shapes = [o.shape for o in spec.operands] + [op.shape for op in spec.body]
     first = len(spec.operands)
-    total = 0.0
     for op in spec.body if values is None else [spec.body[v - first] for v in values]:
         if op.op == "matmul":
-            inner = shapes[op.args[0]][-1]
-            total += size(op.shape) * (inner if isinstance(inner, int) else 16) / 64
+            add(1 / 64, *op.shape, shapes[op.args[0]][-1])
         elif TENSORS[op.op].kind == "element":
-            total += size(op.shape) * (0.4 if TENSORS[op.op].slow else 0.05)
+            add(0.4 if TENSORS[op.op].slow else 0.05, *op.shape)
         elif TENSORS[op.op].folds:
-            total += size(shapes[op.args[0]]) * 0.1
+            add(0.1, *shapes[op.args[0]])
+    return out
+
+
+def cost(spec: KernelSpec) -> int:
+    """Return about how many nanoseconds one thread takes for one node whose run-time extents are not known."""
+    total = sum(each * GUESS ** len(moving) for moving, each in times(spec).items())
     return int(min(total, MOST)) + 1

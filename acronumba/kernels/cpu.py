@@ -24,7 +24,7 @@ from acronumba.emit.outline import outlined
 from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, KernelSpec
-from acronumba.kernels.cost import cost
+from acronumba.kernels.cost import MOST, times
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
@@ -58,8 +58,7 @@ class StageWork:
     """A stage of a kernel and how long it takes."""
 
     stage: str  # entry point
-    cost: int  # nanoseconds for one node
-    weights: int  # bytes of shared weights that it reads, however few the nodes
+    weights: int  # bytes of matrices that several nodes share, and that it reads however few the nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ class Generator:
     def _fixed_slots(self, kernel: Kernel, block: Poly) -> None:
         """Lay out what every kernel has in scratch."""
         if self.blocked:
-            self.scratch.add("block", Poly.of(8 * (HEAD + len(self.stages.stages))))
+            self.scratch.add("block", Poly.of(8 * (HEAD + 2 * len(self.stages.stages))))
         kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER), own=True)
         if self.blocked:
             numbers = {v for op in self.spec.body for attr in op.attrs for v in _numbers(attr)}
@@ -335,16 +334,36 @@ class Generator:
     def _work(self) -> tuple[StageWork, ...]:
         out = []
         for number, stage in enumerate(self.stages.stages):
-            done, todo = set(), list(_values(stage))
-            while todo:
-                if (v := todo.pop()) not in done:
-                    done.add(v)
-                    op = self.graph.op(v)
-                    assert op is not None
-                    todo += [a for a in op.args if not self.stages.leaf(a)]
-            read = self.stages.weight_bytes(stage) if isinstance(stage, ProductStage) else 0
-            out.append(StageWork(f"stage_{number}", cost(self.spec, sorted(done)), read))
+            read = 0
+            if isinstance(stage, ProductStage):
+                read = self.stages.weight_bytes(stage)
+            elif stage.grouped is not None:
+                left = stage.grouped.left
+                read = (count(self.graph.shape(left)).constant or 0) * DTYPES[self.graph.dtype(left)].size
+            out.append(StageWork(f"stage_{number}", read))
         return tuple(out)
+
+    def _computed(self, stage: RowStage | ProductStage) -> list[int]:
+        """Return the values that a stage computes."""
+        done, todo = set(), [*stage.views, *_values(stage)] if isinstance(stage, RowStage) else _values(stage)
+        while todo:
+            if (v := todo.pop()) not in done:
+                done.add(v)
+                op = self.graph.op(v)
+                assert op is not None
+                todo += [a for a in op.args if not self.stages.leaf(a)]
+        return sorted(done)
+
+    def _time(self, w: Writer, name: str, values: list[int] | None) -> Expr:
+        """Return the nanoseconds that computing values of a node takes."""
+        total: Expr = const(1.0, F64)
+        for moving, each in times(self.spec, values).items():
+            term: Expr = const(each, F64)
+            for n in moving:
+                term = term * convert(w.number(size_poly(n)), F64)
+            total = total + term
+        total = w.bind(name, total)
+        return convert(select(total < float(MOST), total, const(float(MOST), F64)), I64)
 
     def _stage_function(self, number: int, stage: RowStage | ProductStage) -> tree.Function:
         what = "tiles u0..u1 of products" if isinstance(stage, ProductStage) else "nodes u0..u1, loops"
@@ -401,6 +420,7 @@ class Generator:
                 f.store(s, k, w.units(stage, nodes))
             else:
                 f.store(s, k, nodes * units(w, k - HEAD, stage) if stage.lead else nodes)
+            f.store(s, k + len(self.stages.stages), nodes * self._time(w, "time", self._computed(stage)))
         self._operands(w, nodes)
         f.ret(i1)
         return f.function()
@@ -429,10 +449,13 @@ class Generator:
                     f.do(intrinsic("copy_bytes", w.bind(f"{name}_row", to + r * row), word, size, type=tree.VOID))
 
     def _plan(self) -> tree.Function:
-        w = Writer(self.kernel, "plan", ("D", "OUT"), doc="Bytes of scratch, and of one row of every result.")
+        w = Writer(
+            self.kernel, "plan", ("D", "OUT"), doc="Bytes of scratch, and of one row of every result; nanoseconds."
+        )
         order = self.scratch.dynamic()
         total = w.end(order[-1]) if order else const(self.scratch.fixed()[1], I64)
         w.f.store(w.f["OUT"], 0, total)
+        w.f.store(w.f["OUT"], 2 + len(self.spec.results), self._time(w, "time", None))
         return self._sizes(w)
 
     def _sizes(self, w: Writer) -> tree.Function:

@@ -122,7 +122,7 @@ def with_kernels(
             shared=code.shared,
             tiles=tuple(tile[key.name] for key in code.tiles),
             begin=c.address.get("begin", 0),
-            stages=tuple(StageEntry(address=c.address[s.stage], cost=s.cost, weights=s.weights) for s in code.stages),
+            stages=tuple(StageEntry(address=c.address[s.stage], weights=s.weights) for s in code.stages),
             keep=c,
         )
         for code, c in zip(codes, compiled, strict=False)

@@ -177,7 +177,7 @@ class _Desk:
             row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = entry.run, address(params), each
             row[TABLE["plan"]], row[TABLE["results"]] = entry.plan, len(spec.results)
             if entry.stages:
-                shares = np.array([(s.address, s.cost, s.weights // 100) for s in entry.stages], np.int64)
+                shares = np.array([(s.address, s.weights // 100) for s in entry.stages], np.int64)
                 self._keep.append(shares)
                 row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
                 row[TABLE["shares"]] = address(shares)

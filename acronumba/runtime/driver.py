@@ -239,7 +239,7 @@ class Executable:
         row[TABLE["ragged"]] = len(params) * self._ragged(spec)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
         if kernel.stages:
-            shares = np.array([(s.address, s.cost, s.weights // _STREAM) for s in kernel.stages], np.int64)
+            shares = np.array([(s.address, s.weights // _STREAM) for s in kernel.stages], np.int64)
             self.engine.reach(shares)
             buffers.columns_of_table.append(shares)
             row[TABLE["begin"]], row[TABLE["stages"]] = kernel.begin, len(shares)

@@ -57,7 +57,6 @@ class StageEntry:
     """A stage of a kernel that threads can share."""
 
     address: int
-    cost: int  # nanoseconds for one node or row
     weights: int  # bytes of shared weights that it reads
 
 

@@ -165,7 +165,7 @@ blevel              int32[batches]: level
 offset              int64[batches, most, 2]: where each result begins (an address when `layout` is done), and the size
                     of a node's, in bytes; of a ragged kernel that of all nodes
 most                largest number of results of a kernel
-sizes               int64[2 + most]: for a kernel's `plan`
+sizes               int64[3 + most]: for a kernel's `plan`
 largest             bytes that no tensor of a node may need, stored or not
 arena               address, aligned to 64
 arena_size          bytes of it
@@ -228,7 +228,7 @@ args        ... of arguments,
 dims        ... of run-time extents,
 results     ... of results
 fallible    whether it can fail
-cost        nanoseconds per node or row, roughly
+cost        nanoseconds per node or row, about; where there are run-time extents, of the batch at hand
 rows        0, or the address of int64[2, args] if its nodes are several rows. That table says what row i of a node gets
             for an argument: 0 the same word, -1 element i of the list, else row i of the tensor, whose elements have so
             many bytes; then follow the ranks of those tensors
@@ -243,7 +243,6 @@ TABLE = KERNEL.at
 # A stage of a kernel that threads can share, see `shares`.
 STAGE = Words("""
 run         address of the function
-cost        nanoseconds per node or row
 weights     nanoseconds that its shared weights take
 """)
 

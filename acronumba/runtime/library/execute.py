@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, lds, st
 from acronumba.ir.spec import FIXED
-from acronumba.runtime.library.extents import begin_run, end_of_run
+from acronumba.runtime.library.extents import begin_run, end_of_run, plan_node
 from acronumba.runtime.library.liveness import settle
 from acronumba.runtime.library.rows import count_rows, split_rows
 from acronumba.runtime.library.workers import pool_run
@@ -16,9 +16,9 @@ from acronumba.runtime.state import DONE, PAUSE
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, BATCHES, BKEY, BSTART, FAIL, FAILURES, KEYTAB, K_ARGS, K_BEGIN, K_COST, K_DIMS, K_FALLIBLE, K_PARAMS,
-    K_RAGGED, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN,
+    K_PLAN, K_RAGGED, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN,
     PARAMETERS_EXTENTS, PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_EACH, RUN_SLICE, SCRATCH,
-    STAGE_BYTES, STAGE_COST, STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS,
+    SIZES, STAGE_BYTES, STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS,
 )  # fmt: skip
 
 
@@ -72,6 +72,8 @@ def execute(ST: i64) -> i64:
         st(params, PARAMETERS_BEGUN, ld(params, PARAMETERS_BEGUN) + 1)
         for j in range(ld(table, k + K_RESULTS)):
             st(params, FIXED + j, ld(offset, 2 * (b * most + j)))
+        if ld(table, k + K_DIMS) != 0:
+            st(table, k + K_COST, time_of(ST, k, low, low + count, ld(keytab, 2 * key + 1)))
         if ld(table, k + K_ROWS) != 0:
             rows = run_rows(ST, k, low, low + count)
             time = time + (rows - count) * ld(table, k + K_COST)
@@ -86,10 +88,25 @@ def execute(ST: i64) -> i64:
         if ld(table, k + K_FALLIBLE) != 0:
             for i in range(low, low + count):
                 failures = failures | ld(fail, i)
-        time = time + count * ld(table, k + K_COST)
+        time = min(time + count * ld(table, k + K_COST), 1 << 60)
     st(ST, FAILURES, failures)
     st(ST, TAKEN, ld(ST, TAKEN) + time)
     return DONE
+
+
+def time_of(ST: i64, k: i64, low: i64, high: i64, extents: i64) -> i64:
+    """Return about how many nanoseconds a node or row of a kernel with run-time extents takes; of several, the mean."""
+    table, sizes = lds(ST, TABLE, SIZES)
+    at = 2 + ld(table, k + K_RESULTS)
+    if ld(table, k + K_RAGGED) == 0:
+        call_address(ld(table, k + K_PLAN), extents, sizes)
+        return ld(sizes, at)
+    total = 0
+    known = 0
+    for i in range(low, high):
+        known = plan_node(ST, k, i, known)
+        total = total + ld(sizes, at)
+    return total // max(high - low, 1)
 
 
 def run_nodes(ST: i64, k: i64, count: i64) -> None:
@@ -101,19 +118,24 @@ def run_nodes(ST: i64, k: i64, count: i64) -> None:
         return
     params, args, dims = lds(kernel, K_PARAMS, K_ARGS, K_DIMS)
     nodes, fails = lds(params, PARAMETERS_NODES, PARAMETERS_FAILS)
+    mean = ld(kernel, K_COST)
     low = 0
     while low < count:
         high = end_of_run(nodes, low, count, args, dims)
         begin_run(kernel, params, nodes, fails, low)
+        call_address(ld(kernel, K_PLAN), ld(params, PARAMETERS_EXTENTS), ld(ST, SIZES))
+        st(kernel, K_COST, ld(ld(ST, SIZES), 2 + ld(kernel, K_RESULTS)))
         run_batch(ST, k, high - low)
         low = high
+    st(kernel, K_COST, mean)
 
 
 def run_batch(ST: i64, k: i64, count: i64) -> None:
     """Run a kernel over a batch: by all threads where that pays.
 
     They share the rows of a large batch. Where a kernel has stages and a thread would have less than a block of rows,
-    they share each stage of a block: otherwise every thread would read all weights.
+    they share each stage of a block: otherwise every thread would read all weights. Without weights it takes four nodes
+    for each thread.
     """
     table = ld(ST, TABLE)
     run = ld(table, k + K_RUN)
@@ -128,16 +150,29 @@ def run_batch(ST: i64, k: i64, count: i64) -> None:
         worth = units_of(count * ld(table, k + K_COST))
         units = min(worth, count)
         if ld(table, k + K_BEGIN) != 0:
-            if count // 48 < min(worth, threads):
-                run_stages(ST, k, count)
-                return
-            units = min(worth, count // 24)
+            if weights_of(table + 8 * k) == 0:
+                if count < 4 * threads:
+                    run_stages(ST, k, count)
+                    return
+            else:
+                if count // 48 < min(worth, threads):
+                    run_stages(ST, k, count)
+                    return
+                units = min(worth, count // 24)
         if units > threads:
             units = threads * min(units // threads, 4)
     if units > 1:
         pool_run(ld(ST, POOL), run, params, count, units, ld(ST, SCRATCH), ld(ST, STRIDE), ld(ST, THREADS))
     else:
         call_address(run, params, 0, count, ld(ST, SCRATCH))
+
+
+def weights_of(kernel: i64) -> i64:
+    """Return about how many nanoseconds it takes to read the shared weights of a kernel with stages."""
+    total = 0
+    for s in range(ld(kernel, K_STAGES)):
+        total = total + ld(ld(kernel, K_SHARES) + STAGE_BYTES * s, STAGE_WEIGHTS)
+    return total
 
 
 def units_of(time: i64) -> i64:
@@ -161,7 +196,8 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
             run = ld(stage, STAGE_RUN)
             many = ld(scratch, 3 + s)
             units = min(
-                units_of(max((high - low) * ld(stage, STAGE_COST), ld(stage, STAGE_WEIGHTS))), min(many, threads)
+                units_of(max(ld(scratch, 3 + ld(table, k + K_STAGES) + s), ld(stage, STAGE_WEIGHTS))),
+                min(many, threads),
             )
             if units > 1:
                 pool_run(ld(ST, POOL), run, scratch, many, units, scratch, ld(ST, STRIDE), threads)
