@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from acronumba.config import OPTIMISATIONS, SCHEDULES, Options
-from acronumba.kernels.account import accountant
+from acronumba.kernels.account import Account, accountant
 from acronumba.kernels.strategy import Fusion
 from acronumba.views.explained import Count, Effect
 
@@ -21,14 +21,19 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 
-def count(trace: TraceData, options: Options) -> Count:
-    """Return what a trace comes to: nodes and batches as recorded, launches and bytes by `kernels.account`."""
+def accounts(trace: TraceData, options: Options) -> list[list[tuple[Account, int]]]:
+    """Return for each batch of a trace, of its nodes with the same extents: the account, how many nodes or rows."""
     fusion = Fusion.of(options)
     of = {name: accountant(spec, fusion) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
-    made = [  # of each batch, for its nodes with the same extents: the account, how many nodes or rows
+    return [
         [(of[b.kernel](many, extents), b.rows or many) for extents, many in nodes]
         for b, nodes in zip(trace.batches, trace.extents, strict=True)
     ]
+
+
+def count(trace: TraceData, options: Options) -> Count:
+    """Return what a trace comes to: nodes and batches as recorded, launches and bytes by `kernels.account`."""
+    made = accounts(trace, options)
     return Count(
         schedule=options.schedule if isinstance(options.schedule, str) else "your function",
         nodes=trace.nodes,

@@ -1,5 +1,5 @@
 """``acronumba bench``: how fast the models of the zoo are, what each option is worth, how time grows, how models start,
-and what a training step takes.
+what a training step takes, and what sentences of different lengths do.
 
 In: arguments of the command line. Out: a table, and files if asked for. What is compared with NumPy is measured in a
 child process, because NumPy reads once, when it is imported, how many threads it may use.
@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--scaling", action="store_true", help="the time of an instance in batches of 1 to 4,096")
     what.add_argument("--starts", action="store_true", help="first mini-batches in new processes, cold and warm")
     what.add_argument("--train", action="store_true", help="a training step: loss, gradients and update")
+    what.add_argument("--ragged", action="store_true", help="a Transformer layer on sentences of different lengths")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="which models; `list` names them")
-    size, batch = "hidden sizes (default small)", "per mini-batch (default 64; --starts 8; --scaling 1 to 4096)"
+    size, batch = (
+        "hidden sizes (default small)",
+        "per mini-batch (default 64; --ragged 32; --starts 8; --scaling 1 to 4096)",
+    )
     parser.add_argument("--size", nargs="+", default=["small"], metavar="small|large|N", help=size)
     parser.add_argument("--batch", nargs="+", type=_positive, metavar="N", help=batch)
     parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")
-    parser.add_argument("--rounds", type=_positive, metavar="N", help="interleaved runs (default 15)")
+    lengths = "files *.txt of lengths for --ragged (default: of docstrings of Python's library)"
+    parser.add_argument("--lengths", metavar="FOLDER", help=lengths)
+    parser.add_argument("--sets", nargs="+", metavar="NAME", help="which of those; `list` names them")
+    parser.add_argument("--rounds", type=_positive, metavar="N", help="interleaved runs (default 15; --ragged 5)")
     parser.add_argument("--threads", type=_positive, metavar="N", help="that run kernels (default 1)")
     parser.add_argument(
         "--device", default="cpu", metavar="NAME", help="cpu, cuda, simulator (default cpu; speed only)"
@@ -56,46 +63,37 @@ def main(argv: Sequence[str]) -> int:
 
 def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
-    from acronumba.bench.scaling import BATCHES
     from acronumba.runtime.devices.names import check_device
+    from acronumba.zoo.encoder import HEADS
 
+    if wrong := _wrong_together(args):
+        print(wrong, file=sys.stderr)
+        return 2
     known, every = _known(args)
-    names = args.models or every
+    names = (args.sets if args.ragged else args.models) or every
     if names == ["list"]:
         for name, why in known.items():
             print(f"{name:24}{why}")
         return 0
-    wrong = [name for name in names if name not in known]
-    if wrong:
-        print(f"no model {wrong[0]!r}; there are: {', '.join(known)}", file=sys.stderr)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        what = "set of lengths" if args.ragged else "model"
+        print(f"no {what} {unknown[0]!r}; there are: {', '.join(known)}" if unknown else f"no {what}", file=sys.stderr)
         return 2
     sizes = [int(size) if size.isdecimal() else size for size in args.size]
     for size in sizes:
         if size == 0 or (isinstance(size, str) and size not in ("small", "large")):
             print(f"no size {size!r}", file=sys.stderr)
             return 2
-    args.batch = args.batch or (list(BATCHES) if args.scaling else [8] if args.starts else [64])
-    if args.ablate and len(sizes) * len(args.batch) > 1:
-        print("--ablate takes one --size and one --batch", file=sys.stderr)
-        return 2
-    if args.starts and (len(args.batch) > 1 or args.trees or args.rounds or args.threads):
-        print("--starts takes one --batch, and no --trees, --rounds, --threads", file=sys.stderr)
-        return 2
-    args.rounds, args.threads = args.rounds or 15, args.threads or 1
-    if args.device != "cpu" and (args.ablate or args.scaling or args.starts or args.train):
-        print("--device is for speed; --ablate, --scaling, --starts, --train measure the processor", file=sys.stderr)
-        return 2
+        if args.ragged and isinstance(size, int) and size % HEADS:
+            print(f"size {size} is not a multiple of {HEADS} heads", file=sys.stderr)
+            return 2
+    _fill_in(args)
     check_device(args.device)
-    if args.trees and not os.path.isfile(args.trees):
-        print(f"no file {args.trees!r}", file=sys.stderr)
-        return 2
     for file in filter(None, (args.json, args.plot)):
         if not Path(file).absolute().parent.is_dir():  # say so before minutes of measuring
             print(f"no folder for {file!r}", file=sys.stderr)
             return 2
-    if args.plot and not (args.ablate or args.scaling):
-        print("--plot draws what --ablate or --scaling measures", file=sys.stderr)
-        return 2
     if args.plot:
         from acronumba.bench.view import need_matplotlib
 
@@ -111,6 +109,37 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     return _measure(args, names, sizes)
 
 
+def _wrong_together(args: argparse.Namespace) -> str:
+    """Return what is wrong with the arguments as they are together, or an empty text."""
+    if args.ablate and len(args.size) * len(args.batch or [64]) > 1:
+        return "--ablate takes one --size and one --batch"
+    if args.starts and (len(args.batch or [8]) > 1 or args.trees or args.rounds or args.threads):
+        return "--starts takes one --batch, and no --trees, --rounds, --threads"
+    if args.device != "cpu" and (args.ablate or args.scaling or args.starts or args.train or args.ragged):
+        return "--device is for speed; --ablate, --scaling, --starts, --train, --ragged measure the processor"
+    if args.ragged and (args.models or args.trees):
+        return "--ragged takes --lengths and --sets, and no --models, --trees"
+    if not args.ragged and (args.lengths or args.sets):
+        return "--lengths and --sets are for --ragged"
+    if args.plot and not (args.ablate or args.scaling):
+        return "--plot draws what --ablate or --scaling measures"
+    if args.trees and not os.path.isfile(args.trees):
+        return f"no file {args.trees!r}"
+    if args.lengths and not os.path.isdir(args.lengths):
+        return f"no folder {args.lengths!r}"
+    return ""
+
+
+def _fill_in(args: argparse.Namespace) -> None:
+    """Fill in what was not said."""
+    from acronumba.bench.scaling import BATCHES
+
+    batch = list(BATCHES) if args.scaling else [32] if args.ragged else [8] if args.starts else [64]
+    args.batch = args.batch or batch
+    args.rounds = args.rounds or (5 if args.ragged else 15)
+    args.threads = args.threads or 1
+
+
 def _confine(threads: int) -> None:
     """Let the process use so many cores and no more: our updates have no setting for it."""
     if hasattr(os, "sched_setaffinity"):
@@ -119,9 +148,13 @@ def _confine(threads: int) -> None:
 
 def _known(args: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
     """Return what can be measured, with why it is there, and the names of what is by default."""
+    from acronumba.bench import lengths
     from acronumba.bench.lessons import LESSONS
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
 
+    if args.ragged:
+        known = {name: f"lengths of {path or 'docstrings'}" for name, path in lengths.sets(args.lengths).items()}
+        return known, list(known)
     if args.train:
         known = {name: lesson.workload.why for name, lesson in LESSONS.items()}
         return known, list(known)
@@ -141,16 +174,17 @@ def _in_child(argv: Sequence[str], threads: int) -> int:
 def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> int:
     from rich.console import Console
 
-    from acronumba.bench import ablate, scaling, speed, starts, training
+    from acronumba.bench import ablate, lengths, ragged, scaling, speed, starts, training
     from acronumba.bench import view as views
     from acronumba.bench.lessons import LESSONS
     from acronumba.bench.workloads import WORKLOADS
     from acronumba.views.progress import progress
 
     console = Console() if sys.stdout.isatty() else Console(width=120)
-    workloads: list[Any] = [LESSONS[name] if args.train else WORKLOADS[name] for name in names]
+    every: Mapping[str, Any] = {} if args.ragged else LESSONS if args.train else WORKLOADS
+    workloads = [every[name] for name in names if name in every]
     given = {"trees": args.trees, "threads": args.threads}
-    result: ablate.Ablation | scaling.Scaling | speed.Speeds | starts.Starts | training.Steps
+    result: ablate.Ablation | scaling.Scaling | speed.Speeds | starts.Starts | training.Steps | ragged.Ragged
     if args.ablate:
         with progress("ablation", len(workloads) * len(ablate.variants())) as step:
             result = ablate.ablate(workloads, size=sizes[0], batch=args.batch[0], count=args.rounds, step=step, **given)
@@ -168,6 +202,12 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
             given |= {"rounds": args.rounds}
             result = training.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
         console.print(views.training_view(result))
+    elif args.ragged:
+        sets = lengths.load(args.lengths, names)
+        with progress("ragged", len(sets) * len(sizes) * len(args.batch) + len(ragged.LENGTHS)) as step:
+            given = {"rounds": args.rounds, "threads": args.threads}
+            result = ragged.measure(sets, sizes=sizes, batches=args.batch, step=step, **given)
+        console.print(views.ragged_view(result))
     else:
         with progress("speed", len(workloads) * len(sizes) * len(args.batch)) as step:
             given |= {"rounds": args.rounds, "device": args.device}
@@ -181,7 +221,9 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
         return int(any(o.verdict == "costs" for o in result.options))
     if isinstance(result, scaling.Scaling) and args.plot:
         views.plot_scaling(result, args.plot)
-    return int(isinstance(result, speed.Speeds | training.Steps) and any(row.wrong for row in result.rows))
+    if isinstance(result, speed.Speeds | training.Steps | ragged.Ragged):
+        return int(any(row.wrong for row in result.rows))
+    return 0
 
 
 if __name__ == "__main__":

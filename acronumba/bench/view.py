@@ -1,6 +1,7 @@
 """What the benchmarks measured, for the terminal, as JSON, and as a plot.
 
-In: `bench.speed.Speeds` or `bench.ablate.Ablation`. Out: rich tables of 80 to 120 columns, plain numbers, a file.
+In: what another file of the folder measured, such as `bench.speed.Speeds`. Out: rich tables of 80 to 120 columns, plain
+numbers, a file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -20,6 +22,7 @@ from acronumba.views.report import bytes_text
 if TYPE_CHECKING:
     from acronumba.bench.ablate import Ablation, Row
     from acronumba.bench.ablate import Table as Measured
+    from acronumba.bench.ragged import Attention, Layer, Ragged
     from acronumba.bench.scaling import Scaling
     from acronumba.bench.speed import Speed, Speeds
     from acronumba.bench.starts import Starts
@@ -262,6 +265,101 @@ _TRAINING_LEGEND = (
     "Then how many times longer others take for a step; their data is prepared\n"
     "before. Loss and gradients of all were compared before."
 )
+
+
+def ragged_view(r: Ragged) -> RenderableType:
+    """Return a table per hidden size and number of sentences, and one of attention alone, 80 columns wide."""
+    torch = f"PyTorch {r.torch}" if r.torch else "PyTorch is not installed: ours alone"
+    threads = f"{r.threads} thread{'s' if r.threads > 1 else ''}"
+    parts: list[RenderableType] = [Text(f"{_where(r.machine)}, {threads}, {torch}", "bold")]
+    for width, sentences in dict.fromkeys((row.width, row.sentences) for row in r.layers):
+        rows = [row for row in r.layers if (row.width, row.sentences) == (width, sentences)]
+        parts += ["", _layers(rows, f"a layer of the encoder: size {width}, {sentences} sentences")]
+    parts += ["", _attention(r.attention), "", _kernels(r.layers)]
+    wrong = [f"{row.title}: {name}" for row in r.rows for name in row.wrong]
+    if wrong:
+        parts += ["", Text("Not the results of the plain calls: " + ", ".join(wrong), "red")]
+    for name, why in dict.fromkeys((name, why) for row in r.layers for name, why in row.reasons.items()):
+        parts += ["", Text(f"No PyTorch {name}: {why}")]
+    return Group(*parts, "", Text(_RAGGED_LEGEND, "dim"))
+
+
+_RAGGED_LEGEND = (
+    "diff: how many lengths there are; attn: part of the operations that is\n"
+    "attention; pad: how many times as many there were if all sentences were as long\n"
+    "as the longest; batch: batches of a mini-batch, and with ragged=False; ms: of a\n"
+    "mini-batch from what `pack` has made to results, of one thread the median of the\n"
+    "time that it computed, of more the fastest turn; ±: half of the runs are that\n"
+    "near; peak: part of what the cores could multiply and add in the same turns.\n"
+    "Then how many times longer PyTorch takes, in the fastest of several forms of\n"
+    "each way. All results were compared before. full: what causal attention takes\n"
+    "of the time without."
+)
+
+
+def _layers(rows: Sequence[Layer], title: str) -> Table:
+    from acronumba.bench.ragged import OURS, WAYS
+
+    there = [way for way in WAYS if any(way in row.seconds for row in rows)]
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+    table.add_column("set", no_wrap=True)
+    for name in ("words", "diff", "attn", "pad", "batch", "ms", "±", "peak", *there):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            Text(row.lengths_of, "red" if row.wrong else ""),
+            f"{row.words:,}",
+            f"{row.lengths:,}",
+            f"{row.attention:.0%}",
+            f"{row.padded:.2f}",
+            f"{row.batches}/{row.batches_unragged}",
+            _three(row.best(OURS) * 1e3),
+            f"{row.spread:.0%}",
+            f"{row.share():.0%}",
+            *(_ratio(row.times(way) if way in row.seconds else None) for way in there),
+        )
+    if len(rows) > 1:
+        means = [_ratio(geometric_mean([row.times(way) for row in rows if way in row.seconds])) for way in there]
+        table.add_row("geomean", *[""] * 7, f"{geometric_mean([row.share() for row in rows]):.0%}", *means)
+    return table
+
+
+def _attention(rows: Sequence[Attention]) -> Table:
+    from acronumba.bench.ragged import CAUSAL, OURS, TORCH, TORCH_CAUSAL
+
+    title = "attention alone, equal lengths"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+    torch = ["torch"] if any(TORCH in row.seconds for row in rows) else []
+    for name in ("words", "many", "ms", "peak", *torch, "causal\nms", "of\nfull", "peak", *torch):
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    for row in rows:
+        table.add_row(
+            Text(f"{row.length:,}", "red" if row.wrong else ""),
+            f"{row.sentences:,}",
+            _three(row.best(OURS) * 1e3),
+            f"{row.share():.0%}",
+            *(_ratio(row.times(TORCH) if TORCH in row.seconds else None) for _ in torch),
+            _three(row.best(CAUSAL) * 1e3),
+            f"{row.times(CAUSAL):.2f}",
+            f"{row.causal_share:.0%}",
+            *(_ratio(row.times(TORCH_CAUSAL, CAUSAL) if TORCH_CAUSAL in row.seconds else None) for _ in torch),
+        )
+    return table
+
+
+def _kernels(rows: Sequence[Layer]) -> Table:
+    """Return what the time of execution is made of."""
+    title = "kernels: ms, 10^9 operations of products per second"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+    for name in ("set", "size", "many", "kernels"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        texts = [
+            f"{name} {_three(seconds * 1e3)} {row.kernel_flops[name] / seconds / 1e9:.0f}"
+            for name, seconds in row.kernels.items()
+        ]
+        table.add_row(row.lengths_of, str(row.width), str(row.sentences), ", ".join(texts))
+    return table
 
 
 def _speeds(rows: Sequence[Speed], title: str) -> Table:

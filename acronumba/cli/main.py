@@ -3,7 +3,7 @@
 acronumba demo [--train]                    a model, run plainly and batched; or trained
 acronumba explain CODE                      the page of a refusal
 acronumba show FILE.py:MODEL [--stage NAME] what the compiler makes of a model
-acronumba bench [--ablate | --train]        how fast the models of the zoo are, what each option is worth
+acronumba bench [--train | --ragged]        how fast the models of the zoo are, what each option is worth
 acronumba doctor                            what the machine has, and what was found wrong
 acronumba cache clear                       forget compiled code
 """
