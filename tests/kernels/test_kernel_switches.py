@@ -20,6 +20,7 @@ from acronumba.kernels import cpu
 from acronumba.kernels.account import account, fusion_notes, stages_text
 from acronumba.kernels.stages.constants import fold
 from acronumba.kernels.strategy import EVERYTHING, Fusion
+from acronumba.kernels.tiles import narrow
 from acronumba.zoo import mv_rnn, tree_lstm
 from tests.support.chosen import half, one_in
 from tests.support.kernel_cases import PRODUCTS, attention, cell, close, evaluate, inputs
@@ -201,7 +202,10 @@ def test_narrow_products_lie_side_by_side(members: int, dtype: str) -> None:
     code = cpu.generate(spec, targets.host())
     uses = [use.operands for use in code.shared]
     assert sorted(v for use in uses for v in use) == list(range(members, members + 7))
-    assert 1 < len(uses) < 7, "several weights in one, but not more than a tile has room for"
+    if narrow(1, 8, targets.host(), dtype):
+        assert 1 < len(uses) < 7, "several weights in one, but not more than a tile has room for"
+    else:
+        assert len(uses) == 7, "one weight is wide enough"
     rows, shared = inputs(spec, 50 if members == 2 else 3)
     if members == 2:
         on, off = compile_all([spec], fusions=[EVERYTHING, OFF["horizontal"]])
