@@ -131,6 +131,26 @@ def test_an_instance_that_needs_too_much_memory_fails_alone() -> None:
     assert caught.value.results[3].tolist() == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]
 
 
+@model
+def least(x: Any) -> Any:
+    return np.sort(x[:, None] * x, axis=0)[0]
+
+
+def test_an_instance_that_needs_too_much_scratch_fails_alone() -> None:
+    xs = [np.ones(n, F32) for n in (10, 20_000, 12, 3)]
+    for options in ({}, {"ragged": False}):
+        with pytest.raises(InstanceErrors) as caught:
+            least.with_options(memory_limit=1 << 28, **options).batch(xs)
+        assert [*caught.value.errors] == [1]
+        assert [len(y) for k, y in enumerate(caught.value.results) if k != 1] == [10, 12, 3]
+
+
+def test_fewer_threads_work_where_scratch_of_all_has_no_room() -> None:
+    lengths = [10, 1000, 12, 999]
+    f = least.with_options(memory_limit=1 << 26, threads=8)
+    assert [len(y) for y in f.batch([np.ones(n, F32) for n in lengths])] == lengths
+
+
 def test_many_lengths_take_no_quadratic_time() -> None:
     lengths = [k % 997 + 1 for k in range(3000)]
     xs = [np.full((n, 1), n, F32) for n in lengths]
