@@ -84,7 +84,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(2, CASES))
 def test_nodes_of_all_extents_are_one_batch(name: str) -> None:
     f, columns, ragged, alike = CASES[name]
     assert len(f.trace(*columns, w=W).data.batches) == ragged
@@ -98,7 +98,7 @@ def test_explain_says_what_it_is_worth() -> None:
     assert (explained.count.batches, effect.count.batches) == (ragged, alike)
 
 
-@pytest.mark.parametrize(("name", "options"), one_in(5, [(n, o) for n in (*CASES, "decided") for o in OPTIONS]))
+@pytest.mark.parametrize(("name", "options"), one_in(9, [(n, o) for n in (*CASES, "decided") for o in OPTIONS]))
 def test_bits_do_not_depend_on_it(name: str, options: dict[str, Any]) -> None:
     f, columns = CASES[name][:2] if name in CASES else (decided, (arrays(0, LENGTHS),))
     together = f.with_options(**options).batch(*columns, w=W)
