@@ -218,16 +218,18 @@ class Recorded:
             return ((self.extents(buffers, nodes[0]), len(nodes)),)
         return tuple(Counter(self.extents(buffers, v) for v in nodes).items())
 
+    def node_sizes(self, buffers: Buffers, node: int) -> NDArray[np.float64]:
+        """Return the bytes that a node takes: of scratch, of each result, of its largest tensor."""
+        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        row = table[buffers.columns["kind"][node]]
+        self.engine.kernel(int(row[TABLE["plan"]]), self._extents_at(buffers, node), buffers["sizes"])
+        return buffers.fixed["sizes"][: 2 + row[TABLE["results"]]].astype(np.float64)
+
     def node_bytes(self, buffers: Buffers, node: int) -> NDArray[np.float64]:
         """Return the bytes of each result of a node; of its largest tensor where no memory has room for that."""
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
-        plan = int(table[buffers.columns["kind"][node], TABLE["plan"]])
-        results = int(table[buffers.columns["kind"][node], TABLE["results"]])
-        self.engine.kernel(plan, self._extents_at(buffers, node), buffers["sizes"])
-        sizes = buffers.fixed["sizes"].astype(np.float64)
-        out = sizes[1 : 1 + buffers.most]
-        out[:] = sizes[1 + results] if sizes[1 + results] > buffers["largest"] else out
-        return out
+        sizes = self.node_sizes(buffers, node)
+        results, largest = sizes[1:-1], sizes[-1]
+        return np.full_like(results, largest) if largest > buffers["largest"] else results
 
     def extents(self, buffers: Buffers, node: int) -> tuple[int, ...]:
         """Return the run-time extents of a node."""

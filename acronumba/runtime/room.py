@@ -93,9 +93,8 @@ class Room:
             case state.GROW_CHAINS | state.GROW_EDGES:
                 buffers.grow_tables(status)
             case state.GROW_SCRATCH:
-                if buffers.bytes + need > self.limit:
-                    self._too_many_rows(buffers, need)
-                buffers.grow_scratch(need)
+                room = self.limit - buffers.bytes
+                buffers.grow_scratch(need if need <= room else self._fewer_threads(buffers, need, room))
             case state.GROW_LIVES | state.GROW_FOUND:
                 buffers.grow_lives(status)
             case state.GROW_ARENA | state.GROW_WORK if buffers.peak > self.limit:
@@ -197,7 +196,7 @@ class Room:
         there = np.arange(most) < table[kinds, TABLE["results"]][batch, None]
         need = sizes.astype(np.float64)[batch] * self.recorded.rows(buffers)[order, None]
         for i in np.flatnonzero(table[kinds, TABLE["ragged"]][batch]).tolist():
-            need[i] = self.recorded.node_bytes(buffers, order[i])
+            need[i, there[i]] = self.recorded.node_bytes(buffers, order[i])
         need = need[there]
         of, since, until = (
             np.broadcast_to(x, there.shape)[there]
@@ -216,12 +215,24 @@ class Room:
         seen = seen if seen > self.limit else buffers.peak
         raise MemoryError(f"the mini-batch needs {seen:,} bytes {what}, more than `memory_limit`")
 
-    def _too_many_rows(self, buffers: Buffers, need: int) -> NoReturn:
-        """Raise `TooLarge` for the instances whose arrays have more rows than memory has room for words of them."""
+    def _fewer_threads(self, buffers: Buffers, need: int, room: int) -> int:
+        """Let as few threads work as there is room for the scratch of; return how many bytes they need."""
+        stride, threads = buffers["stride"], buffers["threads"]
+        rows = need - stride * threads
+        if rows + stride > room:
+            self._too_much_scratch(buffers, need, room)
+        buffers["threads"] = (room - rows) // stride
+        buffers["scratch_wanted"] = rows + stride * buffers["threads"]
+        return buffers["scratch_wanted"]
+
+    def _too_much_scratch(self, buffers: Buffers, need: int, room: int) -> NoReturn:
+        """Raise `TooLarge` for the instances that there is no room for the scratch of, nor for words of their rows."""
         n = buffers["n"]
         table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
         widths = 8.0 * (2 + table[:, TABLE["args"]] + table[:, TABLE["tensors"]])  # see `rows.rows_width`
-        large = self.recorded.rows(buffers) * widths > self.limit - buffers.bytes
-        if large.any():
+        needs = self.recorded.rows(buffers) * widths * (table[:, TABLE["rows"]] != 0)
+        for v in np.flatnonzero(table[:, TABLE["dims"]]).tolist():
+            needs[v] += self.recorded.node_sizes(buffers, v)[0]
+        if (large := needs > room).any():
             raise TooLarge(np.unique(buffers.column("instance", n)[large]).tolist())
         raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")

@@ -57,7 +57,7 @@ def test_values(models: types.ModuleType, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", one_in(20, NAMES))
+@pytest.mark.parametrize("name", one_in(30, NAMES))
 def test_values_of_machine_code(models: types.ModuleType, name: str) -> None:
     check(models, name, "compiled")
 
@@ -76,7 +76,7 @@ def instances(f: Any) -> tuple[list[list[Any]], dict[str, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("name", one_in(3, SMOOTH))
 def test_slopes(models: types.ModuleType, name: str) -> None:
     """The definition of the gradient of the weights against central differences, of one instance."""
     f = model_of(models, name)
@@ -86,7 +86,7 @@ def test_slopes(models: types.ModuleType, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", one_in(25, one_in(3, SMOOTH, mark="slow")))
+@pytest.mark.parametrize("name", one_in(50, one_in(3, SMOOTH, mark="slow")))
 def test_gradients_by_all_routes(models: types.ModuleType, name: str) -> None:
     f = model_of(models, name)
     columns, shared = instances(f)

@@ -84,7 +84,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(2, CASES))
 def test_nodes_of_all_extents_are_one_batch(name: str) -> None:
     f, columns, ragged, alike = CASES[name]
     assert len(f.trace(*columns, w=W).data.batches) == ragged
@@ -98,7 +98,7 @@ def test_explain_says_what_it_is_worth() -> None:
     assert (explained.count.batches, effect.count.batches) == (ragged, alike)
 
 
-@pytest.mark.parametrize(("name", "options"), one_in(5, [(n, o) for n in (*CASES, "decided") for o in OPTIONS]))
+@pytest.mark.parametrize(("name", "options"), one_in(9, [(n, o) for n in (*CASES, "decided") for o in OPTIONS]))
 def test_bits_do_not_depend_on_it(name: str, options: dict[str, Any]) -> None:
     f, columns = CASES[name][:2] if name in CASES else (decided, (arrays(0, LENGTHS),))
     together = f.with_options(**options).batch(*columns, w=W)
@@ -129,6 +129,26 @@ def test_an_instance_that_needs_too_much_memory_fails_alone() -> None:
         outer.with_options(memory_limit=1 << 28).batch(xs)
     assert [*caught.value.errors] == [1]
     assert caught.value.results[3].tolist() == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]
+
+
+@model
+def least(x: Any) -> Any:
+    return np.sort(x[:, None] * x, axis=0)[0]
+
+
+def test_an_instance_that_needs_too_much_scratch_fails_alone() -> None:
+    xs = [np.ones(n, F32) for n in (10, 20_000, 12, 3)]
+    for options in ({}, {"ragged": False}):
+        with pytest.raises(InstanceErrors) as caught:
+            least.with_options(memory_limit=1 << 28, **options).batch(xs)
+        assert [*caught.value.errors] == [1]
+        assert [len(y) for k, y in enumerate(caught.value.results) if k != 1] == [10, 12, 3]
+
+
+def test_fewer_threads_work_where_scratch_of_all_has_no_room() -> None:
+    lengths = [10, 1000, 12, 999]
+    f = least.with_options(memory_limit=1 << 26, threads=8)
+    assert [len(y) for y in f.batch([np.ones(n, F32) for n in lengths])] == lengths
 
 
 def test_many_lengths_take_no_quadratic_time() -> None:
