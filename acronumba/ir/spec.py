@@ -53,6 +53,12 @@ begun       how many batches of the kernel have begun: parity decides on the way
 """)
 FIXED = PARAMETERS.count
 
+
+def plan_words(results: int) -> int:
+    """Return how many words `plan` writes for a kernel of so many results."""
+    return 3 + results
+
+
 Size: TypeAlias = "int | Dim"  # extents are known when code is generated, or run-time extents of the nodes
 
 # The first extent of a tensor of which a node reads elements that numbers name, and nothing else: how many elements

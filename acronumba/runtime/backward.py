@@ -23,7 +23,7 @@ from acronumba.analysis.backward.program import WayBack
 from acronumba.analysis.backward.reference import sweep
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, load
-from acronumba.ir.spec import FIXED
+from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost
 from acronumba.memory import address, aligned
@@ -328,7 +328,7 @@ class _Run:
             address(record) if s.kind == "adjoint" else self.prepared.table[numbers[s.number]] for s in made.arguments
         ]
         node, nothing = np.array([*words_of, 0], np.int64), np.zeros(1, np.int64)
-        nodes, sizes = np.array([address(node)]), np.zeros(len(spec.results) + 2, np.int64)
+        nodes, sizes = np.array([address(node)]), np.zeros(plan_words(len(spec.results)), np.int64)
         out = []
         for j, v in enumerate(spec.results):
             op = spec.body[v - len(spec.operands)]

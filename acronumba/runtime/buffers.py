@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.ir.spec import plan_words
 from acronumba.memory import address, aligned
 from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NOTED, PIECES, TABLE, TOLD
 
@@ -171,7 +172,7 @@ class Buffers:
             "known": np.zeros(bits, np.int64),
             "visit": np.zeros(5 * groups + 1, np.int32),
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
-            "sizes": np.zeros(most + 3, np.int64),  # a device's `plan` uses one word more than it returns
+            "sizes": np.zeros(plan_words(most), np.int64),
             "ahead": np.zeros(2 * _WARMS, np.int64),
             "heap": np.zeros(32, np.int64),
         }

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.ir.reference import KernelFailure, evaluate
-from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size
+from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size, plan_words
 from acronumba.runtime.engines import Interpreted
 from acronumba.runtime.program import KernelEntry
 
@@ -40,7 +40,7 @@ def idle_kernels(specs: Sequence[KernelSpec]) -> tuple[KernelEntry, ...]:
 
     def entry(spec: KernelSpec) -> KernelEntry:
         def plan(at: int, out: int) -> None:
-            ctypes.memset(out, 0, 8 * (2 + len(spec.results)))  # scratch, each result, the largest tensor
+            ctypes.memset(out, 0, 8 * plan_words(len(spec.results)))
 
         return _entry(spec, plan, lambda table, low, high, scratch: None)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
 from acronumba.ir.nodes import Once, Shared, SharedParam
+from acronumba.ir.spec import plan_words
 from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
@@ -311,7 +312,7 @@ class SharedValues:
         result = aligned(math.prod(shape) * np.dtype(param.type.dtype).itemsize)
         array = result.view(param.type.dtype).reshape(shape)
         words = np.array([*(making.table[k] for k in once.numbers), 0], np.int64)
-        nodes, failures, sizes = np.array([address(words)]), np.zeros(1, np.int64), np.zeros(3, np.int64)
+        nodes, failures, sizes = np.array([address(words)]), np.zeros(1, np.int64), np.zeros(plan_words(1), np.int64)
         head = [address(nodes), address(failures), address(failures), 0, address(result)]
         params = np.array([*head, *tail], np.int64)
         for held in (words, nodes, failures, sizes, params, result, *making.keep):

@@ -12,7 +12,7 @@ from acronumba.emit import compile as compiler
 from acronumba.emit import interpret, tree
 from acronumba.emit.target import Target, host
 from acronumba.errors import NOWHERE
-from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size, plan_words
 from acronumba.kernels import cpu
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import tile_module
@@ -103,7 +103,7 @@ class Runner:
             return array.ctypes.data  # type: ignore[no-any-return]
 
         extents = np.array([*dims, 0], np.int64)
-        plan = np.zeros(2 + len(spec.results), np.int64)
+        plan = np.zeros(plan_words(len(spec.results)), np.int64)
         shared = shared or {}
         given = [v for v, o in enumerate(spec.operands) if o.kind != "shared"]
         count = max([o.index for o in spec.operands if o.kind != "shared"], default=0) + 1

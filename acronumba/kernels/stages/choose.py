@@ -20,6 +20,7 @@ from acronumba.kernels.write.element import DTYPES
 
 LARGE = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
 DEAR = 6  # a value that costs more is stored rather than computed twice
+PLACES = 20  # the same of one that is made of places alone: a mask
 
 
 class Chooser:
@@ -235,7 +236,9 @@ class Chooser:
                     here.add((at, space, again))
                 else:
                     here.update((at, space, again or more) for at, space, more in contexts[user])
-            if self.leaf(v) or graph.kind(v) not in ("element", "view") or cost[v] <= DEAR:
+            if self.leaf(v) or graph.kind(v) not in ("element", "view"):
+                continue
+            if cost[v] <= (DEAR if self.operands(v) else PLACES):
                 continue
             op_name = graph.spec.body[v - graph.first].op
             single = count(graph.shape(v)) == ONE
@@ -246,6 +249,18 @@ class Chooser:
                 # read in a later stage: keep it instead of the products below it
                 if any(u in self.products and self.products[u].how == "shared" for u in self.below(v)):
                     self.stored.add(v)
+
+    def operands(self, v: int) -> bool:
+        """Whether computing a value reads anything."""
+        todo, seen = [v], {v}
+        while todo:
+            u = todo.pop()
+            if self.leaf(u):
+                return True
+            op = self.graph.op(u)
+            todo += [a for a in op.args if a not in seen] if op is not None else []
+            seen.update(todo)
+        return False
 
     @staticmethod
     def repeats(shape: tuple[Size, ...], out: tuple[Size, ...]) -> bool:
