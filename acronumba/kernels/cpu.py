@@ -28,7 +28,7 @@ from acronumba.kernels.cost import MOST, times
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
-from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single
+from acronumba.kernels.stages.tasks import Band, Nest, Product, ProductStage, RowStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import Packing, TileKey, tallest
@@ -142,6 +142,8 @@ class Generator:
             elif stage.grouped is not None:
                 self._group_slots(number, stage.grouped, block)
             else:
+                if stage.band is not None:
+                    self._outside_slots(kernel, number, stage.band)
                 for item in stage.items:
                     if isinstance(item, Single) and item.kind == "product":
                         self._product_slots(self.stages.products[item.value], number if stage.lead else None)
@@ -217,6 +219,12 @@ class Generator:
                 home = Home("block", self.scratch.add(name, row * block), row)
             home.local = v in local
             kernel.homes[v] = home
+
+    def _outside_slots(self, kernel: Kernel, number: int, band: Band) -> None:
+        """Lay out what values are outside of a band, for each row of a tile."""
+        for v in sorted(band.outside):
+            size = Poly.of(f"tile{number}") * DTYPES[self.graph.dtype(v)].size
+            kernel.outside[v] = self.scratch.add(f"{kernel.names[v]}_outside", size, own=True)
 
     def _tile_home(self, kernel: Kernel, number: int, v: int) -> Home:
         """Return a home for some rows of a value: that of what is read for the last time, at the same place, for it."""

@@ -20,7 +20,7 @@ from acronumba.kernels.write.element import DTYPES
 
 LARGE = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
 DEAR = 6  # a value that costs more is stored rather than computed twice
-PLACES = 20  # the same of one that is made of places alone: a mask
+PLACES = 64  # the same of one that is made of places alone: a mask
 
 
 class Chooser:
@@ -251,12 +251,14 @@ class Chooser:
                     self.stored.add(v)
 
     def operands(self, v: int) -> bool:
-        """Whether computing a value reads anything."""
+        """Whether computing a value reads arrays."""
         todo, seen = [v], {v}
         while todo:
             u = todo.pop()
             if self.leaf(u):
-                return True
+                if self.graph.shape(u) or u in self.stored:
+                    return True
+                continue
             op = self.graph.op(u)
             todo += [a for a in op.args if a not in seen] if op is not None else []
             seen.update(todo)

@@ -66,6 +66,21 @@ class Single:
         return [] if self.kind == "check" else [self.value]
 
 
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Columns of a row that are computed: where numbers are not negative, see `kernels.stages.bands`.
+
+    Outside of it a value is one number of the row, and 0 where it is summed.
+    """
+
+    mask: int  # the value that says so
+    conditions: tuple[Poly, ...]  # of the row and the column
+    row: str  # the symbols of these
+    column: str
+    outside: frozenset[int]  # values that are stored in the band only
+    zero: frozenset[int]  # sums over the columns, and left operands of products
+
+
 @dataclass(slots=True, eq=False)
 class RowStage:
     """Tasks done node by node. Or, if `grouped`, one product: nodes of a block with the same matrix are done together,
@@ -77,6 +92,7 @@ class RowStage:
     grouped: Product | None = None
     lead: tuple[Size, ...] = ()
     views: dict[int, tuple[int, ...]] = field(default_factory=dict)  # of a value; the last is stored in its place
+    band: Band | None = None
 
     @property
     def values(self) -> list[int]:

@@ -10,6 +10,7 @@ at its own place of the lead.
 from __future__ import annotations
 
 from acronumba.ir.ops import TENSORS
+from acronumba.kernels.stages.bands import find_band
 from acronumba.kernels.stages.graph import Place, Symbolic, Untraceable, arguments, onward, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, reindex
 from acronumba.kernels.stages.pending import Pending
@@ -42,16 +43,23 @@ class _Growth:
             if v not in self.tasks and near and all(u in pending.done or u in near for u in reads) and self.joins(v):
                 self.tasks.append(v)
         stage = RowStage(lead=self.lead)
-        small = True
+        small, kept = True, set()
         for u in self.tasks:
             users = self.users(u)
             if u in self.graph.spec.results or any(v not in self.tasks for v in users):
+                kept.add(u)
                 if (views := self.views(u, users)) is not None:
                     stage.views[u] = views
             else:
                 size = count(self.graph.shape(u)).constant
                 small = small and size is not None and size < LARGE
-        return None if small else (stage, self.tasks)
+        if small:
+            return None
+        columns = self.graph.shape(self.tasks[0])[-1]
+        inner = [v for v in self.tasks if self.graph.shape(v) == (*self.lead, columns)]
+        if not any(v in kept for v in inner):
+            stage.band = find_band(pending.chosen, self.lead, columns, self.tasks)
+        return stage, self.tasks
 
     def users(self, u: int) -> list[int]:
         """Return the tasks that read what a task stores, and the operations that it decides the failure of."""

@@ -90,6 +90,9 @@ class Kernel:
     shared: list[tuple[tuple[int, ...], object]] = field(default_factory=list)
     tiles: dict[tuple[int, str], int] = field(default_factory=dict)  # (vectors, dtype): rows of the tallest tile
     tile_bytes: dict[int, Poly] = field(default_factory=dict)  # of one row of all that lies in tiles of a stage
+    outside: dict[int, int] = field(
+        default_factory=dict
+    )  # scratch: a number of each row of a tile, outside of its band
     wanted: list[tuple[str, Ty]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
 

@@ -23,6 +23,7 @@ from acronumba.kernels.tiles import CHUNK, tallest
 from acronumba.kernels.write.element import DTYPES, cast
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.nests import NestWriter
+from acronumba.kernels.write.writer import BandRows
 
 
 @dataclass(slots=True, eq=False)
@@ -343,10 +344,46 @@ class PanelProduct:
 
     def write_tile(self, outer: Index, first: Expr, stop: Expr, most: Poly) -> None:
         """Write rows first..stop, `most` or fewer, of one product of matrices whose right operand is packed."""
+        w, rows = self.w, self.w.band
+        if rows is not None and self.product.left in rows.band.zero:
+            self.write_terms(outer, first, stop, most, rows)
+            return
         self.begin()
         self.addresses(outer, first, stop, most)
         with self.each_panel() as (vector, wide):
-            self.multiply(outer, first, stop, most, self.packed(vector), vector, wide)
+            if rows is None or self.columns != rows.size:
+                self.multiply(outer, first, stop, most, self.packed(vector), vector, wide)
+            else:
+                with w.when((vector * self.lanes < rows.high) & ((vector + wide) * self.lanes > rows.low)):
+                    self.multiply(outer, first, stop, most, self.packed(vector), vector, wide)
+
+    def write_terms(self, outer: Index, first: Expr, stop: Expr, most: Poly, rows: BandRows) -> None:
+        """The same where the left operand is 0 outside of a band: from the beginning of a chunk of terms on."""
+        w, v = self.w, self.product.left
+        low = w.local("low", rows.low & -CHUNK)
+        zero = const(0, self.t.ty.vector(self.lanes))
+        with w.loop("j", low, rows.low, self.lanes) as j, w.loop("i", first, stop, extent=self.many) as i:
+            place = Index(w.graph.shape(v), (*outer.at, Poly.of(i.name), w.named("at", j)))
+            w.f.store_lanes(w.address(v, place), zero)
+        w.f.store(w.scratch(self.slots.lengths), 0, rows.high - low)
+        self.addresses(outer, first, stop, most, w.named("at", low))
+        with self.each_panel() as (vector, wide):
+            packed = self.packed(vector) + low * (wide * self.width)
+            self.multiply(outer, first, stop, most, packed, vector, wide)
+
+    def find_odd(self, odd: Local) -> None:
+        """Set `odd` if the packed operand has an element that gives no 0 when it is multiplied by 0."""
+        w = self.w
+        ty = self.t.ty.vector(self.lanes)
+        total = w.local("total", const(0, ty))
+        with self.each_panel() as (vector, wide):
+            packed = self.packed(vector)
+            with w.loop("k", 0, w.number(size_poly(self.inner_size)) * wide) as k:
+                x = w.local("x", Load(packed + k * self.width, ty))
+                w.f.set(total, total + (x - x))
+        one = w.local("sum", intrinsic("hsum", total, type=self.t.ty))
+        with w.when(one.ne(one)):
+            w.f.set(odd, 1)
 
     def pack_all(self, outer: Index) -> None:
         """Pack all columns of the right operand."""
@@ -378,7 +415,7 @@ class PanelProduct:
                 else:
                     yield first, w.local("wide", self.vectors * (p + 1) // self.panels - first)
 
-    def addresses(self, outer: Index, first: Expr, stop: Expr, most: Poly) -> None:
+    def addresses(self, outer: Index, first: Expr, stop: Expr, most: Poly, begin: Poly = ZERO) -> None:
         """Write down where rows first..stop of the left operand lie, piece by piece, room for `most` of each."""
         w, many = self.w, self.many
         table = w.scratch(self.slots.rows)
@@ -386,7 +423,7 @@ class PanelProduct:
             for s, piece in enumerate(self.product.pieces):
                 shape = w.graph.shape(piece)
                 place = stretch(w, outer, shape[:-2])
-                here = Index(shape, (*place.at, ZERO if many == 1 else Poly.of(i.name), ZERO))
+                here = Index(shape, (*place.at, ZERO if many == 1 else Poly.of(i.name), begin))
                 w.f.store(w.plus(table, most * (8 * s)), i - first, w.address(piece, here))
 
     @contextmanager

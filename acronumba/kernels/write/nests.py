@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from acronumba.emit import tree
-from acronumba.emit.tree import I32, I64, Expr, Local, Ty, const, convert, intrinsic, select
+from acronumba.emit.tree import I1, I32, I64, Expr, Local, Ty, const, convert, intrinsic, select
 from acronumba.ir.spec import Dim, Size
 from acronumba.kernels.stages.along import vector_axis
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.tasks import Nest
 from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, identity
-from acronumba.kernels.write.writer import Writer
+from acronumba.kernels.write.writer import OUTSIDE, BandRows, Writer, to_memory
 
 FLAT = Dim(-1)  # stands for the number of elements of a tensor in a loop over them
 
@@ -40,6 +40,8 @@ class NestWriter(Writer):
         reduced = [k for k in nest.reduced if space[k] != 1]
         real = [k for k in range(len(space)) if space[k] != 1]
         rank = len(self.lead)
+        banded = self.band is not None and len(space) == rank + 1 and space[-1] == self.band.size
+        others: dict[int, Expr] = {}  # what is reduced, outside of the band
         at = [*self.lead[:-1], *[ZERO] * (len(space) - max(rank - 1, 0))]
         lanes = self.lanes_for(nest.values)
         vector = vector_axis(self.stages, nest, lanes)
@@ -55,9 +57,16 @@ class NestWriter(Writer):
                 inner()  # type: ignore[operator]
                 return
             k = axes[0]
-            tile = self.rows_of_tile(space[k]) if k == rank - 1 else None
-            with tile or self.axis(k, space[k], k == vector, lanes) as var:
+            if k == rank - 1:
+                axis = self.rows_of_tile(space[k])
+            elif k == rank and banded:
+                axis = self.columns_of_band(k == vector, lanes)
+            else:
+                axis = self.axis(k, space[k], k == vector, lanes)
+            with axis as var:
                 at[k] = Poly.of(var.name)
+                if k == rank - 1 and banded:
+                    others.update(self.leave_band(nest, at[:rank]))
                 loops(axes[1:], inner)
 
         def innermost() -> None:
@@ -81,6 +90,8 @@ class NestWriter(Writer):
                 accumulators[v] = self.accumulator(v, 1 if one_column else wide)
             loops(reduced, innermost)
             for v in nest.reductions:
+                if v in others and self.band is not None:
+                    self.take_in(v, accumulators[v], others[v], self.band.partial)
                 self.finish(v, Index(space, tuple(at)), accumulators[v], nest.reduced, vector in nest.reduced)
 
         loops(outer, reductions if nest.reductions else innermost)
@@ -133,6 +144,52 @@ class NestWriter(Writer):
         """A loop over the rows of a tile."""
         assert self.stop is not None
         return self.loop("i", self.number(self.lead[-1]), self.stop, extent=size)
+
+    @contextmanager
+    def columns_of_band(self, vector: bool, lanes: int) -> Iterator[Local]:
+        """A loop over the columns of a band."""
+        assert self.band is not None
+        low, high, size = self.band.low, self.band.high, self.band.size
+        if vector:
+            with self.loop("j", low, high, lanes, extent=size) as var, self.lanes_of(var, lanes, size):
+                yield var
+        else:
+            with self.loop("j", low, high, extent=size) as var:
+                yield var
+
+    def leave_band(self, nest: Nest, at: Sequence[Poly]) -> dict[int, Expr]:
+        """Compute what the values of a nest are outside of the band of a row; return what reductions find there."""
+        rows = self.band
+        assert rows is not None
+        here = Index(nest.space, (*at, Poly.of(OUTSIDE)))
+        out: dict[int, Expr] = {}
+        for v in nest.stores:
+            x = self.value(v, here)
+            self.f.store_lanes(self.outside_at(v, at[-1]), to_memory(x, DTYPES[self.graph.dtype(v)]))
+            if v in rows.band.zero:
+                self.must_be_zero(x, rows)
+        for v in nest.reductions:
+            op = self.graph.op(v)
+            assert op is not None
+            t = DTYPES[op.dtype]
+            x = self.bind("term", cast(self.value(op.args[0], here), DTYPES[self.graph.dtype(op.args[0])], t))
+            if v in rows.band.zero:
+                self.must_be_zero(x, rows)
+            else:
+                out[v] = x
+        return out
+
+    def must_be_zero(self, x: Expr, rows: BandRows) -> None:
+        with self.when(rows.partial & x.ne(0)):
+            self.f.set(rows.bad, 1)
+
+    def take_in(self, v: int, total: Local, x: Expr, there: Expr) -> None:
+        """Combine what has been reduced with what is outside of the band, if anything is."""
+        op = self.graph.op(v)
+        assert op is not None
+        both = combine(op.op, total, const(x, total.type) if total.type.lanes > 1 else x, DTYPES[op.dtype])
+        every = const(there, I1.vector(total.type.lanes)) if total.type.lanes > 1 else there
+        self.f.set(total, select(every, both, total))
 
     @contextmanager
     def axis(self, k: int, size: Size, vector: bool, lanes: int) -> Iterator[Local]:

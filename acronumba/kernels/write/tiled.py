@@ -6,12 +6,15 @@ of the lead; right operands of products are packed when that place changes.
 
 from __future__ import annotations
 
-from acronumba.emit.tree import Local
-from acronumba.kernels.stages.index import Index, Poly, count, size_poly
-from acronumba.kernels.stages.tasks import RowStage, Single
+from acronumba.emit.tree import I64, Expr, Local, const, convert, select
+from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
+from acronumba.kernels.stages.tasks import Band, RowStage, Single
 from acronumba.kernels.write.matrices import PanelProduct
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.scopes import Scopes
+from acronumba.kernels.write.writer import OUTSIDE, BandRows
+
+STEP = 16  # a band begins and ends at a multiple of so many columns: the elements of any vector
 
 
 class Tiles:
@@ -29,6 +32,7 @@ class Tiles:
         rows = w.number(size_poly(stage.lead[-1]))
         tiles = tiles_of(w, self.most, stage)
         packed = w.local("packed", f["u0"] - f["u0"] - 1)
+        odd = w.local("odd", const(0, I64)) if stage.band is not None else None
         with w.loop("u", f["u0"], f["u1"]) as u:
             matrix = w.local("matrix", u // tiles)
             tile = w.local("tile", u - matrix * tiles)
@@ -37,20 +41,69 @@ class Tiles:
             for at, size in zip(batch, stage.lead, strict=False):
                 w.extents.update(dict.fromkeys(at.symbols, size))
             outer = Index(stage.lead[:-1], tuple(batch))
-            if self.products:
-                f.comment("right operands, where the last tile had others")
+            f.comment("right operands, where the last tile had others")
             with w.when(matrix.ne(packed)):
                 f.set(packed, matrix)
-                for product in self.products.values():
-                    product.pack_all(outer)
+                self.pack(outer, odd)
             w.lead, w.views = (*batch, w.named("first", first)), stage.views
-            for item in stage.items:
-                if isinstance(item, Single):
-                    w.note_names([item.value])
-                    self.products[item.value].write_tile(outer, first, w.stop, self.most)
-                else:
-                    w.nest(item)
+            if stage.band is None or odd is None:
+                self.items(outer, first, w.stop)
+            else:
+                self.in_band(outer, first, w.stop, stage.band, odd)
             w.lead, w.stop, w.views = (), None, {}
+
+    def pack(self, outer: Index, odd: Local | None) -> None:
+        """Pack the right operands of products; see whether one has an element that gives no 0 when multiplied by 0."""
+        if odd is not None:
+            self.w.f.set(odd, 0)
+        for product in self.products.values():
+            product.pack_all(outer)
+            if odd is not None and self.stage.band is not None and product.product.left in self.stage.band.zero:
+                product.find_odd(odd)
+
+    def items(self, outer: Index, first: Expr, stop: Expr) -> None:
+        """Write the tasks for rows first..stop."""
+        w = self.w
+        for item in self.stage.items:
+            if isinstance(item, Single):
+                w.note_names([item.value])
+                self.products[item.value].write_tile(outer, first, stop, self.most)
+            else:
+                w.nest(item)
+
+    def in_band(self, outer: Index, first: Expr, stop: Expr, band: Band, odd: Local) -> None:
+        """Write the tasks for the columns of the band of rows first..stop; again for all if there had to be others."""
+        w, f = self.w, self.w.f
+        size = w.graph.shape(self.stage.items[0].values[0])[-1]
+        columns = w.number(size_poly(size))
+        bad = w.local("bad", const(0, I64))
+        with w.loop("turn", 0, 2) as turn, w.when(turn.eq(0) | bad.ne(0)):
+            low, high = w.local("low", const(0, I64)), w.local("high", columns)
+            with w.when(turn.eq(0) & odd.eq(0)):
+                for condition in band.conditions:
+                    self.narrow(band, condition, first, stop, low, high)
+                some = w.local("some", low < high)
+                f.set(low, select(some, low & -STEP, 0))
+                f.set(high, select(some, (high + (STEP - 1)) & -STEP, columns))
+                f.set(high, select(high < columns, high, columns))
+            w.band = BandRows(band, size, low, high, w.local("partial", (low > 0) | (high < columns)), bad)
+            w.extents[OUTSIDE] = size
+            self.items(outer, first, stop)
+            w.band = None
+
+    def narrow(self, band: Band, condition: Poly, first: Expr, stop: Expr, low: Local, high: Local) -> None:
+        """Move the bounds of the columns where a number is not negative in none of some rows."""
+        w = self.w
+        for v in (int(name[3:]) for name in condition.symbols if name.startswith("arg")):
+            w.symbols[f"arg{v}"] = w.bind(f"arg{v}", convert(w.value(v, Index((), ())), I64))
+        slopes = [condition.slope(name) for name in (band.row, band.column)]
+        row, column = (s.constant or 0 if s is not None else 0 for s in slopes)
+        last = w.named("last", stop - 1) if row > 0 else w.named("first", first)
+        edge = w.local("edge", w.number(condition.put(band.column, ZERO).put(band.row, last)))  # the largest of them
+        if column < 0:
+            w.f.set(high, select(edge + 1 < high, edge + 1, high))
+        else:
+            w.f.set(low, select(low < -edge, -edge, low))
 
 
 def tiles_of(w: Scopes, most: Poly, stage: RowStage) -> Local:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from acronumba.emit import tree
 from acronumba.emit.target import Target
@@ -21,9 +22,24 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import FIXED, Dim, Size
 from acronumba.kernels.stages.graph import axis_of, onward, stretch, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, rounded, size_poly
+from acronumba.kernels.stages.tasks import Band
 from acronumba.kernels.write.element import DTYPES, ELEMENT, Dtype, NeedScalar, cast
 from acronumba.kernels.write.kernel import Gathered, Home, Kernel
 from acronumba.kernels.write.scopes import Scopes
+
+OUTSIDE = "outside"  # stands for a column outside of a band
+
+
+@dataclass(frozen=True, slots=True)
+class BandRows:
+    """The band of a tile of rows."""
+
+    band: Band
+    size: Size  # columns of a row
+    low: Expr  # columns that are computed, whole vectors
+    high: Expr
+    partial: Expr  # whether there are others
+    bad: Local  # set where a value that is summed is not 0 outside
 
 
 class Writer(Scopes):
@@ -49,6 +65,7 @@ class Writer(Scopes):
         self.home_depth = 0  # scope of the node
         self.lead: tuple[Poly, ...] = ()  # in a stage in tiles: the place of the tile's first row
         self.stop: Expr | None = None  # there: where the tile's rows end
+        self.band: BandRows | None = None  # there
         self.views: dict[int, tuple[int, ...]] = {}  # there: what is stored in the place of a value
         self.node: Local | None = None  # number in the batch
         self.row: Expr | None = None  # number in the block
@@ -232,6 +249,10 @@ class Writer(Scopes):
         known = self.cached(key)
         if known is not None:
             return known
+        if self.band is not None and index.depends(OUTSIDE):
+            beyond = self.outside(v, index, self.band)
+            if beyond is not None:
+                return beyond
         if (v, index) in self.kept:
             t = DTYPES[self.graph.dtype(v)]
             out: Expr = self.bind(self.kernel.names[v], Load(self.kept[v, index], t.ty.vector(self.lanes)))
@@ -256,6 +277,24 @@ class Writer(Scopes):
         if isinstance(out, Const):
             return self.keep(key, out)
         return self.keep(key, out, floor)
+
+    def outside(self, v: int, index: Index, rows: BandRows) -> Expr | None:
+        """Return the number of a row that `v` is outside of the band, unless it is computed as elsewhere."""
+        op = self.graph.op(v)
+        t = DTYPES[self.graph.dtype(v)]
+        if v in rows.band.outside and v not in self.inline:
+            place = self.outside_at(v, self.own(v, index).at[len(self.lead) - 1])
+            return self.bind(f"{self.kernel.names[v]}_outside", Load(place, t.memory), len(self.scopes) - 1)
+        if op is None or op.op != "where" or op.args[0] != rows.band.mask:
+            return None
+        other = op.args[2]
+        x = self.value(other, stretch(self, self.own(v, index), self.graph.shape(other)))
+        return cast(x, DTYPES[self.graph.dtype(other)], t)
+
+    def outside_at(self, v: int, row: Poly) -> Expr:
+        """Return where the number of a row is kept that `v` is outside of the band."""
+        size = DTYPES[self.graph.dtype(v)].size
+        return self.plus(self.scratch(self.kernel.outside[v]), (row - self.lead[-1]) * size)
 
     def own(self, v: int, index: Index) -> Index:
         return reindex(index, self.graph.shape(v), self.split)
