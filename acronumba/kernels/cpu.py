@@ -364,9 +364,13 @@ class Generator:
 
     def _time(self, w: Writer, name: str, values: list[int] | None) -> Expr:
         """Return the nanoseconds that computing values of a node takes."""
-        total: Expr = const(1.0, F64)
-        for moving, each in times(self.spec, values).items():
-            term: Expr = const(each, F64)
+        found = dict(times(self.spec, values))
+        fixed = found.pop((), 0.0) + 1
+        if not found:
+            return const(int(min(fixed, MOST)), I64)
+        total: Expr = const(round(fixed, 2), F64)
+        for moving, each in found.items():
+            term: Expr = const(round(each, 2) or each, F64)
             for n in moving:
                 term = term * convert(w.number(size_poly(n)), F64)
             total = total + term
