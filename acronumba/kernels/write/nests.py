@@ -40,7 +40,6 @@ class NestWriter(Writer):
         reduced = [k for k in nest.reduced if space[k] != 1]
         real = [k for k in range(len(space)) if space[k] != 1]
         rank = len(self.lead)
-        banded = self.band is not None and len(space) == rank + 1 and space[-1] == self.band.size
         others: dict[int, Expr] = {}  # what is reduced, outside of the band
         at = [*self.lead[:-1], *[ZERO] * (len(space) - max(rank - 1, 0))]
         lanes = self.lanes_for(nest.values)
@@ -57,15 +56,9 @@ class NestWriter(Writer):
                 inner()  # type: ignore[operator]
                 return
             k = axes[0]
-            if k == rank - 1:
-                axis = self.rows_of_tile(space[k])
-            elif k == rank and banded:
-                axis = self.columns_of_band(k == vector, lanes)
-            else:
-                axis = self.axis(k, space[k], k == vector, lanes)
-            with axis as var:
+            with self.axis_of_nest(k, space, k == vector, lanes) as var:
                 at[k] = Poly.of(var.name)
-                if k == rank - 1 and banded:
+                if k == rank - 1 and self.banded(space):
                     others.update(self.leave_band(nest, at[:rank]))
                 loops(axes[1:], inner)
 
@@ -90,8 +83,8 @@ class NestWriter(Writer):
                 accumulators[v] = self.accumulator(v, 1 if one_column else wide)
             loops(reduced, innermost)
             for v in nest.reductions:
-                if v in others and self.band is not None:
-                    self.take_in(v, accumulators[v], others[v], self.band.partial)
+                if v in others:
+                    self.take_in(v, accumulators[v], others[v])
                 self.finish(v, Index(space, tuple(at)), accumulators[v], nest.reduced, vector in nest.reduced)
 
         loops(outer, reductions if nest.reductions else innermost)
@@ -140,6 +133,18 @@ class NestWriter(Writer):
         if names:
             self.f.comment(names)
 
+    def banded(self, space: Sequence[Size]) -> bool:
+        """Whether only the columns of a band are computed in a space."""
+        return self.band is not None and len(space) == len(self.lead) + 1 and space[-1] == self.band.size
+
+    def axis_of_nest(self, k: int, space: Sequence[Size], vector: bool, lanes: int) -> AbstractContextManager[Local]:
+        """A loop over an axis of a nest: in a stage in tiles only over the rows and columns at hand."""
+        if k == len(self.lead) - 1:
+            return self.rows_of_tile(space[k])
+        if k == len(self.lead) and self.banded(space):
+            return self.columns_of_band(vector, lanes)
+        return self.axis(k, space[k], vector, lanes)
+
     def rows_of_tile(self, size: Size) -> AbstractContextManager[Local]:
         """A loop over the rows of a tile."""
         assert self.stop is not None
@@ -183,10 +188,11 @@ class NestWriter(Writer):
         with self.when(rows.partial & x.ne(0)):
             self.f.set(rows.bad, 1)
 
-    def take_in(self, v: int, total: Local, x: Expr, there: Expr) -> None:
+    def take_in(self, v: int, total: Local, x: Expr) -> None:
         """Combine what has been reduced with what is outside of the band, if anything is."""
         op = self.graph.op(v)
-        assert op is not None
+        assert op is not None and self.band is not None
+        there = self.band.partial
         both = combine(op.op, total, const(x, total.type) if total.type.lanes > 1 else x, DTYPES[op.dtype])
         every = const(there, I1.vector(total.type.lanes)) if total.type.lanes > 1 else there
         self.f.set(total, select(every, both, total))
