@@ -63,6 +63,7 @@ class Batches:
         self.begin(batches, scratch, threads)
         pool = threads_of_process() if threads > 1 else None
         self["pool"] = pool.enter(threads) if pool is not None else 0
+        self["run_each"] = engine.address["run_each"]
         try:
             while engine.drive(address(self.st)) != state.DONE:
                 pass
