@@ -6,7 +6,7 @@ In: a `WayBack`. Out: `BackRows`, tables that stay as they are, and which sums o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,8 @@ class BackRows:
         The derivative.
     adders
         Per dtype the kernel that adds up adjoints.
+    is_ragged
+        Whether nodes of a kernel are one batch whatever their run-time extents.
 
     Attributes
     ----------
@@ -59,8 +61,8 @@ class BackRows:
         Whether sums ask for numbers of rows that kernels may have computed.
     """
 
-    def __init__(self, back: WayBack, adders: dict[str, int]) -> None:
-        self.back, self.adders = back, adders
+    def __init__(self, back: WayBack, adders: dict[str, int], is_ragged: Callable[[KernelSpec], bool]) -> None:
+        self.back, self.adders, self.is_ragged = back, adders, is_ragged
         self._keep: list[Words] = []
         self.sums: list[SumOf] = []
         self.parts = 0
@@ -84,7 +86,7 @@ class BackRows:
         if back is None:
             spec = self.back.plan.kernels[k]
             none = self._rows([[-1] * len(spec.results)])
-            return [0, -1, len(spec.results), none, 0, 0, 0, 0, 0, *self._places(spec), 0, 0, 0, 0, 0]
+            return [0, -1, len(spec.results), none, 0, 0, 0, 0, 0, 0, *self._places(spec), 0, 0, 0, 0, 0]
         spec = back.forward
         own = [spec.body[v - len(spec.operands)].dtype for v in spec.results[: len(spec.results) - len(back.kept)]]
         read = _adjoints_read(back)
@@ -95,7 +97,8 @@ class BackRows:
         first = self.parts
         parts = self._rows([row for term in back.terms for row in self._sum(k, back, term)])
         results = len(self.back.specs[number].results) if number >= 0 else 0
-        width, rows = 8 * (len(back.arguments) + results + len(own)), 0
+        before = len(back.arguments) + (spec.dims if self.is_ragged(spec) else 0)
+        width, rows = 8 * (before + results + len(own)), 0
         if spec.rows is not None:  # behind it lies what stands for a row of the forward node
             given = sum(o.kind != "shared" for o in spec.operands)
             width += 8 * (2 * given + spec.dims) + RECORD.size * len(spec.results)
@@ -103,8 +106,8 @@ class BackRows:
             self._keep.append(ways)
             rows = address(ways)
         return [
-            1, number, len(own), adds, len(back.arguments), args, results, len(back.gives), gives, *self._places(spec),
-            width, rows, self.parts - first, parts, first,
+            1, number, len(own), adds, len(back.arguments), args, before, results, len(back.gives), gives,
+            *self._places(spec), width, rows, self.parts - first, parts, first,
         ]  # fmt: skip
 
     def _places(self, spec: KernelSpec) -> list[int]:

@@ -57,7 +57,9 @@ def transposer() -> tree.Module:
     """Return the library code of `runtime.library.transpose` and what it is made of."""
     from acronumba.emit.parse import parse_files
 
-    functions = parse_files([f"acronumba.runtime.library.{name}" for name in ("own", "adjoints", "transpose")])
+    functions = parse_files(
+        [f"acronumba.runtime.library.{name}" for name in ("own", "adjoints", "extents", "transpose")]
+    )
     return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
 
 
@@ -116,7 +118,7 @@ class BackExecutable:
         self.costs = [max(cost(spec), 1) for spec in back.specs]
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
-        self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
+        self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES}, forward.is_ragged)
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES, kept=KEPT_IN_TRAINING)
         forward.arenas.kept = KEPT_IN_TRAINING
         self.sums_of_all = ArenaPool(0)  # memory for gradients
@@ -176,6 +178,8 @@ class _Desk:
             params[len(params) - len(entry.tiles) :] = entry.tiles
             row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = entry.run, address(params), each
             row[TABLE["plan"]], row[TABLE["results"]] = entry.plan, len(spec.results)
+            row[TABLE["args"]], row[TABLE["dims"]] = sum(o.kind != "shared" for o in spec.operands), spec.dims
+            row[TABLE["ragged"]], row[TABLE["step"]] = len(params) * of.forward.is_ragged(spec), 8
             if entry.stages:
                 shares = np.array([(s.address, s.weights // 100) for s in entry.stages], np.int64)
                 self._keep.append(shares)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.ir.spec import plan_words
 from acronumba.memory import address, aligned
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Words
@@ -21,7 +22,7 @@ class Batches:
 
     def __init__(self, kernels: int, most: int) -> None:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)
-        self.sizes: Words = np.zeros(most + 3, np.int64)
+        self.sizes: Words = np.zeros(plan_words(most), np.int64)
         self.keep: dict[str, Any] = {}
         self.most = most
         self.kernels(kernels)
@@ -63,6 +64,7 @@ class Batches:
         self.begin(batches, scratch, threads)
         pool = threads_of_process() if threads > 1 else None
         self["pool"] = pool.enter(threads) if pool is not None else 0
+        self["run_each"] = engine.address["run_each"]
         try:
             while engine.drive(address(self.st)) != state.DONE:
                 pass

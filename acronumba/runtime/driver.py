@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
+from acronumba.data.words import RECORD
 from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.kernels.cost import cost
 from acronumba.memory import address, aligned, available
@@ -186,7 +187,7 @@ class Executable:
             functions=self.host.functions,
             kernels=len(specs),
             most=max((len(s.results) for s in specs), default=0),
-            keyed=any(s.dims and not self._ragged(s) for s in specs),
+            keyed=any(s.dims and not self.is_ragged(s) for s in specs),
             ghosts=self.host.ghosts,
             reach=self.engine.reach,
         )
@@ -216,7 +217,7 @@ class Executable:
         """Give back buffers, for the next run."""
         self._buffers.append(buffers)
 
-    def _ragged(self, spec: KernelSpec) -> bool:
+    def is_ragged(self, spec: KernelSpec) -> bool:
         """Whether nodes of all run-time extents are one batch."""
         return self.options.ragged and spec.dims > 0 and spec.rows is None
 
@@ -236,7 +237,8 @@ class Executable:
         row[TABLE["dims"]], row[TABLE["results"]] = spec.dims, len(spec.results)
         row[TABLE["cost"]] = cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
-        row[TABLE["ragged"]] = len(params) * self._ragged(spec)
+        row[TABLE["step"]] = RECORD.size
+        row[TABLE["ragged"]] = len(params) * self.is_ragged(spec)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
         if kernel.stages:
             shares = np.array([(s.address, s.weights // _STREAM) for s in kernel.stages], np.int64)

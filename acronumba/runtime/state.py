@@ -79,7 +79,7 @@ depth               int32[n]: 1 + the largest depth of its operands, ghosts incl
 instance            int32[n]: instance that recorded it
 row                 int64[n]: address of its row
 kernels             number of kernels
-table               int64[kernels, 16]: the kernels, see TABLE
+table               int64[kernels, 17]: the kernels, see TABLE
 key                 int32[n]: number of its kernel or, where batches have one length, of its (kernel, extents); the
                     same column as `kind` unless `keyed`
 level               int32[n]: number of its (component, depth in it), or of its step
@@ -237,6 +237,7 @@ stages      their number
 shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
 ragged      0, or the words of its parameter table: nodes of all extents are one batch
+step        bytes from the address of a result in the row of a node to that of the next
 """)
 TABLE = KERNEL.at
 

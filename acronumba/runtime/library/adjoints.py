@@ -16,7 +16,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 )  # fmt: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
-    AS_NUMBER, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FIRST, BK_FORWARD, BK_OWN, BK_PARTS, BK_RECORDS, BK_RESULTS, BK_ROWS,
+    AS_NUMBER, BK_BEFORE, BK_BYTES, BK_DTYPES, BK_FIRST, BK_FORWARD, BK_OWN, BK_PARTS, BK_RECORDS, BK_RESULTS, BK_ROWS,
     BK_SUMMED, BK_WIDTH, B_ARRAYS, B_COUNTS, B_HEADS, B_LINKS, B_LINKS_END, B_LOSS_OF, B_LOST,
     B_MOST, B_OWN, B_OWNS, B_PLACE, B_PLACES, B_ROWS, B_ROW_OF, B_SHARED, B_SHAREDS, B_TABLE, B_THERE,
     EXTENT_COUNT, EXTENT_DIMS, EXTENT_FACTOR, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, LINK_BYTES, LINK_INDEX, LINK_KEY,
@@ -37,7 +37,7 @@ def forward_of(ST: i64, W: i64, kernel: i64, v: i64, r: i64) -> i64:
     """Return the row of a forward node; of a node of several rows what stands for one, behind its backward row."""
     if ld(kernel, BK_ROWS) == 0:
         return ld(ld(ST, ROW), v)
-    words = ld(kernel, BK_ARGS) + ld(kernel, BK_RESULTS) + ld(kernel, BK_OWN)
+    words = ld(kernel, BK_BEFORE) + ld(kernel, BK_RESULTS) + ld(kernel, BK_OWN)
     return ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH) + 8 * words
 
 
@@ -145,18 +145,18 @@ def in_order(first: i64) -> i64:
     """Return the first of links that are in order of their keys: equal ones as they were."""
     if first == 0:  # there was no room for links
         return 0
-    while ld(end_of_run(first), LINK_NEXT) != 0:
+    while ld(last_in_order(first), LINK_NEXT) != 0:
         rest = first
         first = 0
         last = 0
         while rest != 0:  # merge two runs
             a = rest
-            end = end_of_run(a)
+            end = last_in_order(a)
             b = ld(end, LINK_NEXT)
             st(end, LINK_NEXT, 0)
             rest = 0
             if b != 0:
-                end = end_of_run(b)
+                end = last_in_order(b)
                 rest = ld(end, LINK_NEXT)
                 st(end, LINK_NEXT, 0)
             while a != 0 and b != 0:
@@ -177,11 +177,11 @@ def in_order(first: i64) -> i64:
                 first = a
             else:
                 st(last, LINK_NEXT, a)
-            last = end_of_run(a)
+            last = last_in_order(a)
     return first
 
 
-def end_of_run(link: i64) -> i64:
+def last_in_order(link: i64) -> i64:
     """Return the last of the links, from one on, whose keys do not fall."""
     while ld(link, LINK_NEXT) != 0 and ld(ld(link, LINK_NEXT), LINK_KEY) >= ld(link, LINK_KEY):
         link = ld(link, LINK_NEXT)
@@ -255,9 +255,9 @@ def locate(W: i64, kernel: i64, forward: i64, row: i64, source: i64) -> i64:
     if kind == OF_RESULT:
         return ld(forward + ld(kernel, BK_RECORDS) + RECORD_BYTES * number, RECORD_DATA) + start
     if kind == OF_BACKWARD:
-        return ld(row, ld(kernel, BK_ARGS) + number) + start
+        return ld(row, ld(kernel, BK_BEFORE) + number) + start
     if kind == OF_ADJOINT:
-        return ld(row, ld(kernel, BK_ARGS) + ld(kernel, BK_RESULTS) + number) + start
+        return ld(row, ld(kernel, BK_BEFORE) + ld(kernel, BK_RESULTS) + number) + start
     index = 0
     of, place = lds(source, SOURCE_ROW_KIND, SOURCE_ROW_NUMBER)
     if of == AS_NUMBER:
@@ -267,7 +267,7 @@ def locate(W: i64, kernel: i64, forward: i64, row: i64, source: i64) -> i64:
     elif of == OF_RESULT:
         index = ld(ld(forward + ld(kernel, BK_RECORDS) + RECORD_BYTES * place, RECORD_DATA))
     else:
-        index = ld(ld(row, ld(kernel, BK_ARGS) + place))
+        index = ld(ld(row, ld(kernel, BK_BEFORE) + place))
     index = max(min(index, ld(source, SOURCE_ROWS) - 1), 0)
     return ld(ld(W, B_ARRAYS), number) + index * ld(source, SOURCE_ROW_BYTES) + start
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, lds, st
 from acronumba.ir.spec import FIXED
-from acronumba.runtime.library.extents import begin_run, end_of_run, plan_node
+from acronumba.runtime.library.extents import begin_run, end_of_run, extents_of, plan_node
 from acronumba.runtime.library.liveness import settle
 from acronumba.runtime.library.rows import count_rows, split_rows
 from acronumba.runtime.library.workers import pool_run
@@ -104,7 +104,7 @@ def time_of(ST: i64, k: i64, low: i64, high: i64, extents: i64) -> i64:
     total = 0
     known = 0
     for i in range(low, high):
-        known = plan_node(ST, k, i, known)
+        known = plan_node(ST, k, extents_of(ST, k, i), known)
         total = total + ld(sizes, at)
     return total // max(high - low, 1)
 

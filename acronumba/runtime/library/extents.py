@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address, copy_bytes, i64, ld, ld32, lds, st, st32
 from acronumba.ir.spec import FIXED
-from acronumba.runtime.library.records import result_of, results_at
+from acronumba.runtime.library.records import results_at
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, K_ARGS, K_DIMS, K_PARAMS, K_PLAN, K_RAGGED, K_RESULTS, K_RUN, ORDER, PARAMETERS_BEGUN, PARAMETERS_EXTENTS,
-    PARAMETERS_FAILS, PARAMETERS_NODES, RECORD_DATA, ROW, SIZES, SPARE, TABLE,
+    ARGS, K_ARGS, K_DIMS, K_PARAMS, K_PLAN, K_RAGGED, K_RESULTS, K_RUN, K_STEP, ORDER, PARAMETERS_BEGUN,
+    PARAMETERS_EXTENTS, PARAMETERS_FAILS, PARAMETERS_NODES, ROW, SIZES, SPARE, TABLE,
 )  # fmt: skip
+
+
+def extents_of(ST: i64, k: i64, i: i64) -> i64:
+    """Return the address of the run-time extents of the node at place i of the order."""
+    return ld(ld(ST, ARGS), i) + 8 * ld(ld(ST, TABLE), k + K_ARGS)
 
 
 def same_words(one: i64, other: i64, count: i64) -> i64:
@@ -79,16 +84,16 @@ def merge(order: i64, spare: i64, row: i64, at: i64, dims: i64, low: i64, middle
             left = left + 1
 
 
-def plan_node(ST: i64, k: i64, i: i64, known: i64) -> i64:
-    """Leave in `sizes` what the node at place i takes; return the address of its extents.
+def plan_node(ST: i64, k: i64, at: i64, known: i64) -> i64:
+    """Leave in `sizes` what a node takes whose extents lie at an address; return that address.
 
-    `known` is what this has returned for another node of the kernel, or 0: with the same extents `sizes` stays.
+    `known` is what this has returned for another node of the kernel, or 0: with the same extents `sizes` stays, and it
+    is returned.
     """
     table = ld(ST, TABLE)
-    at = ld(ld(ST, ARGS), i) + 8 * ld(table, k + K_ARGS)
     if known != 0:
         if same_words(at, known, ld(table, k + K_DIMS)) != 0:
-            return at
+            return known
     call_address(ld(table, k + K_PLAN), at, ld(ST, SIZES))
     return at
 
@@ -119,9 +124,10 @@ def begin_run(kernel: i64, params: i64, nodes: i64, fails: i64, low: i64) -> Non
     st(params, PARAMETERS_NODES, nodes + 8 * low)
     st(params, PARAMETERS_FAILS, fails + 8 * low)
     st(params, PARAMETERS_EXTENTS, node + 8 * args)
-    record = results_at(args, dims)
+    result = node + results_at(args, dims)
     for j in range(ld(kernel, K_RESULTS)):
-        st(params, FIXED + j, ld(result_of(node, record, j), RECORD_DATA))
+        st(params, FIXED + j, ld(result))
+        result = result + ld(kernel, K_STEP)
 
 
 def run_each(kernel: i64, low: i64, high: i64, scratch: i64) -> None:

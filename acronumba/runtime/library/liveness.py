@@ -17,7 +17,7 @@ from __future__ import annotations
 from acronumba.data.words import MADE
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, move_bytes, st, st32
 from acronumba.runtime.forms import A_ROW, A_TENSOR
-from acronumba.runtime.library.extents import plan_node
+from acronumba.runtime.library.extents import extents_of, plan_node
 from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows
 from acronumba.runtime.state import DONE, GROW_FOUND, GROW_LIVES, MARKED, PIECES
@@ -101,7 +101,7 @@ def mark_returned(ST: i64) -> i64:
 def node_bytes(ST: i64, k: i64, i: i64, x: i64, j: i64) -> i64:
     """Return the bytes of result j, whose number is x, of the node at place i of the order."""
     if ld(ld(ST, TABLE), k + K_RAGGED) != 0:
-        plan_node(ST, k, i, 0)
+        plan_node(ST, k, extents_of(ST, k, i), 0)
         return ld(ld(ST, SIZES), 1 + j)
     return ld(ld(ST, OFFSET), 2 * x + 1) * count_rows(ST, k, i, i + 1)
 

@@ -8,7 +8,7 @@ one arena of bytes; each result of each batch begins at a multiple of 64 bytes. 
 from __future__ import annotations
 
 from acronumba.emit.language import call_address, i64, ld, ld32, lds, st
-from acronumba.runtime.library.extents import plan_node, sort_extents, table_bytes
+from acronumba.runtime.library.extents import extents_of, plan_node, sort_extents, table_bytes
 from acronumba.runtime.library.liveness import share_places
 from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows, rows_width
@@ -120,7 +120,7 @@ def plan_nodes(ST: i64, k: i64, b: i64) -> None:
     for j in range(results):
         st(at, 2 * j + 1, 0)
     for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-        known = plan_node(ST, k, i, known)
+        known = plan_node(ST, k, extents_of(ST, k, i), known)
         scratch = max(scratch, ld(sizes))
         largest = max(largest, ld(sizes, 1 + results))
         for j in range(results):
@@ -154,7 +154,7 @@ def give_addresses(ST: i64) -> None:
             if ld(table, k + K_RAGGED) != 0:
                 known = 0
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-                    known = plan_node(ST, k, i, known)
+                    known = plan_node(ST, k, extents_of(ST, k, i), known)
                     st(result_of(ld(args, i), record, j), RECORD_DATA, data)
                     data = data + ld(sizes, 1 + j)
             elif ld(table, k + K_ROWS) == 0:

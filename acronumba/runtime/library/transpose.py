@@ -11,7 +11,7 @@ give them were recorded, whatever the schedule.
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, fill_bytes, i64, ld, ld32, lds, prefetch, st, st32
+from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, prefetch, st, st32
 from acronumba.runtime.library.adjoints import (
     count_rows,
     extent,
@@ -25,17 +25,18 @@ from acronumba.runtime.library.adjoints import (
     sum_at,
     take_place,
 )
+from acronumba.runtime.library.extents import plan_node, sort_extents, table_bytes
 from acronumba.runtime.library.records import halves, node_of, result_of, results_at
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BSTART, DEPTH, KEYTAB, KIND, K_ARGS, K_DIMS, K_LISTS, K_PLAN, K_RESULTS, K_TENSORS, K_WORDS,
-    LIST_ITEMS, LIST_LENGTH, N, MOST, OFFSET, ORDER, RECORD_BYTES, RECORD_HEAD, ROW, SIZES, TABLE,
+    ARGS, BATCHES, BKEY, BSTART, DEPTH, KEYTAB, KIND, K_ARGS, K_BEGIN, K_DIMS, K_LISTS, K_RAGGED, K_RESULTS, K_TENSORS,
+    K_WORDS, LIST_ITEMS, LIST_LENGTH, N, MOST, OFFSET, ORDER, RECORD_BYTES, RECORD_HEAD, ROW, SIZES, TABLE,
 )  # fmt: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
-    AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN, BK_RECORDS,
-    BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_BATCHES, B_ENTRIES, B_FIRSTS, B_HEADS, B_LARGEST,
-    B_LOSSES, B_LOSSES_COUNT, B_MADE, B_MOST, B_OF, B_OWN, B_OWNS, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH,
+    AS_NUMBER, BK_ACTIVE, BK_ARGS, BK_BEFORE, BK_BYTES, BK_DTYPES, BK_FORWARD, BK_GIVEN, BK_GIVES, BK_KERNEL, BK_OWN,
+    BK_RECORDS, BK_RESULTS, BK_ROWS, BK_SOURCES, BK_WIDTH, B_ADDS, B_ALIVE, B_BATCHES, B_ENTRIES, B_FIRSTS, B_HEADS,
+    B_LARGEST, B_LOSSES, B_LOSSES_COUNT, B_MADE, B_MOST, B_OF, B_OWN, B_OWNS, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH,
     B_SEEDS, B_SHAREDS, B_SIZES, B_TABLE, B_THERE, B_TURNS, B_ZEROS, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST,
     GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE,
     OF_ADJOINT, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE, PART_ALL, SOURCE_BYTES, SOURCE_KIND,
@@ -120,30 +121,28 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
     kernel = ld(W, B_TABLE) + BK_BYTES * ld(key)
     if ld(kernel, BK_ACTIVE) == 0:
         return
-    alive = find_alive(ST, W, kernel, b)
+    k = K_WORDS * ld(key)
+    number = ld(kernel, BK_KERNEL)
+    if ld(ld(ST, TABLE), k + K_RAGGED) != 0:
+        if number >= 0:
+            if ld(ld(BT, TABLE), K_WORDS * number + K_BEGIN) != 0:
+                sort_extents(ST, k, ld32(ld(ST, BSTART), b), ld32(ld(ST, BSTART), b + 1))
+    alive = find_alive(ST, W, kernel, k, b)
     if alive == 0:
         return
-    call_address(ld(ld(ST, TABLE), K_WORDS * ld(key) + K_PLAN), ld(key, 1), ld(ST, SIZES))
-    for j in range(ld(kernel, BK_OWN)):
-        st(W, B_LARGEST, max(ld(W, B_LARGEST), ld(ld(ST, SIZES), 1 + j)))
-    add_up(ST, W, BT, kernel, alive)
-    first, width, number, made = ld(W, B_ROWS), ld(kernel, BK_WIDTH), ld(kernel, BK_KERNEL), ld(W, B_MADE)
+    add_up(ST, W, BT, kernel, k, alive)
+    first, width, made = ld(W, B_ROWS), ld(kernel, BK_WIDTH), ld(W, B_MADE)
     entries = find_entries(ST, W, kernel, alive)
     if entries == 0:
         return
     offset = ld(BT, OFFSET) + 16 * ld(W, B_BATCHES) * ld(BT, MOST)
     if number >= 0:
-        sizes = ld(BT, SIZES)
-        call_address(ld(ld(BT, TABLE), K_WORDS * number + K_PLAN), ld(key, 1), sizes)
-        st(W, B_SCRATCH, max(ld(W, B_SCRATCH), ld(sizes)))
-        for r in range(ld(kernel, BK_RESULTS)):
-            st(offset, 2 * r, take_place(W, entries * ld(sizes, 1 + r)))
-            st(offset, 2 * r + 1, ld(sizes, 1 + r))
+        plan_results(W, BT, kernel, entries, offset)
         open_batch(W, BT, number, ld(key, 1))
         for e in range(entries):
             st(ld(BT, ARGS), made + e, first + width * e)
         st(W, B_MADE, made + entries)
-    write_rows(ST, W, kernel, first, entries, offset)
+    write_rows(ST, W, BT, kernel, first, entries, offset)
     st(W, B_ROWS, first + width * entries)
     for g in range(ld(kernel, BK_GIVES)):  # the last one first: see `give`
         give_all(ST, W, kernel, first, entries, ld(kernel, BK_GIVES) - 1 - g)
@@ -164,11 +163,28 @@ def make_room(ST: i64, W: i64) -> None:
     st(W, B_ROW_BYTES, total)
 
 
-def find_alive(ST: i64, W: i64, kernel: i64, b: i64) -> i64:
-    """Write down the nodes of a batch of which a result has an adjoint; return how many there are."""
+def plan_results(W: i64, BT: i64, kernel: i64, entries: i64, offset: i64) -> None:
+    """Take places for the results of a batch of backward nodes, and note its scratch."""
+    k, results, forward = K_WORDS * ld(kernel, BK_KERNEL), ld(kernel, BK_RESULTS), ld(kernel, BK_FORWARD)
+    sizes = ld(BT, SIZES)
+    for r in range(results):
+        st(offset, 2 * r + 1, 0)
+    known = 0
+    for e in range(entries):
+        known = plan_node(BT, k, ld(ld(W, B_THERE), e) + 8 * forward, known)
+        st(W, B_SCRATCH, max(ld(W, B_SCRATCH), ld(sizes) + table_bytes(ld(ld(BT, TABLE), k + K_RAGGED))))
+        for r in range(results):
+            st(offset, 2 * r + 1, ld(offset, 2 * r + 1) + ld(sizes, 1 + r))
+    for r in range(results):
+        st(offset, 2 * r, take_place(W, ld(offset, 2 * r + 1)))
+
+
+def find_alive(ST: i64, W: i64, kernel: i64, k: i64, b: i64) -> i64:
+    """Write down the nodes of a batch of which a result has an adjoint, and their largest; return how many."""
     heads, most, alive = lds(W, B_HEADS, B_MOST, B_ALIVE)
     order, bstart = lds(ST, ORDER, BSTART)
     count = 0
+    known = 0
     for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
         v = ld32(order, i)
         any = 0
@@ -177,6 +193,11 @@ def find_alive(ST: i64, W: i64, kernel: i64, b: i64) -> i64:
         if any != 0:
             st(alive, count, v)
             count = count + 1
+            before = known
+            known = plan_node(ST, k, ld(ld(ST, ROW), v) + 8 * ld(kernel, BK_FORWARD), known)
+            if known != before:
+                for j in range(ld(kernel, BK_OWN)):
+                    st(W, B_LARGEST, max(ld(W, B_LARGEST), ld(ld(ST, SIZES), 1 + j)))
     return count
 
 
@@ -210,19 +231,22 @@ def find_entries(ST: i64, W: i64, kernel: i64, alive: i64) -> i64:
     return e
 
 
-def add_up(ST: i64, W: i64, BT: i64, kernel: i64, alive: i64) -> None:
+def add_up(ST: i64, W: i64, BT: i64, kernel: i64, k: i64, alive: i64) -> None:
     """Make batches of sums for the adjoints that have several parts, one for each result."""
     heads, most = lds(W, B_HEADS, B_MOST)
     for j in range(ld(kernel, BK_OWN)):
         adds = ld(ld(kernel, BK_DTYPES), j)
         first = ld(W, B_MADE)
         made = first
+        known = 0
         for a in range(alive):
-            head = heads + HEAD_BYTES * (ld(ld(W, B_ALIVE), a) * most + j)
+            v = ld(ld(W, B_ALIVE), a)
+            head = heads + HEAD_BYTES * (v * most + j)
             if ld(head, HEAD_KEY) < 0:
                 if made == first:
                     open_batch(W, BT, adds, 0)
-                size = ld(ld(ST, SIZES), 1 + j) * rows_of(ST, kernel, ld(ld(W, B_ALIVE), a))
+                known = plan_node(ST, k, ld(ld(ST, ROW), v) + 8 * ld(kernel, BK_FORWARD), known)
+                size = ld(ld(ST, SIZES), 1 + j) * rows_of(ST, kernel, v)
                 st(ld(BT, ARGS), made, sum_at(W, head, size))
                 made = made + 1
         st(W, B_MADE, made)
@@ -238,10 +262,11 @@ def open_batch(W: i64, BT: i64, number: i64, extents: i64) -> None:
     st(W, B_BATCHES, nb + 1)
 
 
-def write_rows(ST: i64, W: i64, kernel: i64, first: i64, entries: i64, offset: i64) -> None:
+def write_rows(ST: i64, W: i64, BT: i64, kernel: i64, first: i64, entries: i64, offset: i64) -> None:
     """Write backward rows, from `first` on, whose results lie where `offset` says."""
     there, of, turns = lds(W, B_THERE, B_OF, B_TURNS)
-    args, results, width = lds(kernel, BK_ARGS, BK_RESULTS, BK_WIDTH)
+    args, before, results, width = lds(kernel, BK_ARGS, BK_BEFORE, BK_RESULTS, BK_WIDTH)
+    extents = 8 * ld(kernel, BK_FORWARD)
     for a in range(args):
         source = ld(kernel, BK_SOURCES) + SOURCE_BYTES * a
         kind, number = lds(source, SOURCE_KIND, SOURCE_NUMBER)
@@ -250,14 +275,20 @@ def write_rows(ST: i64, W: i64, kernel: i64, first: i64, entries: i64, offset: i
                 st(first + width * e, a, ld(there, e) + ld(kernel, BK_RECORDS) + RECORD_BYTES * number)
         elif kind == OF_ADJOINT:
             for e in range(entries):
-                st(first + width * e, a, first + width * e + 8 * (args + results + number))
+                st(first + width * e, a, first + width * e + 8 * (before + results + number))
         else:
             for e in range(entries):
                 st(first + width * e, a, ld(ld(there, e), number))
-    for k in range(results):
-        start, step = ld(offset, 2 * k), ld(offset, 2 * k + 1)
+    if before > args:
         for e in range(entries):
-            st(first + width * e, args + k, start + e * step)
+            copy_bytes(first + width * e + 8 * args, ld(there, e) + extents, 8 * (before - args))
+    for k in range(results):
+        data = ld(offset, 2 * k)
+        known = 0
+        for e in range(entries):
+            known = plan_node(BT, K_WORDS * ld(kernel, BK_KERNEL), ld(there, e) + extents, known)
+            st(first + width * e, before + k, data)
+            data = data + ld(ld(BT, SIZES), 1 + k)
     heads, most, zeros = lds(W, B_HEADS, B_MOST, B_ZEROS)
     for j in range(ld(kernel, BK_OWN)):
         size = ld(ld(ST, SIZES), 1 + j)
@@ -266,7 +297,7 @@ def write_rows(ST: i64, W: i64, kernel: i64, first: i64, entries: i64, offset: i
             data = zeros
             if ld(head, HEAD_KEY) != 0:
                 data = ld(head, HEAD_SOURCE) + ld(turns, e) * size
-            st(first + width * e, args + results + j, data)
+            st(first + width * e, before + results + j, data)
 
 
 def give_all(ST: i64, W: i64, kernel: i64, first: i64, entries: i64, g: i64) -> None:
