@@ -18,12 +18,12 @@ from acronumba.zoo import decoder, encoder
 
 def generate(t: Library, p: decoder.Params, xs: Sequence[decoder.Start]) -> Program:
     """Prepare `decoder.generate`: everyone's words of a step are read back together."""
-    return _writer(t, p, xs, emulated=False)
+    return _program(t, p, xs, emulated=False)
 
 
 def generate_emulated(t: Library, p: decoder.Params, xs: Sequence[decoder.Start]) -> Program:
     """Prepare `decoder.generate_emulated`: nothing is read back."""
-    return _writer(t, p, xs, emulated=True)
+    return _program(t, p, xs, emulated=True)
 
 
 class _Layer:
@@ -51,61 +51,71 @@ class _Layer:
         return t.layer_norm(y, self.scale, self.shift)
 
 
-def _writer(t: Library, p: decoder.Params, xs: Sequence[decoder.Start], *, emulated: bool) -> Program:
-    n, count = p.embed.shape[1], len(xs)
-    follow = np.array([x.follow if emulated else decoder.LENGTH for x in xs])
-    order = np.argsort(-follow, kind="stable")
-    first = [xs[k].words for k in order]
-    lengths = np.array([len(words) for words in first])
-    ends = np.cumsum(lengths)
-    sentences = [slice(end - m, end) for end, m in zip(ends.tolist(), lengths.tolist(), strict=True)]
-    words, places = t.index(np.concatenate(first)), t.index(np.concatenate([np.arange(m) for m in lengths]))
-    last, room = t.index(ends - 1), int(lengths.max() + follow.max())
-    embed, position, b_out, w_out = *map(t.array, (p.embed, p.position, p.b_out)), t.weight(p.w_out)
-    layers = [_Layer(t, of, p.heads) for of in p.layers]
+class _Model:
+    """The decoder on sentences that begin with these words."""
 
-    def best(x: Array) -> tuple[Array, Array]:
+    def __init__(self, t: Library, p: decoder.Params, first: Sequence[Sequence[int]], follow: int) -> None:
+        self.t, self.width, self.heads = t, p.embed.shape[1], p.heads
+        self.lengths = np.array([len(words) for words in first])
+        self.room = int(self.lengths.max()) + follow
+        ends = np.cumsum(self.lengths)
+        self.sentences = [slice(end - m, end) for end, m in zip(ends.tolist(), self.lengths.tolist(), strict=True)]
+        self.words, self.last = t.index(np.concatenate(first)), t.index(ends - 1)
+        self.places = t.index(np.concatenate([np.arange(m) for m in self.lengths]))
+        self.embed, self.position, self.b_out = map(t.array, (p.embed, p.position, p.b_out))
+        self.w_out, self.layers = t.weight(p.w_out), [_Layer(t, of, p.heads) for of in p.layers]
+
+    def looked_up(self, words: Array, places: Array) -> Array:
+        """Return the vectors of words at places."""
+        x = self.t.take(self.embed, words)
+        x += self.t.take(self.position, places)
+        return self.t.layer_norm(x, None, None)
+
+    def best(self, x: Array) -> tuple[Array, Array]:
         """Return the log-probability of the next word of each sentence, and the word."""
-        scores, found = t.top(t.log_softmax(t.affine(b_out, x, w_out)), 1)
+        scores, found = self.t.top(self.t.log_softmax(self.t.affine(self.b_out, x, self.w_out)), 1)
         return scores[:, 0], found[:, 0]
 
-    def begin() -> tuple[Array, list[Array]]:
+    def begin(self) -> tuple[Array, list[Array]]:
         """Return the last of the first words of each sentence, and for each layer all keys, then all values."""
-        x, kept = t.take(embed, words), []
-        x += t.take(position, places)
-        x = t.layer_norm(x, None, None)
-        for layer in layers:
+        t, kept = self.t, []
+        x = self.looked_up(self.words, self.places)
+        for layer in self.layers:
             qkv, parts = layer.split(x), []
             for of in (1, 2):
-                kept.append(t.empty(count, p.heads, room, n // p.heads))
+                kept.append(t.empty(len(self.sentences), self.heads, self.room, self.width // self.heads))
                 kept[-1][:] = 0
-                for k, rows in enumerate(sentences):
+                for k, rows in enumerate(self.sentences):
                     kept[-1][k, :, : rows.stop - rows.start] = qkv[rows, of].swapaxes(0, 1)
-            for rows in sentences:
+            for rows in self.sentences:
                 q, k, v = (qkv[rows, of].swapaxes(0, 1)[None] for of in range(3))
-                parts.append(t.attention(q, k, v, causal=True)[0].swapaxes(0, 1).reshape(-1, n))
+                parts.append(t.attention(q, k, v, causal=True)[0].swapaxes(0, 1).reshape(-1, self.width))
             x = layer.rest(x, t.concat(parts, 0))
-        return t.take(x, last), kept
+        return t.take(x, self.last), kept
 
-    def step(word: Array, kept: list[Array], at: Any) -> Array:
+    def step(self, word: Array, kept: list[Array], at: Any) -> Array:
         """Return the new word of each sentence after all layers; it has a place of its own in each."""
+        t = self.t
         going, where, longest = t.index(np.arange(len(at))), t.index(at), int(at.max()) + 1
         behind = np.where(np.arange(longest) <= at[:, None], np.float32(0), np.float32(-np.inf))
-        unseen = t.array(behind[:, None, None])
-        x = t.take(embed, word)
-        x += t.take(position, where)
-        x = t.layer_norm(x, None, None)
-        for layer, keys, values in zip(layers, kept[::2], kept[1::2], strict=True):
+        unseen, x = t.array(behind[:, None, None]), self.looked_up(word, where)
+        for layer, keys, values in zip(self.layers, kept[::2], kept[1::2], strict=True):
             qkv = layer.split(x)
             keys[going, :, where], values[going, :, where] = qkv[:, 1], qkv[:, 2]
             seen = t.attention(qkv[:, 0][:, :, None], keys[:, :, :longest], values[:, :, :longest], added=unseen)
-            x = layer.rest(x, seen.reshape(len(at), n))
+            x = layer.rest(x, seen.reshape(len(at), self.width))
         return x
 
+
+def _program(t: Library, p: decoder.Params, xs: Sequence[decoder.Start], *, emulated: bool) -> Program:
+    follow = np.array([x.follow if emulated else decoder.LENGTH for x in xs])
+    order = np.argsort(-follow, kind="stable")
+    made = _Model(t, p, [xs[k].words for k in order], int(follow.max()))
+
     def run() -> list[tuple[Any, Array, Array]]:
-        live = np.arange(count)
-        x, kept = begin()
-        score, word = best(x)
+        live = np.arange(len(xs))
+        x, kept = made.begin()
+        score, word = made.best(x)
         out = [(live, score, word)]
         for r in range(1, follow.max()):
             going = follow[order[live]] > r if emulated else t.host(word) != decoder.END
@@ -117,7 +127,7 @@ def _writer(t: Library, p: decoder.Params, xs: Sequence[decoder.Start], *, emula
             elif not going.all():
                 live, rows = live[going], t.index(np.flatnonzero(going))
                 word, kept = t.take(word, rows), [t.take(a, rows) for a in kept]
-            score, word = best(step(word, kept, lengths[live] + r - 1))
+            score, word = made.best(made.step(word, kept, made.lengths[live] + r - 1))
             out.append((live, score, word))
         return out
 
