@@ -51,11 +51,10 @@ def layer(x: np.ndarray, *, p: encoder.Params) -> Array:
 
 @model
 def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, *, heads: int, causal: bool) -> Array:
-    """Return attention of `heads` heads, float32[n, H], of float32[n, H] each."""
-    n, d = q.shape[0], q.shape[1] // heads
-    split = [np.transpose(np.reshape(x, (n, heads, d)), (1, 0, 2)) for x in (q, k, v)]
+    """Return attention of heads of `WIDTH`, float32[n, heads * WIDTH], of as much each."""
+    split = [np.transpose(np.reshape(x, (x.shape[0], heads, WIDTH)), (1, 0, 2)) for x in (q, k, v)]
     y = nn.attention(split[0], split[1], split[2], causal=causal)
-    return np.reshape(np.transpose(y, (1, 0, 2)), (n, q.shape[1]))
+    return np.reshape(np.transpose(y, (1, 0, 2)), (q.shape[0], heads * WIDTH))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ def test_all_ways_of_pytorch_compute_the_layer(many: int) -> None:
 def test_attention_by_pytorch(causal: bool) -> None:
     from acronumba.bench.yardsticks import by_torch, ragged_torch
 
-    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 7, 32)).astype(np.float32)
+    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 7, 4 * ragged.WIDTH)).astype(np.float32)
     make = by_torch.inferring(lambda _, xs: ragged_torch.attention(*xs, heads=4, causal=causal))
     program = make(None, (list(q), list(k), list(v)))
     for got, *x in zip(program.results(program.run()), q, k, v, strict=True):
