@@ -73,9 +73,15 @@ def apply(x: Array, kept: Kept, layer: Layer, heads: int) -> tuple[Array, Kept]:
     return x, Kept(keys, values)
 
 
-def following(x: Array, kept: list[Kept], p: Params) -> tuple[Array, Array, list[Kept]]:
-    """Return the most probable word after new words, int64[], its log-probability, and what all layers keep."""
-    x = nn.layer_norm(x)
+def begin(words: list[int], p: Params) -> tuple[list[Array], list[Kept]]:
+    """Return the vectors of the first words, float32[H] each, and what the layers keep of none."""
+    none = np.zeros((0, p.embed.shape[1]), np.float32)
+    return [p.embed[word] + p.position[k] for k, word in enumerate(words)], [Kept(none, none) for _ in p.layers]
+
+
+def following(new: list[Array], kept: list[Kept], p: Params) -> tuple[Array, Array, list[Kept]]:
+    """Return the most probable word after new ones, int64[], its log-probability, and what the layers keep of all."""
+    x = nn.layer_norm(np.stack(new))
     longer = []
     for k, layer in enumerate(p.layers):
         x, of_layer = apply(x, kept[k], layer, p.heads)
@@ -85,36 +91,33 @@ def following(x: Array, kept: list[Kept], p: Params) -> tuple[Array, Array, list
     return word, scores[word], longer
 
 
-def begin(words: list[int], p: Params) -> tuple[Array, Array, list[Kept]]:
-    """Return the same after the first words."""
-    none = np.zeros((0, p.embed.shape[1]), np.float32)
-    x = np.stack([p.embed[word] for word in words]) + p.position[: len(words)]
-    return following(x, [Kept(none, none) for _ in p.layers], p)
-
-
 @model
 def generate(start: Start, *, p: Params) -> Sentence:
     """Return the words that follow."""
-    word, score, kept = begin(start.words, p)
-    words = [word]
-    while int(word) != END and len(words) < LENGTH:
-        x = p.embed[word] + p.position[len(start.words) + len(words) - 1]
-        word, of_word, kept = following(x[None], kept, p)
+    new, kept = begin(start.words, p)
+    words: list[Array] = []
+    score = np.float32(0)
+    while len(words) < LENGTH:
+        word, of_word, kept = following(new, kept, p)
         words.append(word)
         score = score + of_word
+        if int(word) == END:
+            break
+        new = [p.embed[word] + p.position[len(start.words) + len(words) - 1]]
     return Sentence(words, score)
 
 
 @model
 def generate_emulated(start: Start, *, p: Params) -> Sentence:
     """Return as many words as the data says."""
-    word, score, kept = begin(start.words, p)
-    words = [word]
+    new, kept = begin(start.words, p)
+    words: list[Array] = []
+    score = np.float32(0)
     while len(words) < start.follow:
-        x = p.embed[word] + p.position[len(start.words) + len(words) - 1]
-        word, of_word, kept = following(x[None], kept, p)
+        word, of_word, kept = following(new, kept, p)
         words.append(word)
         score = score + of_word
+        new = [p.embed[word] + p.position[len(start.words) + len(words) - 1]]
     return Sentence(words, score)
 
 
