@@ -36,6 +36,7 @@ CAUSAL, TORCH_CAUSAL = "ours, causal", "PyTorch, causal"
 BURST_ROUNDS = 10**6  # about two milliseconds
 WAYS = ("padded", "nested", "sorted", "packed")  # of PyTorch: `yardsticks.ragged_torch.WAYS`
 APART = 4 * BOUNDS["float32"]  # two that both are near enough to the exact numbers differ by no more
+ALONE = "attention"  # its name among those of sets of lengths
 LENGTHS = (14, 44, 117, 192, 364, 512, 1024)  # of attention alone
 ROWS = 3000  # words of it in a mini-batch
 WIDTH = 64  # of a head of it
@@ -50,11 +51,10 @@ def layer(x: np.ndarray, *, p: encoder.Params) -> Array:
 
 @model
 def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, *, heads: int, causal: bool) -> Array:
-    """Return attention of `heads` heads, float32[n, H], of float32[n, H] each."""
-    n, d = q.shape[0], q.shape[1] // heads
-    split = [np.transpose(np.reshape(x, (n, heads, d)), (1, 0, 2)) for x in (q, k, v)]
+    """Return attention of heads of `WIDTH`, float32[n, heads * WIDTH], of as much each."""
+    split = [np.transpose(np.reshape(x, (x.shape[0], heads, WIDTH)), (1, 0, 2)) for x in (q, k, v)]
     y = nn.attention(split[0], split[1], split[2], causal=causal)
-    return np.reshape(np.transpose(y, (1, 0, 2)), (n, q.shape[1]))
+    return np.reshape(np.transpose(y, (1, 0, 2)), (q.shape[0], heads * WIDTH))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +154,7 @@ def measure(
     *,
     sizes: Sequence[str | int] = ("small",),
     batches: Sequence[int] = (32,),
+    attention: bool = True,
     rounds: int = 5,
     threads: int = 1,
     step: Callable[[int, str], None] = lambda n, text: None,
@@ -168,6 +169,8 @@ def measure(
         Hidden sizes: "small", "large" or a multiple of 8.
     batches
         Sentences per mini-batch.
+    attention
+        Whether attention alone is measured, too.
     rounds
         Turns of each competitor.
     threads
@@ -175,16 +178,16 @@ def measure(
     step
         Called with 1 and a text before each row.
     """
-    layers, attention = [], []
+    layers, alone = [], []
     for size in sizes:
         for batch in batches:
             for name, lengths in sets.items():
                 step(1, f"{name}, {size}, {batch}")
                 first = [lengths[k % len(lengths)] for k in range(batch)]
                 layers.append(layer_row(name, first, size, rounds=rounds, threads=threads))
-    for length in LENGTHS:
+    for length in LENGTHS if attention else ():
         step(1, f"attention, {length}")
-        attention.append(attention_row(length, rounds=rounds, threads=threads))
+        alone.append(attention_row(length, rounds=rounds, threads=threads))
     version = importlib.util.find_spec("torch") and importlib.import_module("torch").__version__
     return Ragged(
         rounds=rounds,
@@ -192,7 +195,7 @@ def measure(
         machine=machine(),
         torch=version or "",
         layers=tuple(layers),
-        attention=tuple(attention),
+        attention=tuple(alone),
     )
 
 

@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")
     lengths = "files *.txt of lengths for --ragged (default: of docstrings of Python's library)"
     parser.add_argument("--lengths", metavar="FOLDER", help=lengths)
-    parser.add_argument("--sets", nargs="+", metavar="NAME", help="which of those; `list` names them")
+    parser.add_argument(
+        "--sets", nargs="+", metavar="NAME", help="which of those, and attention alone; `list` names them"
+    )
     parser.add_argument("--rounds", type=_positive, metavar="N", help="interleaved runs (default 15; --ragged 5)")
     parser.add_argument("--threads", type=_positive, metavar="N", help="that run kernels (default 1)")
     parser.add_argument(
@@ -76,9 +78,9 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
             print(f"{name:24}{why}")
         return 0
     unknown = [name for name in names if name not in known]
-    if unknown or not names:
+    if unknown:
         what = "set of lengths" if args.ragged else "model"
-        print(f"no {what} {unknown[0]!r}; there are: {', '.join(known)}" if unknown else f"no {what}", file=sys.stderr)
+        print(f"no {what} {unknown[0]!r}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     sizes = [int(size) if size.isdecimal() else size for size in args.size]
     for size in sizes:
@@ -125,8 +127,8 @@ def _wrong_together(args: argparse.Namespace) -> str:
         return "--plot draws what --ablate or --scaling measures"
     if args.trees and not os.path.isfile(args.trees):
         return f"no file {args.trees!r}"
-    if args.lengths and not os.path.isdir(args.lengths):
-        return f"no folder {args.lengths!r}"
+    if args.lengths and not any(Path(args.lengths).glob("*.txt")):
+        return f"no files *.txt in {args.lengths!r}"
     return ""
 
 
@@ -148,12 +150,13 @@ def _confine(threads: int) -> None:
 
 def _known(args: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
     """Return what can be measured, with why it is there, and the names of what is by default."""
-    from acronumba.bench import lengths
+    from acronumba.bench import lengths, ragged
     from acronumba.bench.lessons import LESSONS
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
 
     if args.ragged:
         known = {name: f"lengths of {path or 'docstrings'}" for name, path in lengths.sets(args.lengths).items()}
+        known[ragged.ALONE] = "attention alone, sentences of one length"
         return known, list(known)
     if args.train:
         known = {name: lesson.workload.why for name, lesson in LESSONS.items()}
@@ -203,9 +206,10 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
             result = training.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
         console.print(views.training_view(result))
     elif args.ragged:
-        sets = lengths.load(args.lengths, names)
-        with progress("ragged", len(sets) * len(sizes) * len(args.batch) + len(ragged.LENGTHS)) as step:
-            given = {"rounds": args.rounds, "threads": args.threads}
+        sets = lengths.load(args.lengths, [name for name in names if name != ragged.ALONE])
+        alone = ragged.ALONE in names
+        with progress("ragged", len(sets) * len(sizes) * len(args.batch) + alone * len(ragged.LENGTHS)) as step:
+            given = {"attention": alone, "rounds": args.rounds, "threads": args.threads}
             result = ragged.measure(sets, sizes=sizes, batches=args.batch, step=step, **given)
         console.print(views.ragged_view(result))
     else:

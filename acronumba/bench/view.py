@@ -275,7 +275,8 @@ def ragged_view(r: Ragged) -> RenderableType:
     for width, sentences in dict.fromkeys((row.width, row.sentences) for row in r.layers):
         rows = [row for row in r.layers if (row.width, row.sentences) == (width, sentences)]
         parts += ["", _layers(rows, f"a layer of the encoder: size {width}, {sentences} sentences")]
-    parts += ["", _attention(r.attention), "", _kernels(r.layers)]
+    parts += ["", _attention(r.attention)] if r.attention else []
+    parts += ["", _kernels(r.layers)] if r.layers else []
     wrong = [f"{row.title}: {name}" for row in r.rows for name in row.wrong]
     if wrong:
         parts += ["", Text("Not the results of the plain calls: " + ", ".join(wrong), "red")]

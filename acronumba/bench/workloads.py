@@ -20,6 +20,7 @@ from acronumba.zoo import (
     bilstm_tagger,
     birnn,
     child_sum_lstm,
+    decoder,
     drnn,
     encoder,
     graph_rnn,
@@ -281,6 +282,7 @@ ZOO: tuple[Workload, ...] = (
     _zoo(stack_rnn, stack_rnn.parse_emulated, "a parser that is told its actions", "_emulated"),
     _zoo(graph_rnn, graph_rnn.generate_emulated, "a loop in a loop, with edges from the data", "_emulated"),
     _zoo(beam_decoder, beam_decoder.decode_emulated, "a beam that is told what to keep", "_emulated"),
+    _zoo(decoder, decoder.generate_emulated, "attention over keys and values that grow", "_emulated"),
 )
 WAITING: tuple[Workload, ...] = (  # those of the zoo that decide by what they compute
     _zoo(moe, moe.route, "a list of experts, chosen by a router", "_route", waits=True),
@@ -289,6 +291,7 @@ WAITING: tuple[Workload, ...] = (  # those of the zoo that decide by what they c
     _zoo(stack_rnn, stack_rnn.parse, "a parser that decides its actions", waits=True),
     _zoo(graph_rnn, graph_rnn.generate, "a graph whose edges are drawn", waits=True),
     _zoo(beam_decoder, beam_decoder.decode, "beam search", waits=True),
+    _zoo(decoder, decoder.generate, "sentences that decide when they end", waits=True),
 )
 SMALL: tuple[Workload, ...] = (
     _small(branches, branches_params, "arms of different depth: ghosts, lookahead"),

@@ -20,4 +20,5 @@ In these, computed values decide what comes next. Each has a second form, NAME_e
     stack_rnn        a shift-reduce parser
     graph_rnn        a graph, node by node and edge by edge
     beam_decoder     beam search
+    decoder          a Transformer decoder that writes until it ends a sentence
 """

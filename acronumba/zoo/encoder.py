@@ -88,7 +88,6 @@ def params(
         Whether a word sees none that follow it.
     """
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
-    one, zero = np.ones(h, np.float32), np.zeros(h, np.float32)
 
     def layer() -> Layer:
         return Layer(
@@ -96,14 +95,14 @@ def params(
             wk=normal(rng, h, h),
             wv=normal(rng, h, h),
             wo=normal(rng, h, h),
-            scale_attention=one,
-            shift_attention=zero,
+            scale_attention=np.ones(h, np.float32),
+            shift_attention=np.zeros(h, np.float32),
             w_in=normal(rng, 4 * h, h),
             b_in=np.zeros(4 * h, np.float32),
             w_out=normal(rng, h, 4 * h),
             b_out=np.zeros(h, np.float32),
-            scale=one,
-            shift=zero,
+            scale=np.ones(h, np.float32),
+            shift=np.zeros(h, np.float32),
         )
 
     embed, position = normal(rng, vocabulary, h), normal(rng, LENGTH, h)

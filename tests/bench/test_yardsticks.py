@@ -78,7 +78,7 @@ def test_causal_sentences(kind: str) -> None:
     assert verdict in ("equal", "close"), error
 
 
-READING = ("moe", "moe_route", "drnn", "berxit", "stack_rnn", "beam_decoder", "beam_decoder_emulated")
+READING = ("moe", "moe_route", "drnn", "berxit", "stack_rnn", "beam_decoder", "beam_decoder_emulated", "decoder")
 
 
 @TORCH

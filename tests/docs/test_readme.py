@@ -57,6 +57,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         ("docs/language.md", 0),
         pytest.param("docs/numpy_code.md", 6, marks=pytest.mark.long),
         ("docs/training.md", 6),
+        ("docs/ragged.md", 5),
     ],
 )
 def test_programs_print_what_the_page_shows(
@@ -226,7 +227,16 @@ def test_performance_page_shows_the_figures_of_the_repository(root: Path, reques
         "README.md",
         *(
             f"docs/{page}.md"
-            for page in ("language", "architecture", "contributing", "tour", "options", "performance", "training")
+            for page in (
+                "language",
+                "architecture",
+                "contributing",
+                "tour",
+                "options",
+                "performance",
+                "ragged",
+                "training",
+            )
         ),
         *(
             f"docs/zoo/{m.name}.md"

@@ -68,6 +68,7 @@ PAGES = {  # of each model, the form that is shown, and how many instances
     "stack_rnn": ("parse", 4),
     "graph_rnn": ("generate", 4),
     "beam_decoder": ("decode", 3),
+    "decoder": ("generate", 12),
 }
 SMALL: dict[str, Callable[[int], Any]] = {  # where few or short instances say as much
     "nested_rnn": lambda n: import_module("acronumba.zoo.nested_rnn").instances(n, iterations=(2, 5)),

@@ -21,6 +21,7 @@ from tests.support.device_runs import Run, alike, chain, sequences, weights
 
 HEAVY = {  # what takes longest in the simulator
     *("berxit", "berxit_emulated", "beam_decoder", "beam_decoder_emulated", "bilstm_tagger", "nested_rnn", "encoder"),
+    *("decoder", "decoder_emulated"),
     *("graph_rnn", "graph_rnn_emulated", "stack_rnn", "stack_rnn_emulated", "birnn", "listops", "drnn_emulated"),
 }
 

@@ -10,6 +10,7 @@ from acronumba.zoo import (
     bilstm_tagger,
     birnn,
     child_sum_lstm,
+    decoder,
     drnn,
     encoder,
     graph_rnn,
@@ -29,4 +30,5 @@ ZOO: list[tuple[Any, Any]] = [
     (berxit, berxit.classify), (berxit, berxit.classify_emulated), (stack_rnn, stack_rnn.parse_emulated),
     (graph_rnn, graph_rnn.generate), (graph_rnn, graph_rnn.generate_emulated),
     (beam_decoder, beam_decoder.decode_emulated), (encoder, encoder.encode),
+    (decoder, decoder.generate), (decoder, decoder.generate_emulated),
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from acronumba import nn
 from acronumba.zoo import (
     beam_decoder,
     berxit,
@@ -23,6 +24,7 @@ from acronumba.zoo import (
     cells,
     child_sum_lstm,
     data,
+    decoder,
     drnn,
     encoder,
     graph_rnn,
@@ -58,6 +60,8 @@ MODELS: list[tuple[ModuleType, Callable[..., Any]]] = [
     (stack_rnn, stack_rnn.parse),
     (graph_rnn, graph_rnn.generate),
     (encoder, encoder.encode),
+    (decoder, decoder.generate),
+    (decoder, decoder.generate_emulated),
 ]
 
 
@@ -410,6 +414,41 @@ def test_beams_keep_what_they_are_told(width: int) -> None:
         found = beam_decoder.decode_emulated(x, p=p)
         assert len(found) == len(x.rounds[-1])
         assert max(len(s.words) for s in found) == len(x.rounds)
+
+
+@pytest.mark.parametrize("model", one_in(2, [decoder.generate_emulated, decoder.generate], ["emulated", "waits"]))
+def test_what_is_kept_is_what_a_whole_sentence_computes(model: Any) -> None:
+    """A word is the most probable one after all before it, which go through the layers anew for each."""
+    p, xs = decoder.params(WIDTH), decoder.instances(12)
+    lengths = []
+    for x, found in zip(xs, model.batch(xs, p=p), strict=True):
+        written, total = [int(w) for w in found.words], 0.0
+        for k, word in enumerate(written):
+            before = x.words + written[:k]
+            state = np.stack([p.embed[w] for w in before]) + p.position[: len(before)]
+            state = nn.layer_norm(state)
+            for layer in p.layers:
+                state = encoder.apply(state, layer, p.heads, causal=True)
+            scores = p.w_out @ state[-1] + p.b_out
+            assert scores[word] >= scores.max() - 1e-4
+            total += math.log(softmax(scores.astype(np.float64))[word])
+        assert math.isclose(total, float(found.score), rel_tol=1e-4)
+        ended = [word == decoder.END for word in written]
+        if model is decoder.generate:
+            assert not any(ended[:-1]) and (ended[-1] or len(written) == decoder.LENGTH)
+        else:
+            assert len(written) == x.follow
+        lengths.append(len(written))
+    assert len(set(lengths)) > 4
+
+
+def test_keys_of_all_lengths_are_one_batch() -> None:
+    p, xs = decoder.params(WIDTH), decoder.instances(16)
+    batches = {}
+    for ragged in (True, False):
+        trace = decoder.generate.with_options(ragged=ragged).trace(xs, p=p)
+        batches[ragged] = len(trace.batches) / trace.rounds
+    assert batches[True] < 8 < 2 * batches[True] < batches[False]
 
 
 class Watched(np.ndarray):

@@ -16,7 +16,7 @@ import numpy as np
 
 from acronumba.api.check import VERDICTS, compare
 from acronumba.api.twin import BOUNDS, FACTOR
-from acronumba.bench.yardsticks import deciding, sequences, trees
+from acronumba.bench.yardsticks import deciding, sequences, trees, writing
 from acronumba.bench.yardsticks.by_numpy import NUMPY
 from acronumba.bench.yardsticks.program import Program
 
@@ -46,6 +46,8 @@ BATCHED: Mapping[str, Callable[..., Program]] = {
     "graph_rnn_emulated": deciding.score_graphs,
     "beam_decoder": deciding.decode,
     "beam_decoder_emulated": deciding.decode_emulated,
+    "decoder": writing.generate,
+    "decoder_emulated": writing.generate_emulated,
 }
 
 

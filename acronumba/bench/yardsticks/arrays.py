@@ -42,6 +42,6 @@ class Library:
     softmax: Callable[..., Array]  # along the last axis, as all below
     log_softmax: Callable[..., Array]
     layer_norm: Callable[..., Array]  # (x, weight, bias): either may be None
-    attention: Callable[..., Array]  # (q, k, v, causal=False): [..., T, D] each
+    attention: Callable[..., Array]  # (q, k, v, causal=False, added=None): [..., T, D] each; added to the scores
     argmax: Callable[..., Array]
     top: Callable[..., tuple[Array, Array]]  # (x, k): the k largest values of each row, the largest first; where

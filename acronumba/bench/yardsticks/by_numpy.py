@@ -88,11 +88,13 @@ def _layer_norm(x: Array, weight: Array | None, bias: Array | None) -> Array:
     return y
 
 
-def _attention(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
+def _attention(q: Array, k: Array, v: Array, causal: bool = False, added: Array | None = None) -> Array:
     scores = q @ np.swapaxes(k, -1, -2)
     scores *= 1 / math.sqrt(q.shape[-1])
     if causal:
         scores += np.triu(np.full(scores.shape[-2:], -np.inf, np.float32), 1)
+    if added is not None:
+        scores += added
     return _softmax(scores) @ v
 
 

@@ -57,7 +57,7 @@ TORCH = Library(
     softmax=partial(torch.softmax, dim=-1),
     log_softmax=partial(torch.log_softmax, dim=-1),
     layer_norm=lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias),
-    attention=lambda q, k, v, causal=False: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
+    attention=lambda q, k, v, causal=False, added=None: F.scaled_dot_product_attention(q, k, v, added, 0.0, causal),
     argmax=partial(torch.argmax, dim=-1),
     top=torch.topk,
 )

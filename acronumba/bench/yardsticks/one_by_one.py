@@ -24,6 +24,7 @@ from acronumba.zoo import (
     birnn,
     cells,
     child_sum_lstm,
+    decoder,
     drnn,
     encoder,
     graph_rnn,
@@ -402,6 +403,56 @@ def encode_sentences(p: encoder.Params, xs: Sequence[list[int]]) -> Program:
     return _program(one, xs)
 
 
+def generate(p: decoder.Params, xs: Sequence[decoder.Start], *, emulated: bool = False) -> Program:
+    n, heads = p.embed.shape[1], p.heads
+    embed, position, b_out, w_out = *_arrays(p.embed, p.position, p.b_out), _weight(p.w_out)
+
+    def layer(of: encoder.Layer) -> Callable[[Array, Pair | None], tuple[Array, Pair]]:
+        w_qkv = _weight(np.concatenate([of.wq, of.wk, of.wv])).t()
+        wo, w_in, w_out = (_weight(m).t() for m in (of.wo, of.w_in, of.w_out))
+        b_in, b_out, scale, shift = _arrays(of.b_in, of.b_out, of.scale, of.shift)
+        scale_attention, shift_attention = _arrays(of.scale_attention, of.shift_attention)
+
+        def apply(x: Array, kept: Pair | None) -> tuple[Array, Pair]:
+            q, k, v = torch.mm(x, w_qkv).view(1, -1, 3, heads, n // heads).permute(2, 0, 3, 1, 4)
+            if kept is not None:
+                k, v = torch.cat([kept[0], k], 2), torch.cat([kept[1], v], 2)
+            attended = F.scaled_dot_product_attention(q, k, v, is_causal=kept is None)[0].transpose(0, 1).reshape(-1, n)
+            x = F.layer_norm(torch.addmm(x, attended, wo), (n,), scale_attention, shift_attention)
+            hidden = F.gelu(torch.addmm(b_in, x, w_in))
+            return F.layer_norm(torch.addmm(b_out, hidden, w_out).add_(x), (n,), scale, shift), (k, v)
+
+        return apply
+
+    layers = [layer(of) for of in p.layers]
+
+    def one(start: decoder.Start) -> decoder.Sentence:
+        count = len(start.words)
+        x = embed[start.words] + position[:count]
+        kept: list[Pair | None] = [None] * len(layers)
+        words: list[Array] = []
+        score = b_out.new_zeros(())
+        while True:
+            x = F.layer_norm(x, (n,))
+            for k, apply in enumerate(layers):
+                x, kept[k] = apply(x, kept[k])
+            best, word = torch.log_softmax(torch.addmv(b_out, w_out, x[-1]), 0).max(0)
+            words.append(word)
+            score += best
+            if len(words) == (start.follow if emulated else decoder.LENGTH):
+                break
+            if not emulated and int(word) == decoder.END:
+                break
+            x = embed.index_select(0, word.view(1)) + position[count + len(words) - 1]
+        return decoder.Sentence(words, score)
+
+    return _program(one, xs)
+
+
+def generate_emulated(p: decoder.Params, xs: Sequence[decoder.Start]) -> Program:
+    return generate(p, xs, emulated=True)
+
+
 def classify_emulated(p: berxit.Params, xs: Sequence[berxit.Sentence]) -> Program:
     return classify(p, xs, emulated=True)
 
@@ -537,4 +588,6 @@ ONE_BY_ONE: Mapping[str, Callable[..., Program]] = {
     "graph_rnn_emulated": score_graphs,
     "beam_decoder": decode,
     "beam_decoder_emulated": decode_emulated,
+    "decoder": generate,
+    "decoder_emulated": generate_emulated,
 }
