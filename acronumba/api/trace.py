@@ -42,7 +42,10 @@ class Trace:
 
     @property
     def batches(self) -> tuple[BatchRecord, ...]:
-        """The batches in order of execution, each with `phase`, `depth`, `kernel` (name) and `size`."""
+        """The batches in order of execution, each with `phase`, `depth`, `kernel` (name) and `size`.
+
+        `ranges` of a batch has the least and the most of each run-time extent of its nodes.
+        """
         return self.data.batches
 
     @property

@@ -49,7 +49,6 @@ class Round:
     order: NDArray[np.int32]  # int32[n]: nodes in order of execution
     edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
     batches: tuple[BatchRecord, ...]
-    extents: tuple[Extents, ...]  # of each batch
     bound: int  # of batches
     waits: tuple[Wait, ...]  # for values of this round
     results: dict[int, int]  # value record -> node, of this round and those before; nodes numbered over all rounds
@@ -140,7 +139,6 @@ class Recorded:
         rows = np.add.reduceat(self.rows(buffers)[order], starts[:-1]) if n else order
         names = tuple(s.name for s in self.plan.kernels)
         several_rows = [s.rows is not None for s in self.plan.kernels]
-        extents = tuple(self._extents(buffers, order[low:high]) for low, high in pairwise(starts))
         waiting = buffers.queues["waiting"][: 2 * buffers["wtop"]].reshape(-1, 2) if buffers["more"] else ()
         return Round(
             kinds=kinds,
@@ -158,10 +156,10 @@ class Recorded:
                     size=int(size),
                     round=len(before) if self.host.waiting else 0,
                     rows=int(r) * several_rows[kinds[v]],
+                    extents=self._extents(buffers, order[low:high]),
                 )
-                for v, size, r in zip(heads, np.diff(starts), rows, strict=True)
+                for v, size, r, (low, high) in zip(heads, np.diff(starts), rows, pairwise(starts), strict=True)
             ),
-            extents=extents,
             bound=self.lower_bound(buffers),
             waits=tuple(
                 Wait(round=len(before), instance=int(k), loc=self.host.waits[word_at(int(frame) + 8)])

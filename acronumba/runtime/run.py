@@ -231,7 +231,6 @@ class Run:
             seconds=self.seconds,
             peak_bytes=buffers.peak,
             unshared_bytes=buffers["result_bytes_before"] + buffers["result_bytes"] + buffers.bytes,
-            extents=tuple(x for r in rounds for x in r.extents),
         )
 
 

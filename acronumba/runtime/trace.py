@@ -34,6 +34,12 @@ class BatchRecord:
     seconds: float | None = None  # time of its execution, where it was measured
     round: int = 0  # number of the round it belongs to
     rows: int = 0  # of nodes that are several rows, which are computed together; 0 where a node is one
+    extents: Extents = ()
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The least and the most of each run-time extent of the nodes."""
+        return tuple((min(n), max(n)) for n in zip(*(found for found, _ in self.extents), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +88,6 @@ class TraceData:
     peak_bytes: int = 0  # of memory for values
     unshared_bytes: int = 0  # of the same if no two results shared a place
     back: tuple[BackRecord, ...] = ()  # of gradients: the batches of the way back, in order of execution
-    extents: tuple[Extents, ...] = ()  # of each batch
 
 
 def empty_trace() -> TraceData:

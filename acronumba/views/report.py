@@ -105,6 +105,9 @@ def schedule(trace: TraceData, limit: int = 40) -> Group:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("kernel", overflow="ellipsis", no_wrap=True, min_width=8)
     table.add_column("nodes", justify="right", no_wrap=True)
+    lengths = any(b.ranges for b in trace.batches[:limit])
+    if lengths:
+        table.add_column("lengths", overflow="ellipsis", no_wrap=True)
     table.add_column("", ratio=1, min_width=4)
     largest = max((b.size for b in trace.batches), default=1)
     numbers = {name: k for k, name in reversed(list(enumerate(trace.kernels)))}
@@ -114,7 +117,8 @@ def schedule(trace: TraceData, limit: int = 40) -> Group:
         last = (b.phase, b.depth)
         style = _STYLES[numbers.get(b.kernel, 0) % len(_STYLES)]
         where = ("", "") if same else (str(b.phase), str(b.depth))
-        table.add_row(str(k), *where, Text(b.kernel, style), _nodes(b), Bar(b.size / largest, style))
+        about = (_nodes(b), _lengths(b)) if lengths else (_nodes(b),)
+        table.add_row(str(k), *where, Text(b.kernel, style), *about, Bar(b.size / largest, style))
     return Group(table, *_more(len(trace.batches) - limit, "batches"))
 
 
@@ -135,6 +139,10 @@ def way_back(trace: TraceData, limit: int = 40) -> Group:
         style = _STYLES[numbers[b.kernel] % len(_STYLES)] if b.kernel in numbers else "dim"
         table.add_row(str(k), Text(b.kernel, style), f"{b.size:,}", _WHAT[b.what], Bar(b.size / largest, style))
     return Group(table, *_more(len(trace.back) - limit, "batches"))
+
+
+def _lengths(b: BatchRecord) -> str:
+    return ", ".join(f"{least}" if least == most else f"{least}..{most}" for least, most in b.ranges)
 
 
 def _nodes(b: BatchRecord) -> str:

@@ -134,7 +134,7 @@ def test_bytes_and_launches_follow_nodes_and_extents() -> None:
         return x * 2.0
 
     trace = twice.trace([np.ones(3), np.ones(3), np.ones(5)]).data
-    assert trace.extents == ((((3,), 2), ((5,), 1)),)
+    assert [b.extents for b in trace.batches] == [(((3,), 2), ((5,), 1))]
     c = count(trace, twice.options)
     assert (c.nodes, c.batches, c.launches) == (3, 1, 1)
     assert c.bytes == 2 * (3 + 3 + 5) * 8

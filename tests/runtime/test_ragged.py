@@ -160,5 +160,5 @@ def test_many_lengths_take_no_quadratic_time() -> None:
         return w @ x.mean(axis=0)
 
     t = mean.trace(xs, w=np.ones((4, 1), F32))
-    assert len(t.data.batches) == 1 and len(t.data.extents[0]) == 997
+    assert len(t.data.batches) == 1 and len(t.data.batches[0].extents) == 997
     assert [float(y[0]) for y in mean.batch(xs, w=np.ones((4, 1), F32))] == lengths
