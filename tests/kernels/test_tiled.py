@@ -273,3 +273,41 @@ def test_odd_numbers_in_a_band_and_beside_it(name: str, odd: float, operand: int
         tiles, whole = (runner(rows, {}, dims)[0][0] for runner in compiled[name])
         np.testing.assert_array_equal(np.isnan(tiles), np.isnan(whole))
         assert tiles[~np.isnan(tiles)].tobytes() == whole[~np.isnan(whole)].tobytes(), place
+
+
+def turned_round(where: str) -> KernelSpec:
+    """Causal attention that reads columns in another order: that of the scores, of the masked ones, of the weights."""
+    n = 160
+    b = SpecBuilder("turned_round")
+    x = b.tensor("x", n, 8)
+
+    def turned(name: str, v: int) -> int:
+        if where == f"{name}_too":
+            return b.op("add", v, turned(where, v), shape=(n, n))
+        return b.op("slice", v, shape=(n, n), attrs=((0, n - 1), (1, -1))) if where == name else v
+
+    scores = b.op("matmul", x, b.op("transpose", x, shape=(8, n), attrs=((1, 0),)), shape=(n, n))
+    j = b.op("iota", shape=(n,), dtype="int64")
+    mask = b.op("le", j, b.op("reshape", j, shape=(n, 1), dtype="int64"), shape=(n, n), dtype="bool")
+    low = b.op("const", shape=(), attrs=(-1e30,))
+    masked = turned("masked", b.op("where", mask, turned("scores", scores), low, shape=(n, n)))
+    top = b.op("reshape", b.op("max", masked, shape=(n,), attrs=((1,),)), shape=(n, 1))
+    e = turned("weights", b.op("exp", b.op("sub", masked, top, shape=(n, n)), shape=(n, n)))
+    return b.spec(b.op("matmul", e, x, shape=(n, 8)))
+
+
+@pytest.mark.parametrize("where", ["scores", "masked", "weights", "masked_too", "weights_too"])
+def test_columns_in_another_order_have_no_band(where: str) -> None:
+    spec = turned_round(where)
+    assert "tiles of rows" in stages_text(spec)
+    assert band(spec) is None
+    assert band(turned_round("nowhere")) is not None
+
+
+def test_columns_in_another_order_have_the_bits_of_the_whole() -> None:
+    spec = turned_round("masked_too")
+    tiles, whole = compile_all([spec], fusions=[Fusion(), WHOLE])
+    rows, _ = inputs(spec, 2)
+    mine, theirs = (runner(rows)[0][0] for runner in (tiles, whole))
+    assert mine.tobytes() == theirs.tobytes()
+    assert close(mine[1], evaluate(spec, rows[1], {})[0])

@@ -9,7 +9,7 @@ entirely is computed as a whole, with its tile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from acronumba.ir.spec import Operand, Size
 from acronumba.kernels.stages.choose import Chooser
@@ -21,13 +21,17 @@ SIGNS = {"le": (-1, 0), "lt": (-1, -1), "ge": (1, 0), "gt": (1, -1)}  # x op y: 
 COLUMN = "j"
 
 
-def find_band(chosen: Chooser, lead: Sequence[Size], size: Size, tasks: Sequence[int]) -> Band | None:
+def find_band(
+    chosen: Chooser, reads: Sequence[Mapping[int, bool]], lead: Sequence[Size], size: Size, tasks: Sequence[int]
+) -> Band | None:
     """Return the band of a stage.
 
     Parameters
     ----------
     chosen
         What the kernel stores.
+    reads
+        Of every value: the stored values read, and whether only at the same place.
     lead
         Of the stage.
     size
@@ -35,7 +39,8 @@ def find_band(chosen: Chooser, lead: Sequence[Size], size: Size, tasks: Sequence
     tasks
         What the stage stores, in order, beginning with that product.
     """
-    return _Search(chosen, lead, size, tasks).run()
+    search = _Search(chosen, lead, size, tasks)
+    return search.run() if all(search.in_place(v, reads[v]) for v in tasks) else None
 
 
 class _Search:
@@ -51,6 +56,12 @@ class _Search:
         self.places = Symbolic(dict(zip(self.names, self.shape, strict=True)))
         self.outside: set[int] = set()  # values that are one number of the row outside
         self.masks: dict[int, tuple[Poly, ...]] = {}
+
+    def in_place(self, v: int, reads: Mapping[int, bool]) -> bool:
+        """Whether a column of a task reads of rows of columns that are stored in the stage its own column only."""
+        whole = {u for u, same in reads.items() if not same and u in self.tasks and self.graph.shape(u) == self.shape}
+        product = self.chosen.products.get(v)
+        return not whole or (product is not None and product.pieces == (product.left,) and whole == {product.left})
 
     def run(self) -> Band | None:
         zero: set[int] = set()
@@ -90,7 +101,7 @@ class _Search:
                 found = arguments(self.places, self.graph, u, index)
             except Untraceable:
                 return False
-            if op.op == "where" and op.shape == self.shape and (conditions := self.conditions(*found[0])):
+            if op.op == "where" and index == self.here and (conditions := self.conditions(*found[0])):
                 self.masks[op.args[0]] = conditions
                 found = found[2:]
             todo += found

@@ -520,7 +520,8 @@ class PanelProduct:
         w, v = self.w, self.product.value
         stored, at = w.stored_at(v, self.place(outer, row, ZERO))
         home = w.kernel.homes[stored]
-        whole = home.kind == "tile" or (isinstance(self.columns, int) and self.columns % self.lanes == 0)
+        vectors = isinstance(self.columns, int) and self.columns % self.lanes == 0
+        whole = vectors or (home.kind == "tile" and w.in_vectors(v))
         if not w.lead or not whole or home.copies:
             return None
         (name,) = row.symbols
