@@ -11,6 +11,7 @@ import pytest
 from acronumba import InstanceErrors, nn
 from acronumba.api.model import Model, model
 from acronumba.api.results import equal
+from acronumba.memory import address
 from tests.support.chosen import one_in
 
 F32 = np.float32
@@ -161,4 +162,7 @@ def test_many_lengths_take_no_quadratic_time() -> None:
 
     t = mean.trace(xs, w=np.ones((4, 1), F32))
     assert len(t.data.batches) == 1 and len(t.data.batches[0].extents) == 997
-    assert [float(y[0]) for y in mean.batch(xs, w=np.ones((4, 1), F32))] == lengths
+    results = mean.batch(xs, w=np.ones((4, 1), F32))
+    assert [float(y[0]) for y in results] == lengths
+    by_place = np.array(lengths)[np.argsort([address(y) for y in results])]
+    assert np.count_nonzero(np.diff(by_place)) == 996  # those of one length are neighbours

@@ -8,13 +8,14 @@ thread's scratch. A kernel with stages works on blocks of nodes with the same ex
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, copy_bytes, i64, ld, ld32, lds, st, st32
+from acronumba.emit.language import call_address, copy_bytes, fill_bytes, i64, ld, ld32, lds, lshr, st, st32
 from acronumba.ir.spec import FIXED
 from acronumba.runtime.library.records import results_at
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, K_ARGS, K_DIMS, K_PARAMS, K_PLAN, K_RAGGED, K_RESULTS, K_RUN, K_STEP, ORDER, PARAMETERS_BEGUN,
     PARAMETERS_EXTENTS, PARAMETERS_FAILS, PARAMETERS_NODES, ROW, SIZES, SPARE, TABLE,
+    TALLY,
 )  # fmt: skip
 
 
@@ -41,29 +42,73 @@ def is_after(one: i64, other: i64, count: i64) -> i64:
     return 0
 
 
+def hash_words(at: i64, count: i64, h: i64) -> i64:
+    """Return a number that so many words make of another."""
+    for j in range(count):
+        h = (h ^ ld(at, j)) * 6364136223846793005
+        h = h ^ lshr(h, 29)
+    return h
+
+
 def sort_extents(ST: i64, k: i64, low: i64, high: i64) -> None:
-    """Order nodes low..high of a batch by their extents; those with the same ones keep their order."""
-    order, spare, args, row, table = lds(ST, ORDER, SPARE, ARGS, ROW, TABLE)
+    """Order nodes low..high of a batch so that those with the same extents are neighbours, which keep their order.
+
+    They are dealt out to buckets first, by a hash of their extents; few buckets have several lengths to be sorted.
+    """
+    order, spare, args, row, tally, table = lds(ST, ORDER, SPARE, ARGS, ROW, TALLY, TABLE)
     dims = ld(table, k + K_DIMS)
     at = 8 * ld(table, k + K_ARGS)
-    sorted = 1
+    if are_sorted(args, at, dims, low, high) != 0:
+        return
+    buckets = 1
+    while 2 * buckets <= high - low:
+        buckets = 2 * buckets
+    for i in range(low, high):
+        b = hash_words(ld(args, i) + at, dims, 0) & (buckets - 1)
+        st32(spare, i, b)
+        st32(tally, b, ld32(tally, b) + 1)
+    end = low
+    for b in range(buckets):
+        many = ld32(tally, b)
+        st32(tally, b, end)
+        end = end + many
+    for i in range(low, high):
+        b = ld32(spare, i)
+        st(args, ld32(tally, b), ld32(order, i))
+        st32(tally, b, ld32(tally, b) + 1)
+    for i in range(low, high):
+        st32(order, i, ld(args, i))
+        st(args, i, ld(row, ld32(order, i)))
+    begin = low
+    for b in range(buckets):
+        end = ld32(tally, b)
+        if are_sorted(args, at, dims, begin, end) == 0:
+            merge_sort(order, spare, row, at, dims, begin, end)
+            for i in range(begin, end):
+                st(args, i, ld(row, ld32(order, i)))
+        begin = end
+    fill_bytes(tally, 0, 4 * buckets)
+
+
+def are_sorted(nodes: i64, at: i64, dims: i64, low: i64, high: i64) -> i64:
+    """Return whether the extents of nodes low..high, which lie at `at` in their rows, do not fall."""
     for i in range(low + 1, high):
-        if is_after(ld(args, i - 1) + at, ld(args, i) + at, dims) != 0:
-            sorted = 0
-    width = high - low
-    if sorted == 0:
-        width = 1
+        if is_after(ld(nodes, i - 1) + at, ld(nodes, i) + at, dims) != 0:
+            return 0
+    return 1
+
+
+def merge_sort(order: i64, spare: i64, row: i64, at: i64, dims: i64, low: i64, high: i64) -> None:
+    """Order nodes low..high by their extents; those with the same ones keep their order."""
+    width = 1
     while width < high - low:
         begin = low
         while begin < high:
             middle = min(begin + width, high)
             merge(order, spare, row, at, dims, begin, middle, min(middle + width, high))
             begin = middle + width
-        for i in range(low, high):
-            st32(order, i, ld32(spare, i))
+        copy_bytes(order + 4 * low, spare + 4 * low, 4 * (high - low))
         width = 2 * width
-    for i in range(low, high):
-        st(args, i, ld(row, ld32(order, i)))
 
 
 def merge(order: i64, spare: i64, row: i64, at: i64, dims: i64, low: i64, middle: i64, high: i64) -> None:

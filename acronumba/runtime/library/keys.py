@@ -6,7 +6,8 @@ In: the node columns of the state table. Out: `key`, and the table of keys.
 
 from __future__ import annotations
 
-from acronumba.emit.language import fill_bytes, i64, ld, ld32, lds, lshr, st, st32
+from acronumba.emit.language import fill_bytes, i64, ld, ld32, lds, st, st32
+from acronumba.runtime.library.extents import hash_words, same_words
 
 from acronumba.runtime.library.words import (  # isort: skip
     HASH, KERNELS, KEY, KEYED, KEYS, KEYTAB, KIND, K_ARGS, K_DIMS, K_RAGGED, K_WORDS, N, ROW, TABLE,
@@ -36,11 +37,7 @@ def number_keys(ST: i64) -> None:
                 st32(key, v, k)
             else:
                 at = ld(row, v) + 8 * ld(table, K_WORDS * k + K_ARGS)
-                h = k + 1
-                for j in range(dims):
-                    h = (h ^ ld(at, j)) * 6364136223846793005
-                    h = h ^ lshr(h, 29)
-                slot = h & mask
+                slot = hash_words(at, dims, k + 1) & mask
                 found = -1
                 while found < 0:
                     there = ld32(hash, slot)
@@ -53,11 +50,7 @@ def number_keys(ST: i64) -> None:
                     else:
                         same = 0
                         if ld(keytab, 2 * there - 2) == k:
-                            other = ld(keytab, 2 * there - 1)
-                            same = 1
-                            for j in range(dims):
-                                if ld(other, j) != ld(at, j):
-                                    same = 0
+                            same = same_words(ld(keytab, 2 * there - 1), at, dims)
                         if same != 0:
                             found = there - 1
                         slot = (slot + 1) & mask
