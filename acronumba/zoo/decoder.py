@@ -61,28 +61,33 @@ def split(x: Array, heads: int) -> Array:
     return np.transpose(np.reshape(x, (x.shape[0], heads, x.shape[1] // heads)), (1, 0, 2))
 
 
-def apply(x: Array, kept: Kept, layer: Layer, heads: int) -> tuple[Array, Kept]:
-    """Return new words after one layer, and what it keeps of all words up to them."""
-    keys = np.concatenate([kept.keys, x @ layer.wk.T])
-    values = np.concatenate([kept.values, x @ layer.wv.T])
-    seen = nn.attention(split(x @ layer.wq.T, heads), split(keys, heads), split(values, heads), causal=True)
+def apply(x: Array, kept: Kept | None, layer: Layer, heads: int) -> tuple[Array, Kept]:
+    """Return new words after one layer, and what it keeps of all words up to them.
+
+    The new words are the first ones, each of which sees those up to itself, or one more, which sees all.
+    """
+    q, now = x @ layer.wq.T, Kept(x @ layer.wk.T, x @ layer.wv.T)
+    if kept is None:
+        seen = nn.attention(split(q, heads), split(now.keys, heads), split(now.values, heads), causal=True)
+    else:
+        now = Kept(np.concatenate([kept.keys, now.keys]), np.concatenate([kept.values, now.values]))
+        seen = nn.attention(split(q, heads), split(now.keys, heads), split(now.values, heads))
     attended = np.reshape(np.transpose(seen, (1, 0, 2)), x.shape) @ layer.wo.T
     x = nn.layer_norm(x + attended, layer.scale_attention, layer.shift_attention)
     hidden = nn.gelu(x @ layer.w_in.T + layer.b_in)
     x = nn.layer_norm(x + (hidden @ layer.w_out.T + layer.b_out), layer.scale, layer.shift)
-    return x, Kept(keys, values)
+    return x, now
 
 
-def begin(words: list[int], p: Params) -> tuple[list[Array], list[Kept]]:
-    """Return the vectors of the first words, float32[H] each, and what the layers keep of none."""
-    none = np.zeros((0, p.embed.shape[1]), np.float32)
-    return [p.embed[word] + p.position[k] for k, word in enumerate(words)], [Kept(none, none) for _ in p.layers]
+def begin(words: list[int], p: Params) -> tuple[list[Array], list[Kept | None]]:
+    """Return the vectors of the first words, float32[H] each, and that the layers have kept nothing."""
+    return [p.embed[word] + p.position[k] for k, word in enumerate(words)], [None for _ in p.layers]
 
 
-def following(new: list[Array], kept: list[Kept], p: Params) -> tuple[Array, Array, list[Kept]]:
+def following(new: list[Array], kept: list[Kept | None], p: Params) -> tuple[Array, Array, list[Kept | None]]:
     """Return the most probable word after new ones, int64[], its log-probability, and what the layers keep of all."""
     x = nn.layer_norm(np.stack(new))
-    longer = []
+    longer: list[Kept | None] = []
     for k, layer in enumerate(p.layers):
         x, of_layer = apply(x, kept[k], layer, p.heads)
         longer.append(of_layer)

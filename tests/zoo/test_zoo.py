@@ -448,7 +448,7 @@ def test_keys_of_all_lengths_are_one_batch() -> None:
     for ragged in (True, False):
         trace = decoder.generate.with_options(ragged=ragged).trace(xs, p=p)
         batches[ragged] = len(trace.batches) / trace.rounds
-    assert batches[True] < 8 < 2 * batches[True] < batches[False]
+    assert batches[True] < 10 < 2 * batches[True] < batches[False]
 
 
 class Watched(np.ndarray):
