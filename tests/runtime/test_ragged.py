@@ -109,8 +109,9 @@ def test_bits_do_not_depend_on_it(name: str, options: dict[str, Any]) -> None:
 
 
 def test_trace_says_which_extents_the_nodes_of_a_batch_have() -> None:
-    (extents,) = chamfer.trace(arrays(0, (2, 3, 2)), arrays(1, (4, 5, 4)), w=W).data.extents
-    assert [({*of} - {WIDTH}, nodes) for of, nodes in extents] == [({2, 4}, 2), ({3, 5}, 1)]
+    (batch,) = chamfer.trace(arrays(0, (2, 3, 2)), arrays(1, (4, 5, 4)), w=W).batches
+    assert [({*of} - {WIDTH}, nodes) for of, nodes in batch.extents] == [({2, 4}, 2), ({3, 5}, 1)]
+    assert {*batch.ranges} - {(WIDTH, WIDTH)} == {(2, 3), (4, 5)}
 
 
 def test_a_node_without_elements_fails_alone() -> None:
