@@ -179,7 +179,7 @@ def encoder_formula(words: list[int], p: Any) -> Any:
     return np.stack(x)
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", one_in(2, [True, False]))
 def test_an_encoder_is_its_formula_alone_and_in_a_batch(causal: bool) -> None:
     p = encoder.params(WIDTH, causal=causal)
     wide_p, xs = wide(p), [*encoder.instances(3), [5], [7, 7]]
