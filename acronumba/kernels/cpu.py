@@ -239,6 +239,7 @@ class Generator:
                 and home is not None
                 and home.kind == "tile"
                 and home.row_bytes == row
+                and DTYPES[self.graph.dtype(u)].size == dtype.size
                 and stage.last(u, self.stages.reads) == [v]
             ):
                 return Home("tile", home.slot, row)

@@ -209,6 +209,25 @@ def test_a_large_matrix_of_known_extents_is_not() -> None:
     assert close(mine[2], evaluate(spec, rows[2], {})[0])
 
 
+def test_wider_elements_do_not_take_the_place_of_narrower_ones() -> None:
+    """Rows of 3 elements are one vector of either; operands that lie by columns have them computed one by one."""
+    n, wide = 160, {"dtype": "float64"}
+    b = SpecBuilder("wider")
+    x, y, z = b.tensor("x", n, 8), b.tensor("y", n, 3), b.tensor("z", 3, 6, **wide)
+    columns = [b.tensor(f"c{k}", 3, n, **wide) for k in range(4)]
+    scores = b.op("matmul", x, b.op("transpose", x, shape=(8, n), attrs=((1, 0),)), shape=(n, n))
+    narrow = b.op("matmul", b.op("tanh", scores, shape=(n, n)), y, shape=(n, 3))
+    total = b.op("cast", narrow, shape=(n, 3), **wide)
+    for c in columns:
+        total = b.op("add", total, b.op("transpose", c, shape=(n, 3), attrs=((1, 0),), **wide), shape=(n, 3), **wide)
+    spec = b.spec(b.op("matmul", total, z, shape=(n, 6), **wide))
+    assert "tiles of rows" in stages_text(spec)
+    tiles, whole = compile_all([spec], fusions=[Fusion(), WHOLE])
+    rows, _ = inputs(spec, 2)
+    mine, theirs = (runner(rows)[0][0] for runner in (tiles, whole))
+    assert mine.tobytes() == theirs.tobytes()
+
+
 def test_what_reads_all_rows_is_another_stage() -> None:
     """Softmax along the rows needs them all: it ends the stage of the product."""
     b = SpecBuilder("columns", dims=1)
