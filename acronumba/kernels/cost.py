@@ -9,6 +9,7 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec, Size
 
 MOST = 1 << 40  # what counts: of an array with many axes of unknown extent, the guess is a number without end
+STREAM = 100  # bytes of weights that are read in a nanosecond
 GUESS = 16  # for a run-time extent
 
 

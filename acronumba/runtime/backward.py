@@ -25,7 +25,7 @@ from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
-from acronumba.kernels.cost import cost
+from acronumba.kernels.cost import STREAM, cost
 from acronumba.memory import address, aligned
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.batches import Batches
@@ -181,7 +181,7 @@ class _Desk:
             row[TABLE["args"]], row[TABLE["dims"]] = sum(o.kind != "shared" for o in spec.operands), spec.dims
             row[TABLE["ragged"]], row[TABLE["step"]] = len(params) * of.forward.is_ragged(spec), 8
             if entry.stages:
-                shares = np.array([(s.address, s.weights // 100) for s in entry.stages], np.int64)
+                shares = np.array([(s.address, s.weights // STREAM) for s in entry.stages], np.int64)
                 self._keep.append(shares)
                 row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
                 row[TABLE["shares"]] = address(shares)

@@ -22,7 +22,7 @@ from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
 from acronumba.data.words import RECORD
 from acronumba.ir.spec import FIXED, KernelSpec
-from acronumba.kernels.cost import cost
+from acronumba.kernels.cost import STREAM, cost
 from acronumba.memory import address, aligned, available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Words
@@ -41,7 +41,6 @@ from acronumba.runtime.trace import STAGES, TraceData
 
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
 _LAUNCH = 400  # nanoseconds that the start of a batch takes
-_STREAM = 100  # bytes of weights in a nanosecond: half a tile of rows is idle at the end of a batch, for all of them
 _FRESH = np.array(  # words that are 0 when a run begins
     [
         AT[name]
@@ -241,7 +240,7 @@ class Executable:
         row[TABLE["ragged"]] = len(params) * self.is_ragged(spec)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
         if kernel.stages:
-            shares = np.array([(s.address, s.weights // _STREAM) for s in kernel.stages], np.int64)
+            shares = np.array([(s.address, s.weights // STREAM) for s in kernel.stages], np.int64)
             self.engine.reach(shares)
             buffers.columns_of_table.append(shares)
             row[TABLE["begin"]], row[TABLE["stages"]] = kernel.begin, len(shares)
@@ -510,4 +509,4 @@ def _launch(specs: Sequence[KernelSpec]) -> int:
         for operand in (spec.operands[k] for k in read):
             if operand.kind == "shared":
                 weights += math.prod(n for n in operand.shape if isinstance(n, int)) * np.dtype(operand.dtype).itemsize
-    return _LAUNCH + weights // (_STREAM * max(len(specs), 1))
+    return _LAUNCH + weights // (STREAM * max(len(specs), 1))
