@@ -158,6 +158,8 @@ class _Search:
                 return x + y
             case ("sub", [Poly() as x, Poly() as y]):
                 return x - y
-            case ("cast" | "reshape" | "broadcast" | "transpose" | "slice", [Poly() as x]):
+            case ("cast", [Poly() as x]):
+                return x
+            case (_, [Poly() as x]) if self.graph.kind(v) == "view":
                 return x
         return None
