@@ -339,8 +339,10 @@ def test_a_model_that_computes_much_between_waits_is_explained_in_seconds() -> N
     xs, p = berxit.instances(60), berxit.params()
     berxit.classify.batch(xs[:1], p=p)
     start = time.process_time()
+    berxit.classify.batch(xs, p=p)
+    once = time.process_time() - start
     told = berxit.classify.explain(xs, p=p)
-    assert time.process_time() - start < 10  # seconds: it runs once
+    assert time.process_time() - start - once < 4 * once + 2, "it runs once, and records for each option"
     assert told.count.rounds == 7
 
 
