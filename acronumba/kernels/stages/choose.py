@@ -238,7 +238,7 @@ class Chooser:
                     here.update((at, space, again or more) for at, space, more in contexts[user])
             if self.leaf(v) or graph.kind(v) not in ("element", "view"):
                 continue
-            if cost[v] <= (DEAR if self.operands(v) else PLACES):
+            if cost[v] <= (DEAR if self.reads_arrays(v) else PLACES):
                 continue
             op_name = graph.spec.body[v - graph.first].op
             single = count(graph.shape(v)) == ONE
@@ -250,7 +250,7 @@ class Chooser:
                 if any(u in self.products and self.products[u].how == "shared" for u in self.below(v)):
                     self.stored.add(v)
 
-    def operands(self, v: int) -> bool:
+    def reads_arrays(self, v: int) -> bool:
         """Whether computing a value reads arrays."""
         todo, seen = [v], {v}
         while todo:
