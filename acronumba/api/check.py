@@ -61,8 +61,10 @@ class Check:
         return sum(v.verdict == verdict for v in self.verdicts)
 
     def __str__(self) -> str:
+        from acronumba.views.words import counted
+
         counts = ", ".join(f"{self.count(v)} {v}" for v in VERDICTS if self.count(v)) or "no instances"
-        lines = [f"{self.model}: {len(self.verdicts)} instances: {counts}"]
+        lines = [f"{self.model}: {counted(len(self.verdicts), 'instance')}: {counts}"]
         worst = max(self.verdicts, key=lambda v: v.error, default=None)
         if worst is not None and worst.error:
             lines.append(

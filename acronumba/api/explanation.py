@@ -110,7 +110,11 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
             Block(
                 letter=letter(number),
                 name=spec.name,
-                places=tuple(dict.fromkeys((*compiled.plan.uses[k], *(op.loc for op in spec.body if op.loc.line)))),
+                places=tuple(
+                    dict.fromkeys(
+                        (*(u.loc for u in compiled.plan.uses[k]), *(op.loc for op in spec.body if op.loc.line))
+                    )
+                ),
                 operations=tuple(op.op for op in spec.body),
                 stages=stage_texts(spec, fusion, paths=paths),
                 shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),

@@ -91,9 +91,11 @@ class Trace:
         return graphs.graph(self.data)
 
     def __repr__(self) -> str:
-        bound = "proved optimal" if self.optimal else f"at least {self.lower_bound}"
-        size = f"{len(self.results)} instances, {self.nodes} nodes in {len(self.batches)} batches ({bound})"
-        return f"<trace of {self.model}: {size}>"
+        from acronumba.views.words import counted
+
+        bound = "proved optimal" if self.optimal else f"at least {self.lower_bound:,}"
+        size = f"{counted(len(self.results), 'instance')}, {counted(self.nodes, 'node')}"
+        return f"<trace of {self.model}: {size} in {counted(len(self.batches), 'batch')} ({bound})>"
 
     def __str__(self) -> str:
         from acronumba.views import report

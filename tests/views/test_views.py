@@ -93,7 +93,7 @@ def test_long_reports_are_cut_and_say_so() -> None:
     batches = tuple(BatchRecord(phase=0, depth=k, kernel="leaf_3", size=1) for k in range(1000))
     trace = full_trees(500, 2, batches=batches, lower_bound=900, optimal=False)
     text = report.trace_text(trace)
-    assert "1000 batches, at least 900" in text
+    assert "1,000 batches, at least 900" in text
     assert "proved" not in text
     assert "... and 960 more batches" in text
     assert "more nodes" in text

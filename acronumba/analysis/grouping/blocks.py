@@ -9,6 +9,7 @@ ACRoBat (arXiv 2305.10611), section 4.1, static blocks.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, fixed_variables
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size, Use, distinct
 from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.ir.visit import reads, writes
 
@@ -365,7 +366,7 @@ class Kernels:
         self.options = options
         self.specs: list[KernelSpec] = []
         self.index: dict[object, int] = {}
-        self.uses: list[list[Loc]] = []
+        self.uses: list[list[Use]] = []
         self.notes: list[Note] = []
         self.names: set[str] = set()
         first: dict[ir.Site, int] = {}
@@ -382,8 +383,8 @@ class Kernels:
         assert len(indices) == len(numbers) and not emit.dims
         return ir.Once(index=computed.index, kernel=emit.kernel, numbers=indices)
 
-    def finish(self) -> tuple[tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...]]:
-        return tuple(self.specs), tuple(tuple(dict.fromkeys(u)) for u in self.uses)
+    def finish(self) -> tuple[tuple[KernelSpec, ...], tuple[tuple[Use, ...], ...]]:
+        return tuple(self.specs), tuple(map(distinct, self.uses))
 
     def emit(self, group: _Group, wanted: set[ir.Var], single: Mapping[ir.Var, ir.Instr]) -> list[ir.Instr]:
         """Return the instructions that record a node of the group's kernel."""
@@ -406,7 +407,7 @@ class Kernels:
             self._note_rows(group)
         emit = ir.Emit(
             outs=tuple(outs),
-            kernel=self._intern(spec, loc),
+            kernel=self._intern(spec, Use(loc, tuple((op.loc, op.op) for op in group.body))),
             args=tuple(args),
             dims=tuple(make.dims),
             shapes=tuple(shape[v] for v in outs),
@@ -424,7 +425,7 @@ class Kernels:
         for loc in dict.fromkeys(op.loc for op in group.own):
             self.notes.append(Note(loc=loc, kind="rows", text=text, option="hoist"))
 
-    def _intern(self, spec: KernelSpec, loc: Loc) -> int:
+    def _intern(self, spec: KernelSpec, use: Use) -> int:
         key = (
             tuple(replace(o, name="") for o in spec.operands),
             spec.dims,
@@ -434,17 +435,21 @@ class Kernels:
         )
         typed = (key, repr(key))  # 1, 1.0 and True are equal but not the same constant; nor are 0.0 and -0.0
         if typed not in self.index:
-            base = re.sub(r"\W+", "_", f"{loc.function.rpartition('.')[2] or 'kernel'}_{loc.line}")
-            name, n = base, 2
-            while name in self.names:
-                name, n = f"{base}_{n}", n + 1
-            self.names.add(name)
             self.index[typed] = len(self.specs)
-            self.specs.append(replace(spec, name=name))
+            self.specs.append(replace(spec, name=self._name(use.loc)))
             self.uses.append([])
         k = self.index[typed]
-        self.uses[k].append(loc)
+        self.uses[k].append(use)
         return k
+
+    def _name(self, loc: Loc) -> str:
+        """Return a name that no other kernel has: function and line, if need be those of the call, or a number."""
+        base = re.sub(r"\W+", "_", f"{loc.function.rpartition('.')[2] or 'kernel'}_{loc.line}")
+        called = [f"{base}_from_{call.line}" for call in loc.path[1:] if call.line != loc.line]
+        numbered = (f"{[*called, base][0]}_{n}" for n in itertools.count(2))
+        name = next(name for name in itertools.chain([base], called, numbered) if name not in self.names)
+        self.names.add(name)
+        return name
 
 
 class _Spec:
