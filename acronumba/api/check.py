@@ -78,6 +78,15 @@ class Check:
 
     __repr__ = __str__
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from acronumba.views.explorer.summary import table_summary
+
+        told = sorted(self.verdicts, key=lambda v: -v.error)
+        rows = [(str(v.instance), v.verdict, f"{v.error:.2e}", f"{v.plain_error:.2e}", v.where) for v in told]
+        heads = ("instance", "verdict", "error", "error of the plain call", "where")
+        words = str(self).splitlines()[0].removeprefix(f"{self.model}: ")
+        return {"text/plain": str(self), "text/html": table_summary(self.model, words, heads, rows)}
+
 
 def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], done: Done) -> Check:
     """Compare a mini-batch that has run with the plain call.

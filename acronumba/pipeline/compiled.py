@@ -377,19 +377,17 @@ class Compiled:
 
     def host_text(self) -> str:
         """Return the host program as text."""
-        from acronumba.emit.text import module_text
-        from acronumba.host.machine import make_host
+        from acronumba.emit.text import joined
+        from acronumba.pipeline.texts import host_lines
 
-        return module_text(make_host(self.plan, self.options).module)
+        return joined(host_lines(self.plan, self.options))
 
     def kernel_text(self, k: int) -> str:
         """Return the code of a kernel as text."""
-        from acronumba.emit.target import host
-        from acronumba.emit.text import module_text
-        from acronumba.kernels.cpu import generate
-        from acronumba.kernels.strategy import Fusion
+        from acronumba.emit.text import joined
+        from acronumba.pipeline.texts import kernel_lines
 
-        return module_text(generate(self.plan.kernels[k], host(), Fusion.of(self.options)).module)
+        return joined(kernel_lines(self.plan.kernels[k], self.options))
 
     def cuda_text(self, k: int) -> str:
         """Return the code of a kernel for a GPU as text."""

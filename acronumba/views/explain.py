@@ -198,6 +198,10 @@ def _block(block: Block) -> Table:
         inner = _grid(8, None)
         inner.add_row(Text(f"stage {number}", "dim"), Text(stage))
         table.add_row("", inner)
+    for call in block.calls[:_MOST]:
+        table.add_row("", Text(call, "dim"))
+    if len(block.calls) > _MOST:
+        table.add_row("", Text(f"... and {len(block.calls) - _MOST} more calls", "dim"))
     for title, items in (
         ("shared", block.shared),
         ("varying", block.varying),

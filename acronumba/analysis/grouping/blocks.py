@@ -9,7 +9,6 @@ ACRoBat (arXiv 2305.10611), section 4.1, static blocks.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -369,6 +368,9 @@ class Kernels:
         self.uses: list[list[Use]] = []
         self.notes: list[Note] = []
         self.names: set[str] = set()
+        self.callers: dict[str, dict[tuple[int, ...], str]] = defaultdict(
+            dict
+        )  # by name and calls: what names begin with
         first: dict[ir.Site, int] = {}
         self.site = [first.setdefault(s, k) for k, s in enumerate(program.sites)]
 
@@ -443,11 +445,16 @@ class Kernels:
         return k
 
     def _name(self, loc: Loc) -> str:
-        """Return a name that no other kernel has: function and line, if need be those of the call, or a number."""
+        """Return a name that no other kernel has: function and line; the line of the call that tells it apart."""
         base = re.sub(r"\W+", "_", f"{loc.function.rpartition('.')[2] or 'kernel'}_{loc.line}")
-        called = [f"{base}_from_{call.line}" for call in loc.path[1:] if call.line != loc.line]
-        numbered = (f"{[*called, base][0]}_{n}" for n in itertools.count(2))
-        name = next(name for name in itertools.chain([base], called, numbered) if name not in self.names)
+        calls = tuple(call.line for call in loc.path[1:])
+        if calls not in self.callers[base]:
+            others = [dict(enumerate(known)) for known in self.callers[base]]
+            lines = (n for k, n in enumerate(calls) if all(known.get(k) != n for known in others))
+            line = next(lines, None) if others else None
+            self.callers[base][calls] = base if line is None else f"{base}_from_{line}"
+        first = self.callers[base][calls]
+        name = next(n for n in (first, *(f"{first}_{k}" for k in range(2, len(self.specs) + 3))) if n not in self.names)
         self.names.add(name)
         return name
 
