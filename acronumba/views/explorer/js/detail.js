@@ -11,13 +11,14 @@ export function buildDetail() {
   panel(["pinned", "hover", "schedule"], () => {
     const selection = chosen();
     const p = (/** @type {any[]} */ ...parts) => make("p", {}, ...parts);
-    byId("detail").replaceChildren(...(selection ? WORDS[/** @type {keyof typeof WORDS} */ (selection.kind)](selection.value, p)
+    byId("detail").replaceChildren(...(selection ? WORDS[selection.kind](selection.value, p)
       : [p("Point at a line, a kernel, a batch or a node to see what belongs to it everywhere; click to keep it. ", make("b", {}, "?"), " shows the keys.")]));
   });
 }
 
 /** @typedef {(...parts: any[]) => any} Paragraph */
 
+/** @type {Record<string, (value: any, p: Paragraph) => any[]>} */
 const WORDS = {
   /** @param {string} line @param {Paragraph} p */
   line(line, p) {

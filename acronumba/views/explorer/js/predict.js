@@ -46,15 +46,21 @@ function showPredict() {
     playGame(out, exercise.game);
   } else {
     const input = make("input", { type: "number", min: 1, required: true, id: "guess", "aria-label": "Your guess" });
-    const begin = (/** @type {Event} */ e) => {
+    const guessed = (/** @type {Event} */ e) => {
       e.preventDefault();
-      Object.assign(exercise, { guess: input.value, game: new Game(run, schedule()) });
-      showPredict();
+      exercise.guess = input.value;
+      begin();
     };
     const words = `${many(s.instances, "instance")} were recorded: ${many(s.nodes, "node")} of ${many(order.filter((k) => kernels[k].nodes).length, "kernel")}. Nodes of one kernel whose operands are there can run as one batch. In how few batches can all of them run?`;
     out.replaceChildren(make("h3", {}, "Before you look"), make("p", { class: "note" }, words),
-      make("form", { onsubmit: begin }, input, " ", make("button", {}, "Then let us see")));
+      make("form", { onsubmit: guessed }, input, " ", make("button", {}, "Then let us see")));
   }
+}
+
+/** Begin to play, or once more. */
+function begin() {
+  exercise.game = new Game(run, schedule());
+  showPredict();
 }
 
 /** @param {any} out @param {Game} game */
@@ -95,7 +101,7 @@ function verdict(game) {
   return [
     make("p", { class: `score ${mine <= best ? "right" : "wrong"}` }, `You: ${many(mine, "batch")}, ${words}`),
     make("p", { class: "note" }, `Your guess was ${thousands(Number(exercise.guess))}. ${bound} ${all}.`),
-    make("button", { type: "button", onclick: () => ((exercise.game = new Game(run, s)), showPredict()) }, "Once more"), " ",
+    make("button", { type: "button", onclick: begin }, "Once more"), " ",
     make("button", { type: "button", onclick: () => set({ mode: "run", step: 0 }) }, "Step through the compiler's schedule"),
   ];
 }

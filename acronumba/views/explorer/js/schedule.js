@@ -22,7 +22,8 @@ function showSchedule() {
   grid.top = STRIP + rounds + 4;
   byId("schedule").style.width = `${100 * state.wide}%`;
   const { g, width } = fresh(byId("schedule"), grid.top + rows * grid.tall + 4);
-  const x = grid.x = stripPlaces(s, LEFT, width - LEFT - 2, state.byTime);
+  const x = stripPlaces(s, LEFT, width - LEFT - 2, state.byTime);
+  grid.x = x;
   drawBars(g, s, x, { height: STRIP, lit: found?.batches, upTo: state.step });
   drawNames(g, rows);
   if (rounds) drawRounds(g, s, x, STRIP + 2, rounds);
@@ -43,9 +44,10 @@ function drawNames(g, rows) {
   g.font = "11px system-ui, sans-serif";
   g.textAlign = "right";
   g.fillText("nodes", LEFT - 6, STRIP - 4);
+  const below = Math.max(9, tall - 4);
   const words = rows * tall < 40 ? ["large"] : ["large", "small"];
   if (perRow > 1) words.forEach((word, k) => g.fillText(word, LEFT - 6, top + 10 + k * (rows * tall - 12)));
-  else for (let r = 0; r < names.length; r += Math.ceil(13 / tall)) g.fillText(thousands(names[r]), LEFT - 6, top + r * tall + Math.max(9, tall - 4));
+  else for (let r = 0; r * tall + below <= rows * tall + 4 && r < rows; r += Math.ceil(13 / tall)) g.fillText(thousands(names[r]), LEFT - 6, top + r * tall + below);
 }
 
 /** Scroll sideways, if need be, to what runs now. @param {any} room @param {number} x */
