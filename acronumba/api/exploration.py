@@ -95,7 +95,7 @@ def exploration(
         known = Scheduled(name="as it ran", trace=trace, bytes=[0] * len(trace.batches))
         given = Explored(model=name, instances=instances, schedules=[known], options={}, errors=errors, runs=runs)
         return Exploration(explorer_data(given))
-    of = _Recorded(ran, trace)
+    of, uses = _Recorded(ran, trace), ran.compiled.plan.uses
     tried = changes(of.options) if options or (options is None and trace.rounds <= 1) else []
     others = [s for s in SCHEDULES if s != of.options.schedule] if schedules else []
     with progress(f"exploring {name}", 1 + len(tried) + len(others)) as step:
@@ -113,7 +113,8 @@ def exploration(
             runs=runs,
             errors=errors,
             explained=explained,
-            uses=ran.compiled.plan.uses,
+            uses=uses,
+            sites=ran.sites(trace) if any(len(of) > 1 for of in uses) else None,
             texts=list(_texts(ran.compiled)),
         )
         return Exploration(explorer_data(given))

@@ -38,6 +38,8 @@ from acronumba.runtime.devices.names import check_device, default_device
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from acronumba.api.check import Check
     from acronumba.api.explanation import Explanation
     from acronumba.api.exploration import Exploration
@@ -200,7 +202,12 @@ class Model:
         if call is None or compiled is None:
             return None
         record = lambda options, trace: self._recorded(call, options, compiled, trace)
-        return Ran(compiled=compiled, instances=call.count, record=record)
+
+        def sites(trace: TraceData) -> NDArray[Any] | None:
+            _, leaves, packed = self._specialise(call)
+            return None if packed is None else compiled.sites(packed, leaves, trace)
+
+        return Ran(compiled=compiled, instances=call.count, record=record, sites=sites)
 
     def explore(
         self,

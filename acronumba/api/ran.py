@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from acronumba.config import Options
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
@@ -19,3 +21,4 @@ class Ran:
     compiled: Compiled
     instances: int
     record: Callable[[Options, TraceData], TraceData]  # with other options, from what was recorded with its own
+    sites: Callable[[TraceData], NDArray[Any] | None]  # where each node was recorded, see `Compiled.sites`

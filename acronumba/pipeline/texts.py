@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options
@@ -15,6 +16,9 @@ from acronumba.emit.text import Placed
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Emit, Op, Program
 from acronumba.ir.spec import KernelSpec
+
+if TYPE_CHECKING:
+    from acronumba.kernels.cuda.generate import CudaCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +48,34 @@ def kernel_lines(spec: KernelSpec, options: Options) -> list[Placed]:
     return module_lines(generate(spec, host(), Fusion.of(options)).module)
 
 
-def cuda_lines(spec: KernelSpec, options: Options) -> list[Placed]:
+def cuda_code(spec: KernelSpec, options: Options) -> CudaCode:
     """Return the code of a kernel for a GPU."""
-    from acronumba.emit.simt import module_lines
     from acronumba.kernels.cuda.generate import generate
     from acronumba.kernels.strategy import Fusion
 
-    return module_lines(generate(spec, Fusion.of(options), options.precision).module)
+    return generate(spec, Fusion.of(options), options.precision)
+
+
+def cuda_lines(spec: KernelSpec, options: Options) -> list[Placed]:
+    """Return the text of a kernel for a GPU."""
+    from acronumba.emit.simt import module_lines
+
+    return module_lines(cuda_code(spec, options).module)
+
+
+def cuda_tiles_text(plan: Plan, options: Options) -> str:
+    """Return the tiles of products that kernels for a GPU call."""
+    wanted = {tile for spec in plan.kernels for tile in cuda_code(spec, options).tiles}
+    return "\n\n".join(tile.text() for tile in sorted(wanted)) or "# no kernel calls a tile\n"
+
+
+def cuda_persistent_text(plan: Plan, options: Options) -> str:
+    """Return the kernel that runs all others on a GPU."""
+    from acronumba.kernels.cuda.persistent import persistent
+
+    once = {o.kernel for o in plan.program.once}  # these are the processor's
+    codes = [cuda_code(spec, options) for k, spec in enumerate(plan.kernels) if k not in once]
+    return persistent(codes).own if codes else "# no kernel runs on a GPU\n"
 
 
 def ir_lines(program: Program, plan: Plan) -> list[TextLine]:

@@ -86,6 +86,15 @@ def waiting(count: int = 64, seed: int = 0) -> tuple[tuple[Any, ...], dict[str, 
     return (xs, [int(n) for n in rng.integers(0, 6, count)]), {"w": w, "v": v}
 
 
+@model
+def either(x: np.ndarray, left: bool) -> np.ndarray:
+    if left:
+        y = np.tanh(x)
+    else:
+        y = np.tanh(x)
+    return y
+
+
 HOSTILE = "</script><script>document.title='hacked'</script><img src=x onerror=document.title='hacked'>"
 
 

@@ -122,6 +122,17 @@ def test_calls_tell_kernels_of_one_line_apart() -> None:
     assert len(set(names)) == len(names) and any("_from_" in name for name in names)
 
 
+def test_nodes_of_one_kernel_know_the_line_that_recorded_them() -> None:
+    given = [bool(k % 3) for k in range(9)]
+    data = data_of(explored.either.trace(np.zeros((9, 4), np.float32), given), options=False)
+    conforms(data)
+    (kernel,) = data["kernels"]
+    lines = [line for _, line, *_ in kernel["sites"]]
+    assert len(set(lines)) == 2
+    found = dict(zip(numbers(data["nodes"]["instance"]), numbers(data["nodes"]["place"]), strict=True))
+    assert [lines[found[k]] for k in range(9)] == [min(lines) if left else max(lines) for left in given]
+
+
 def test_an_empty_mini_batch_and_one_that_fails_are_shown() -> None:
     conforms(data_of(explored.classify.trace([], p=explored.params())))
     trace = explored.hostile.trace([np.zeros(3, np.float32), np.full(3, 2, np.float32)])

@@ -67,6 +67,7 @@ class Explored:
     errors: Mapping[int, BaseException] = field(default_factory=dict)
     explained: Explained | None = None  # what was decided; without it, only the run is shown
     uses: Sequence[Sequence[Use]] = ()  # of each kernel
+    sites: NDArray[Any] | None = None  # which of these recorded each node; None: known only where there is one
     texts: Sequence[Text] = ()
 
 
@@ -124,7 +125,7 @@ def explorer_data(given: Explored) -> dict[str, Any]:
         "sources": _sources(explained, files),
         "kernels": _kernels(given, files),
         "texts": [_text(text, files) for text in given.texts],
-        "nodes": _nodes(trace, kept, given.uses),
+        "nodes": _nodes(trace, kept, given),
         "schedules": [_schedule(s, trace, kept, bool(given.options.get("ragged", True))) for s in given.schedules],
         "waits": waits,
         "back": [[b.kernel, b.what, b.size] for b in trace.back],
@@ -243,14 +244,15 @@ def _kept(trace: TraceData) -> NDArray[Any]:
     return np.flatnonzero(trace.inst < max(whole, 1))[:MOST_NODES]
 
 
-def _nodes(trace: TraceData, kept: NDArray[Any], uses: Sequence[Sequence[Use]]) -> dict[str, Any]:
+def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, Any]:
     start, producers = operands_of(trace)
     number = np.full(trace.nodes, -1)
     number[kept] = np.arange(len(kept))
     counts = start[kept + 1] - start[kept]
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     edges = np.repeat(start[kept] - offsets[:-1], counts) + np.arange(offsets[-1])
-    sites = np.array([0 if len(of) == 1 else -1 for of in uses] or [-1] * len(trace.specs), np.int64)
+    only = np.array([0 if len(of) == 1 else -1 for of in given.uses] or [-1] * len(trace.specs), np.int64)
+    sites = only[trace.kinds] if given.sites is None else given.sites
     return {
         "number": column(kept),
         "kernel": column(trace.kinds[kept]),
@@ -258,7 +260,7 @@ def _nodes(trace: TraceData, kept: NDArray[Any], uses: Sequence[Sequence[Use]]) 
         "depth": column(trace.depth[kept]),
         "operands": column(offsets),  # of node v: operand[operands[v]:operands[v + 1]]
         "operand": column(number[producers[edges]]),
-        "place": column(sites[trace.kinds[kept]]),
+        "place": column(sites[kept]),
     }
 
 
