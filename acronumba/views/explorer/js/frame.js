@@ -2,6 +2,7 @@
 // The state of the page, how it changes, and what every panel is made with.
 // Panels add themselves with `panel`; every string of the user's goes through `textContent`, never through markup.
 import { rank, read } from "./columns.js";
+import { links } from "./links.js";
 import { matrix, readiness } from "./ready.js";
 
 /** An element of the page. @param {string} id */
@@ -37,6 +38,15 @@ export const schedule = () => run.schedules[state.schedule];
 export const count = () => schedule().size.length;
 /** What is selected, or pointed at. */
 export const chosen = () => state.hover ?? state.pinned;
+
+/** @type {{of: any, s: any, found: import("./links.js").Links | null}} */
+let last = { of: null, s: null, found: null };
+
+/** What belongs to what is selected, or pointed at. */
+export function linksNow() {
+  if (last.of !== chosen() || last.s !== schedule()) last = { of: chosen(), s: schedule(), found: links(run, schedule(), chosen()) };
+  return last.found;
+}
 
 export const derived = { ready: readiness(run, schedule()), cells: matrix(run, schedule()) };
 

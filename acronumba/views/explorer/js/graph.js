@@ -1,9 +1,8 @@
 // @ts-check
 // The dataflow graph: one instance or all of them node by node, or the batches and the values that flow between them.
 import { many, operands, thousands } from "./columns.js";
-import { DRAWN, byId, chosen, count, data, derived, hue, kernels, linked, make, nodes, order, panel, run, schedule, set, state } from "./frame.js";
+import { DRAWN, byId, chosen, count, data, derived, hue, kernels, linked, linksNow, make, nodes, order, panel, run, schedule, set, state } from "./frame.js";
 import { batchEdges, placeGraph } from "./layout.js";
-import { links } from "./links.js";
 import { follow } from "./schedule.js";
 
 /** @typedef {{svg: any, drawn: Map<number, any>, edges: {element: any, from: number, to: number}[]}} Drawing */
@@ -144,7 +143,7 @@ export function nodeText(v) {
 function paintGraph() {
   const s = schedule();
   const selection = chosen();
-  const found = links(run, s, selection);
+  const found = linksNow();
   const batches = byBatch();
   const over = state.step >= count();
   for (const [v, g] of drawing.drawn) {

@@ -36,6 +36,7 @@ export function buildKeys() {
   byId("help").addEventListener("click", () => help.showModal());
   byId("theme").addEventListener("click", turnTheme);
   addEventListener("resize", () => set({ look: state.look + 1 }));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => set({ look: state.look + 1 }));
   addEventListener("keydown", onKey);
   for (const bar of document.querySelectorAll(".splitter")) movable(/** @type {HTMLElement} */ (bar));
 }

@@ -1,9 +1,8 @@
 // @ts-check
 // The schedule as bars, and below it, on the same axis, the timeline: rows are instances, cells their nodes.
 import { many, thousands } from "./columns.js";
-import { byId, chosen, colour, count, css, data, derived, hover, order, panel, pin, run, schedule, set, state } from "./frame.js";
+import { byId, colour, count, css, data, derived, hover, linksNow, order, panel, pin, run, schedule, set, state } from "./frame.js";
 import { instanceRows, stripPlaces } from "./layout.js";
-import { links } from "./links.js";
 import { LEFT, barWidth, buildBack, drawBars, fresh } from "./strip.js";
 
 /** @typedef {import("./columns.js").Schedule} Schedule */
@@ -15,7 +14,7 @@ const grid = { x: new Float64Array(1), top: 0, tall: 14, ...instanceRows(run, RO
 function showSchedule() {
   if (state.mode !== "run") return;
   const s = schedule();
-  const found = links(run, s, chosen());
+  const found = linksNow();
   const rows = Math.max(1, Math.ceil(grid.names.length / grid.perRow));
   grid.tall = Math.max(1, Math.min(15, Math.floor(ROWS / rows)));
   const rounds = s.rounds > 1 ? 16 : 0;

@@ -1,8 +1,8 @@
 // @ts-check
 // The head of the page, the bar of kernels, and the user's source.
 import { bytesText, many, thousands, timeText } from "./columns.js";
-import { byId, chosen, data, hue, kernels, linked, make, order, panel, run, schedule, state, swatch } from "./frame.js";
-import { kernelsOfLine, links } from "./links.js";
+import { byId, data, hue, kernels, linked, linksNow, make, order, panel, run, state, swatch } from "./frame.js";
+import { kernelsOfLine } from "./links.js";
 import { tokens } from "./tokens.js";
 
 /** The title, and what the run came to. */
@@ -12,7 +12,7 @@ export function buildHeader() {
   const bound = s.optimal ? "proved optimal" : `at least ${thousands(s.lower_bound)}`;
   const facts = [
     many(s.instances, "instance"), many(s.nodes, "node"), many(s.batches, "batch"),
-    `${(s.nodes / Math.max(1, s.batches)).toFixed(1)} nodes per batch`, `${bytesText(data.now.bytes)} moved`, `${timeText(s.seconds.execute ?? 0)} to execute`,
+    `${(s.nodes / Math.max(1, s.batches)).toFixed(1)} nodes per batch`, `${bytesText(data.now.bytes)} moved`, `${timeText(s.seconds.execute ?? 0)} to execute${data.made.runs > 1 ? ` (fastest of ${data.made.runs} runs)` : ""}`,
   ];
   if (s.rounds > 1) facts.splice(3, 0, many(s.rounds, "round"));
   facts.forEach((text, k) => {
@@ -36,7 +36,7 @@ export function buildKernels() {
     return linked(button, "kernel", k);
   }));
   panel(["pinned", "hover", "schedule"], () => {
-    const found = links(run, schedule(), chosen());
+    const found = linksNow();
     for (const button of byId("kernels").children) {
       button.setAttribute("aria-pressed", String(!!found?.kernels?.has(Number(button.dataset.kernel))));
     }
@@ -88,7 +88,7 @@ export function buildSource() {
   if (!data.sources.length) out.append(make("p", { class: "note" }, "This trace was saved without its program: only the run is shown."));
   const rows = out.querySelectorAll(".row");
   panel(["pinned", "hover", "schedule"], () => {
-    const found = links(run, schedule(), chosen());
+    const found = linksNow();
     for (const row of rows) {
       const pinned = state.pinned?.kind === "line" && state.pinned.value === row.dataset.line;
       row.classList.toggle("hit", !!found?.lines.has(row.dataset.line));

@@ -1,7 +1,6 @@
 // @ts-check
 // The stages of the compiler as text; each line is linked to the source that it was made of.
-import { byId, chosen, data, hue, kernels, linked, make, order, panel, run, schedule, set, state, tabs } from "./frame.js";
-import { links } from "./links.js";
+import { byId, chosen, data, hue, kernels, linked, linksNow, make, order, panel, run, set, state, tabs } from "./frame.js";
 import { reveal } from "./source.js";
 import { tokens } from "./tokens.js";
 
@@ -48,7 +47,7 @@ function stageRow([text, file, number, kernel]) {
 /** Mark the rows of what is selected: by their line and kernel; by the kernel alone where there is no line. */
 function markRows() {
   const selection = chosen();
-  const found = links(run, schedule(), selection);
+  const found = linksNow();
   for (const row of shownRows) {
     const { line } = row.dataset;
     const kernel = Number(row.dataset.kernel);
