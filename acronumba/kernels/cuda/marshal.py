@@ -135,7 +135,17 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     results, shared = len(spec.results), len(code.shared)
     stream = f.let("stream", tree.load(f["P"], FIXED + results + shared))
     nodes = f.let("nodes", f["hi"] - f["lo"])
-    extents = f.let("extents", tree.load(f["P"], PARAMETERS.at["extents"]))
+    first = None
+    if spec.dims:
+        with f.when(nodes.eq(0)):
+            f.ret()
+        first = f.let("first", tree.load(tree.load(f["P"], PARAMETERS.at["nodes"]), f["lo"]))
+    extents = f.let("extents", const(0, I64) if first is None else first + tree.load(f["P"], PARAMETERS.at["extents"]))
+
+    def place(k: int) -> Expr:
+        """Return what the table says of a result or an entry: results of ragged nodes lie where the first one's do."""
+        word = tree.load(f["P"], FIXED + k)
+        return tree.load(first + word) if first is not None and k < results else word
 
     def number(size: Size) -> Expr:
         return tree.load(extents, size.index) if isinstance(size, Dim) else const(size, I64)
@@ -177,7 +187,7 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     for name, word in (("nodes", words + delta), ("fails", found), ("extents", dims + delta), ("begun", begun)):
         f.store(table, PARAMETERS.at[name], word)
     for k in range(results + shared):
-        f.store(table, FIXED + k, _Resolver(f, stream, "place")(tree.load(f["P"], FIXED + k)))
+        f.store(table, FIXED + k, _Resolver(f, stream, "place")(place(k)))
     f.store(stream, STREAM.at["top"], end)
     if fallible:
         f.store(stream, STREAM.at["end"], fails)
