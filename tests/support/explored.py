@@ -95,6 +95,14 @@ def either(x: np.ndarray, left: bool) -> np.ndarray:
     return y
 
 
+@model
+def count(xs: list[int]) -> int:
+    n = 0
+    for x in xs:
+        n += x
+    return n
+
+
 HOSTILE = "</script><script>document.title='hacked'</script><img src=x onerror=document.title='hacked'>"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -191,6 +192,19 @@ def test_every_control_is_reached_by_key(driver: Any, pages: Any) -> None:
         driver.switch_to.active_element.send_keys(Keys.TAB)
         seen.add(page.js("document.activeElement.id"))
     assert {"search", "theme", "help", "source", "text", "play", "step", "schedule", "graph", "detail", "wider"} <= seen
+
+
+@pytest.mark.parametrize("case", ["no tensors", "no instances", "no program"])
+def test_a_page_with_little_on_it_works(driver: Any, tmp_path: Path, case: str) -> None:
+    trace = explored.classify.trace([] if case == "no instances" else explored.trees(3), p=explored.params())
+    if case == "no tensors":
+        trace = explored.count.trace([[1, 2], [3]])
+    if case == "no program":
+        trace = pickle.loads(pickle.dumps(trace))
+    page = Page(driver, trace.html(tmp_path / "page.html"))
+    page.key(*"12345cpr][ d", "ArrowUp", "ArrowLeft", "Home", "End")
+    assert page.messages() == []
+    assert ("No batch" in page.text("#ready")) == (case != "no program")
 
 
 def test_hostile_names_and_strings_do_nothing(driver: Any, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def trace_summary(trace: TraceData, name: str, instances: int) -> str:
         f"{counted(trace.nodes, 'node')} in {counted(len(trace.batches), 'batch')} ({bound})",
         *([counted(trace.rounds, "round")] if trace.rounds > 1 else []),
         f"{bytes_text(trace.peak_bytes)} at the peak",
-        seconds_text(trace.seconds.get("total", 0.0)),
+        f"{seconds_text(trace.seconds.get('execute', 0.0))} to execute",
     ]
     count = dict(zip(trace.kernels, np.bincount(trace.kinds, minlength=len(trace.kernels)).tolist(), strict=True))
     rows = [(letters[k], k, f"{count[k]:,}", f"{sum(b.kernel == k for b in trace.batches):,}") for k in names]

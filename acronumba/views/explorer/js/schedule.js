@@ -46,7 +46,7 @@ function drawNames(g, rows) {
   const below = Math.max(9, tall - 4);
   const words = rows * tall < 40 ? ["large"] : ["large", "small"];
   if (perRow > 1) words.forEach((word, k) => g.fillText(word, LEFT - 6, top + 10 + k * (rows * tall - 12)));
-  else for (let r = 0; r * tall + below <= rows * tall + 4 && r < rows; r += Math.ceil(13 / tall)) g.fillText(thousands(names[r]), LEFT - 6, top + r * tall + below);
+  else for (let r = 0; r * tall + below <= rows * tall + 4 && r < names.length; r += Math.ceil(13 / tall)) g.fillText(thousands(names[r]), LEFT - 6, top + r * tall + below);
 }
 
 /** Scroll sideways, if need be, to what runs now. @param {any} room @param {number} x */
