@@ -66,7 +66,7 @@ CASES = pytest.mark.parametrize("case", [few, readme, with_rounds, with_waits, m
 def test_nothing_is_fetched_and_nothing_complains(driver: Any, pages: Any, case: Any) -> None:
     path = pages(case)
     page = Page(driver, path)
-    assert path.stat().st_size < 2_000_000 and page.seconds < 4, "the budgets; 2 seconds on a quiet machine"
+    assert path.stat().st_size < 2_000_000 and page.seconds < 10, "the budgets; 2 seconds on a quiet machine"
     assert page.js("performance.getEntriesByType('resource').length") == 0
     for key in "12345cpr]][d":
         page.key(key)
@@ -156,7 +156,7 @@ def test_a_step_of_the_player_is_fast(driver: Any, tmp_path: Path) -> None:
         begin = time.perf_counter()
         page.key("ArrowRight")
         spent.append(time.perf_counter() - begin)
-    assert min(spent) < 0.2, "100 ms on a quiet machine, and two frames"
+    assert min(spent) < 0.5, "100 ms on a quiet machine, and two frames"
 
 
 @CASES
