@@ -23,6 +23,7 @@ import numpy.typing as npt
 from acronumba.data.classes import is_object, names_of
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import refuse
+from acronumba.foreign import is_foreign, numpy_array
 
 Params = TypeVar("Params")
 
@@ -161,7 +162,7 @@ def leaves(params: object) -> list[tuple[str, Any]]:
     for name, value in _leaves(_plain(params)):
         if type(value) in _NUMBERS or id(value) in seen:
             continue
-        leaf = value if isinstance(value, np.ndarray | np.generic | RowGrad) else np.asarray(value)
+        leaf = value if isinstance(value, np.ndarray | np.generic | RowGrad) else numpy_array(value)
         seen.add(id(value))
         if leaf.dtype.kind == "f":
             out.append((name, leaf))
@@ -202,14 +203,14 @@ def _tensor(name: str, value: Any) -> npt.NDArray[Any]:
             return np.array(value, _NUMBERS[type(value)])
         except OverflowError:
             raise refuse("ACR708", message=f"`{name}` is an int of more than 64 bits") from None
-    array = np.asarray(value)
+    array = numpy_array(value)
     if array.dtype.name not in _DTYPES.values():
         raise refuse("ACR708", message=f"`{name}` cannot be stored", seen=f"an array of dtype {array.dtype}")
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
 def _is_leaf(value: Any) -> bool:
-    return type(value) in _NUMBERS or isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__")
+    return type(value) in _NUMBERS or isinstance(value, np.ndarray | np.generic) or is_foreign(value)
 
 
 def _is_constant(value: Any) -> bool:

@@ -22,9 +22,10 @@ from acronumba.api.arguments import Call, Signature, def_loc
 from acronumba.api.columns import groups, is_packed
 from acronumba.api.failures import plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
-from acronumba.api.plain import SOON, PlainCall
+from acronumba.api.plain import SOON, PlainCall, inside
 from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot, value_of
+from acronumba.api.structures import native
 from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
@@ -96,10 +97,17 @@ class Model:
         self._signature: Signature | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain call: the user's own function on one instance."""
+        """The plain call: the user's own function on one instance, with arrays of other libraries as NumPy's."""
         if any(type(v) is Snapshot or is_packed(v) for v in kwargs.values()):
             kwargs = {k: value_of(v) for k, v in kwargs.items()}
-        return self.__wrapped__(*args, **kwargs)
+        if inside.plain:
+            return self.__wrapped__(*args, **kwargs)
+        args, kwargs = native((args, kwargs))
+        inside.plain = True
+        try:
+            return self.__wrapped__(*args, **kwargs)
+        finally:
+            inside.plain = False
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

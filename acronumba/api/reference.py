@@ -24,6 +24,7 @@ import numpy as np
 from acronumba import nn, random
 from acronumba.api.plain import PlainCall, Range
 from acronumba.api.twin import STAND_INS, Anchors, Number, Run, Twin, apply, current, with_second
+from acronumba.foreign import as_numpy, is_foreign
 
 SHARED = -1  # in place of the number of an instance
 
@@ -173,9 +174,9 @@ class _Copies:
             return with_second(Number, v, v)
         if isinstance(v, type):
             return STAND_INS.get(v) or self._class(v)
-        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not hasattr(v, "__array_function__")):
-            array = np.asarray(v)
-            return array.view(Twin) if array.dtype.kind in "fiub" else v
+        if isinstance(v, np.ndarray) or (is_foreign(v) and not hasattr(v, "__array_function__")):
+            array = as_numpy(v)
+            return v if isinstance(array, str) or array.dtype.kind not in "fiub" else array.view(Twin)
         if self._code is not None:
             return self._code.of(v)
         if getattr(type(v), "__acronumba_model__", False):

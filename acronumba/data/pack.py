@@ -259,7 +259,7 @@ class Packer:
 
     @staticmethod
     def _column(column: Any, t: Type) -> Any:
-        if isinstance(column, np.ndarray) and isinstance(t, TensorT):
+        if isinstance(column, np.ndarray) and column.dtype != object and isinstance(t, TensorT):
             return column
         return column if type(column) in (list, Again) else list(column)
 

@@ -190,7 +190,7 @@ def test_fields_that_are_never_read_may_hold_anything():
         (lambda: divide.batch([1]), "column for `b` is missing"),
         (lambda: scaled.batch(3.0), "must be a sequence of instances"),
         (lambda: scaled.batch("ab"), "must be a sequence of instances"),
-        (lambda: scaled.batch({"a": 1}), "must be a sequence of instances"),
+        (lambda: scaled.batch({"a": 1}), "is a table"),
         (lambda: classify.batch(Tree(), p=params()), "must be a sequence of instances"),
     ],
 )
