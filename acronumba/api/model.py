@@ -7,8 +7,6 @@ compiles, `runtime` runs, `check` and `explanation` tell what happened.
 
 from __future__ import annotations
 
-import importlib
-import pickle
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,14 +114,9 @@ class Model:
         return f"<model {self.__wrapped__.__module__}.{self.__qualname__}>"
 
     def __reduce__(self) -> Any:
-        module, name = self.__wrapped__.__module__, self.__qualname__
-        try:
-            found = _named(module, name)
-        except (ImportError, AttributeError):
-            found = None
-        if not isinstance(found, Model) or found.__wrapped__ is not self.__wrapped__:
-            raise pickle.PicklingError(f"{self!r} cannot be pickled: it is not importable as {module}.{name}")
-        return _restore, (module, name, self._device, self._options)
+        from acronumba.api.carried import reduce
+
+        return reduce(self)
 
     def __copy__(self) -> Model:
         return self
@@ -512,17 +505,3 @@ def watched(see: Watcher) -> Iterator[None]:
         yield
     finally:
         _watching.remove(see)
-
-
-def _named(module: str, name: str) -> Any:
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def _restore(module: str, name: str, device: str | None, options: Options) -> Model:
-    found = _named(module, name)
-    if found._device == device and found._options == options:
-        return found  # type: ignore[no-any-return]
-    return Model(found.__wrapped__, options=options, device=device, _cache=found._cache)
