@@ -61,7 +61,8 @@ gpu-carry: $(VENV)/installed-cuda
 	    $(if $(NEEDS),--needs $(NEEDS)) $(ARGS)
 
 lint: $(VENV)/installed-lint
-	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; $(BIN)/mypy benchmarks || status=1; exit $$status
+	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; $(BIN)/mypy benchmarks || status=1; \
+	    $(BIN)/mypy tests/support/typed.py || status=1; exit $$status
 
 format: $(VENV)/installed-lint
 	@$(BIN)/ruff format .

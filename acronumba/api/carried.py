@@ -13,11 +13,9 @@ import pickle
 import threading
 import types
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from acronumba.api.model import Model
-    from acronumba.config import Options
+from acronumba.config import Options
 
 
 class _Writing(threading.local):
@@ -27,7 +25,7 @@ class _Writing(threading.local):
 _writing = _Writing()  # whether this thread writes a function down: what it leads to goes to the same text
 
 
-def reduce(model: Model) -> tuple[Any, ...]:
+def reduce(model: Any) -> tuple[Any, ...]:
     """Return what `__reduce__` of a model does.
 
     Raises
@@ -57,7 +55,7 @@ def _has_cloudpickle() -> bool:
     return importlib.util.find_spec("cloudpickle") is not None
 
 
-def _written(model: Model) -> bytes:
+def _written(model: Any) -> bytes:
     import cloudpickle
 
     _writing.by_value = True
@@ -104,13 +102,13 @@ def _is_full(cell: types.CellType) -> bool:
     return True
 
 
-def _blank(cls: type[Model]) -> Model:
+def _blank(cls: type) -> Any:
     return cls.__new__(cls)
 
 
-def _fill(model: Model, state: tuple[Any, Options, str | None]) -> None:
+def _fill(model: Any, state: tuple[Any, Options, str | None]) -> None:
     fn, options, device = state
-    model.__init__(fn, options=options, device=device)  # type: ignore[misc]
+    model.__init__(fn, options=options, device=device)
 
 
 def _named(module: str, name: str) -> Any:
@@ -120,8 +118,8 @@ def _named(module: str, name: str) -> Any:
     return found
 
 
-def _restore(module: str, name: str, device: str | None, options: Options) -> Model:
+def _restore(module: str, name: str, device: str | None, options: Options) -> Any:
     found = _named(module, name)
     if found._device == device and found._options == options:
-        return found  # type: ignore[no-any-return]
-    return type(found)(found.__wrapped__, options=options, device=device, _cache=found._cache)  # type: ignore[no-any-return]
+        return found
+    return type(found)(found.__wrapped__, options=options, device=device, _cache=found._cache)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import update_wrapper
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
 from acronumba.api.arguments import Call, Signature, def_loc
 from acronumba.api.columns import groups, is_packed
@@ -30,6 +30,7 @@ from acronumba.data.decoder import Decoder
 from acronumba.data.witness import Changed
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
+from acronumba.generics import P, R
 from acronumba.locks import undivided
 from acronumba.runtime.devices.names import check_device, default_device
 
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 TRIES = 8  # to compile code that changes meanwhile
 
 
+@overload
+def model(fn: Callable[P, R], /, **options: Any) -> Model[P, R]: ...
+@overload
+def model(fn: None = None, /, **options: Any) -> Callable[[Callable[P, R]], Model[P, R]]: ...
 def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a model of a function: decorate it with ``@model``, or ``@model(schedule="agenda")``.
 
@@ -68,17 +73,17 @@ def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return Model(fn, options=Options().replace(**options))
 
 
-class Model:
+class Model(Generic[P, R]):
     """A function for one instance, which can be run for many at once. Made by `model`."""
 
     __acronumba_model__ = True  # how the front end knows a model inside a model
-    __wrapped__: Callable[..., Any]
+    __wrapped__: Callable[P, R]
     __name__: str
     __qualname__: str
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[P, R],
         *,
         options: Options | None = None,
         device: str | None = None,
@@ -94,16 +99,18 @@ class Model:
         self._entries = self._cache.of(self._options)
         self._signature: Signature | None = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The plain call: the user's own function on one instance, with arrays of other libraries as NumPy's."""
-        if any(type(v) is Snapshot or is_packed(v) for v in kwargs.values()):
-            kwargs = {k: value_of(v) for k, v in kwargs.items()}
+        named: dict[str, Any] = dict(kwargs)
+        if any(type(v) is Snapshot or is_packed(v) for v in named.values()):
+            named = {k: value_of(v) for k, v in named.items()}
+        fn: Callable[..., R] = self.__wrapped__
         if inside.plain:
-            return self.__wrapped__(*args, **kwargs)
-        args, kwargs = native((args, kwargs))
+            return fn(*args, **named)
+        given, named = native((args, named))
         inside.plain = True
         try:
-            return self.__wrapped__(*args, **kwargs)
+            return fn(*given, **named)
         finally:
             inside.plain = False
 
@@ -118,10 +125,10 @@ class Model:
 
         return reduce(self)
 
-    def __copy__(self) -> Model:
+    def __copy__(self) -> Model[P, R]:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Model:
+    def __deepcopy__(self, memo: Any) -> Model[P, R]:
         return self
 
     @property
@@ -134,7 +141,7 @@ class Model:
         """The device that batches run on."""
         return self._device or default_device()
 
-    def on(self, device: str) -> Model:
+    def on(self, device: str) -> Model[P, R]:
         """Return a model that runs on another device and shares what this one has compiled.
 
         Parameters
@@ -146,12 +153,12 @@ class Model:
         checked = check_device(device)
         return Model(self.__wrapped__, options=self._options, device=checked, _cache=self._cache)
 
-    def with_options(self, **changes: Any) -> Model:
+    def with_options(self, **changes: Any) -> Model[P, R]:
         """Return a model with other options (see `Options`) that shares what this one has compiled."""
         options = self._options.replace(**changes)
         return Model(self.__wrapped__, options=options, device=self._device, _cache=self._cache)
 
-    def batch(self, *columns: Any, **shared: Any) -> Results:
+    def batch(self, *columns: Any, **shared: Any) -> Results[R]:
         """Return what the plain call gives for each instance.
 
         Parameters

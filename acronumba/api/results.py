@@ -16,6 +16,7 @@ import numpy as np
 from acronumba.data.classes import is_object, names_of, new_object
 from acronumba.data.decoder import Decoder
 from acronumba.errors.codes import refuse
+from acronumba.generics import T
 
 if TYPE_CHECKING:
     from acronumba.pipeline.compiled import Compiled
@@ -26,7 +27,7 @@ FEW = 8  # results that are decoded one by one: fewer do not pay for what readin
 MANY = 64  # results that are decoded together: of more, one who only looks at the first would wait too long
 
 
-class Results(Sequence[Any]):
+class Results(Sequence[T]):
     """The results of a mini-batch, in the order of its instances.
 
     A sequence that equals the list of the plain results. Arrays in it are read-only views that stay valid for ever.
@@ -51,7 +52,7 @@ class Results(Sequence[Any]):
         self._singles = 0  # results that were decoded alone
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Results:
+    def of(cls, values: Iterable[T]) -> Results[T]:
         """Return results that are already there."""
         out = cls(0, Decoder.of(_nothing))
         out._values = list(values)
@@ -61,9 +62,9 @@ class Results(Sequence[Any]):
         return len(self._values)
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> Results: ...
+    def __getitem__(self, index: slice) -> Results[T]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             places = range(len(self))[index]
@@ -84,7 +85,7 @@ class Results(Sequence[Any]):
             value = self._values[place]
         return value
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         for first in range(0, len(self), MANY):
             yield from self._some(range(first, min(first + MANY, len(self))))
 
@@ -110,7 +111,7 @@ class Results(Sequence[Any]):
         return Results.of, (list(self),)
 
     @property
-    def device(self) -> Results:
+    def device(self) -> Results[T]:
         """The same results with every tensor left where it was computed.
 
         On a GPU nothing is copied to the processor, and nothing is waited for: a tensor is an object with

@@ -15,7 +15,7 @@ import pytest
 from acronumba import InstanceErrors, Results, model, pack
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SCRIPT = '''
+SCRIPT = """
 import pickle, sys
 from dataclasses import dataclass
 import numpy as np
@@ -43,8 +43,8 @@ if __name__ == "__main__":
     given = cloudpickle.dumps((total, TREES[:2], P))
     out = [x.tobytes() for x in total.batch(TREES[:2], p=P)]
     sys.stdout.buffer.write(pickle.dumps((given, pickle.dumps(total), out)))
-'''
-READER = '''
+"""
+READER = """
 import pickle, sys
 given, alone, out = pickle.loads(sys.stdin.buffer.read())
 total, trees, p = pickle.loads(given)
@@ -57,7 +57,7 @@ try:
     total.batch(trees, p=object())
 except AcronumbaError as error:
     print(error)
-'''
+"""
 
 
 def run(*args: str, **options: Any) -> bytes:
