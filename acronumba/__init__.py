@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from acronumba import nn as nn
     from acronumba import optim as optim
     from acronumba import random as random
+    from acronumba import serve as serve
     from acronumba import training as training
     from acronumba.api.loss import value_and_grad
     from acronumba.api.vjp import vjp
@@ -50,7 +51,7 @@ _LATER = {  # imported when first used
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
     "vjp": "acronumba.api.vjp", "torch": "acronumba.torch",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
-    "training": "acronumba.training",
+    "training": "acronumba.training", "serve": "acronumba.serve",
 }  # fmt: skip
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "pack",
     "random",
     "save",
+    "serve",
     "training",
     "value_and_grad",
     "vjp",

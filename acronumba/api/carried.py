@@ -102,7 +102,7 @@ def _is_full(cell: types.CellType) -> bool:
     return True
 
 
-def _blank(cls: type) -> Any:
+def _blank(cls: Any) -> Any:
     return cls.__new__(cls)
 
 
