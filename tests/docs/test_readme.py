@@ -58,6 +58,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         pytest.param("docs/numpy_code.md", 6, marks=pytest.mark.long),
         ("docs/training.md", 6),
         ("docs/ragged.md", 5),
+        ("docs/serving.md", 1),
     ],
 )
 def test_programs_print_what_the_page_shows(
