@@ -22,6 +22,8 @@ from acronumba.api.results import Ragged, Results
 from acronumba.api.snapshot import pack
 from acronumba.api.trace import Trace
 from acronumba.config import Options
+from acronumba.data.classes import register
+from acronumba.data.fold import fold
 from acronumba.errors import (
     AcronumbaError,
     DataError,
@@ -67,6 +69,7 @@ __all__ = [
     "Trace",
     "TypeMismatch",
     "Unsupported",
+    "fold",
     "init",
     "leaves",
     "load",
@@ -75,6 +78,7 @@ __all__ = [
     "optim",
     "pack",
     "random",
+    "register",
     "save",
     "serve",
     "training",

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.data.classes import is_object, names_of
+from acronumba.data.classes import is_object, names_of, set_field
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import refuse
 from acronumba.foreign import is_foreign, numpy_array
@@ -271,5 +271,5 @@ def _object(like: Any, parts: dict[str, Any]) -> Any:
         return type(like)(**parts)
     out = copy.copy(like)
     for name, value in parts.items():
-        object.__setattr__(out, name, value)
+        set_field(out, name, value)
     return out

@@ -61,6 +61,11 @@ def _column(value: Any, name: str) -> Any:
     if is_packed(value) or type(value) is list:
         return value
     _refuse_table(value, name)
+    if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
+        with undivided:
+            from acronumba.data import arrow
+        if arrow.is_arrow(value):
+            return arrow.column_of(value, name)
     if has_rows(value):
         array = as_numpy(value)
         if isinstance(array, str):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from acronumba.data.classes import is_object, names_of, new_object
+from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.data.decoder import Decoder
 from acronumba.errors.codes import refuse
 from acronumba.generics import T
@@ -276,7 +276,7 @@ def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
         return type(first)(**parts)
     out = new_object(type(first))
     for name, value in parts.items():
-        object.__setattr__(out, name, value)
+        set_field(out, name, value)
     return out
 
 

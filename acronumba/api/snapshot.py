@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.columns import as_columns, has_rows, is_packed
-from acronumba.data.classes import is_object, is_record, names_of
+from acronumba.data.classes import is_object, is_record, names_of, set_field
 from acronumba.errors.codes import refuse
 from acronumba.foreign import as_numpy, is_foreign
 from acronumba.locks import undivided
@@ -96,7 +96,7 @@ def _frozen_copy(value: Any) -> Any:
                 memo[id(v)] = out = copy.copy(v)
                 for name in names_of(v):
                     if hasattr(v, name):
-                        object.__setattr__(out, name, visit(getattr(v, name)))
+                        set_field(out, name, visit(getattr(v, name)))
             return memo[id(v)]
         return v
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.results import parts_of
-from acronumba.data.classes import is_object, names_of, new_object
+from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.errors.codes import refuse
 from acronumba.foreign import as_numpy, is_foreign, is_simple
 
@@ -80,7 +80,7 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
             shell.update(named)
         else:
             for name, part in named.items():
-                object.__setattr__(shell, name, part)
+                set_field(shell, name, part)
     return made.get(id(value))
 
 

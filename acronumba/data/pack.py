@@ -600,24 +600,33 @@ def _restore(
     array: npt.NDArray[Any] | None,
 ) -> Packed:  # fmt: skip
     old_words, base, regions, pools, bases, rests, usable = state
-    objects: dict[Region, Sequence[object]] = {}
     new_words = aligned(old_words.size, np.int64)
     new_words[:] = old_words
     heap = Heap(
         words=new_words,
         regions=regions,
         pools={name: _aligned_copy(pool) for name, pool in pools.items()},
-        objects=objects,
         rests=rests,
     )
     move = rebase(heap, base, bases)
     roots = roots.copy()
     for column in reference_columns(words(schema.params[0])):
         roots[:, column] = move(roots[:, column])
-    store = _Store(schema, layouts, heap, usable, len(roots))
+    return Packed(_store_of_words(schema, layouts, heap, usable, len(roots)), roots, plain, array)
+
+
+def _store_of_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Heap, usable: bool, count: int) -> _Store:
+    """Return what a pack holds whose objects are not here: they are made when they are first asked for."""
+    objects: dict[Region, Sequence[object]] = {}
+    store = _Store(schema, layouts, replace(heap, objects=objects), usable, count)
     maker = Maker(store)
-    objects |= {r: Copies(maker, r) for r in regions if r.kind in ("rows", "heads")}
-    return Packed(store, roots, plain, array)
+    objects |= {r: Copies(maker, r) for r in heap.regions if r.kind in ("rows", "heads")}
+    return store
+
+
+def packed_words(schema: Schema, heap: Heap, roots: Words) -> Packed:
+    """Return a pack of words that were made of no objects; the heap has `rests`."""
+    return Packed(_store_of_words(schema, (), heap, True, len(roots)), roots, None)
 
 
 def _aligned_copy(pool: npt.NDArray[Any]) -> npt.NDArray[Any]:
