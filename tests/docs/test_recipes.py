@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.chosen import one_in
+
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "recipes.md"
 RECIPES = re.findall(r"^## (.*?)\n.*?```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text("utf-8"), re.M | re.S)
 
@@ -20,10 +22,7 @@ def test_every_section_has_a_recipe() -> None:
 
 @pytest.mark.parametrize(
     ("text", "prints"),
-    [
-        pytest.param(text, prints, id=title, marks=[pytest.mark.long] * (k % 3 > 0))
-        for k, (title, text, prints) in enumerate(RECIPES)
-    ],
+    one_in(8, [(text, prints) for _, text, prints in RECIPES], [title for title, _, _ in RECIPES]),
 )
 def test_recipe(text: str, prints: str, tmp_path: Path) -> None:
     for name in set(re.findall(r"^(?:import|from) (\w+)", text, re.M)):
