@@ -51,7 +51,7 @@ __version__ = "0.1.0"
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
-    "vjp": "acronumba.api.vjp", "torch": "acronumba.torch",
+    "vjp": "acronumba.api.vjp", "torch": "acronumba.torch", "ray": "acronumba.ray",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
     "training": "acronumba.training", "serve": "acronumba.serve",
 }  # fmt: skip

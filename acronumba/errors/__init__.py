@@ -210,8 +210,7 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
         return InstanceErrors(kept, self.results)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        errors = {k: error if _comes_back(error) else _member_like(error) for k, error in self.errors.items()}
-        return type(self), (errors, list(self.results)), None
+        return type(self), (sendable(self.errors), list(self.results)), None
 
 
 def _member(error: BaseException) -> Exception:
@@ -225,6 +224,11 @@ def _member(error: BaseException) -> Exception:
 
 def _member_like(error: BaseException) -> Exception:
     return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def sendable(errors: Mapping[int, BaseException]) -> dict[int, BaseException]:
+    """Return exceptions as they can be pickled and come back."""
+    return {k: error if _comes_back(error) else _member_like(error) for k, error in errors.items()}
 
 
 def _comes_back(error: BaseException) -> bool:
