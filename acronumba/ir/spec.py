@@ -5,22 +5,26 @@ batch. If a node is several rows, it is the code of one row, and at run time eac
 node's: generators do not see `rows`. Values are numbered: operands first, then the operations in order. The generator
 sees nothing else of the model.
 
-The compiled form (see `kernels.cpu`) is these functions of i64 parameters. All nodes of a call of `run` have the same
-run-time extents: they are a batch, or neighbours in one (`runtime.library.extents`).
+The compiled form (see `kernels.cpu`) is these functions of i64 parameters:
 
-    plan(D, OUT)             D: address of the run-time extents (int64 each)
-                             OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of one row of result k,
+    plan(D, OUT)             of nodes whose run-time extents (int64 each) are at D:
+                             OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of result k of a node,
                              OUT[1 + results] = bytes of the largest tensor of a node, stored or not,
                              OUT[2 + results] = nanoseconds that a node takes, about
-    run(P, lo, hi, S)        nodes lo..hi; S: scratch, aligned to 64 bytes; P: address of an int64 table
+    run(P, lo, hi, S)        nodes lo..hi; S: scratch, aligned to 64 bytes, enough for each of them; P: address of an
+                             int64 table
                              P[0] .. P[3]      words of PARAMETERS
-                             P[FIXED + k]      address of result k of these nodes: contiguous rows, in their order
+                             P[FIXED + k]      address of result k of all nodes: contiguous rows, in their order. Of a
+                                               kernel with run-time extents: where the address of a node's result k is,
+                                               in bytes from its argument words
                              P[FIXED + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
     begin(P, lo, hi, S)      of kernels with stages, which `run` consists of: prepare S for a block of nodes from lo on;
-                             returns where it ends, at most hi. S[3 + s] = units that stage s can be cut into,
-                             S[3 + stages + s] = nanoseconds that it takes, about
+                             returns where it ends, at most hi. S begins with the words of BLOCK, then a row of UNITS of
+                             each stage
     stage_0(S, u0, u1, T)    units u0..u1 of stage 0 of the block; then stage_1, ... once all of the stage before is
                              done. Threads may share a stage: each has scratch T of the same size; S is one of them
+
+Each node of a kernel with run-time extents has its own.
 
 An argument word of a node is, by the operand's kind: "tensor": the address of a value record, whose word 0 is the
 address of the contiguous data; "int", "bool": the number; "float": the bits of a double; "list" (of tensors) and
@@ -39,7 +43,7 @@ from acronumba.errors import Loc
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """Run-time extent number `index` of the nodes of a call."""
+    """Run-time extent number `index` of a node."""
 
     index: int
 
@@ -48,10 +52,25 @@ class Dim:
 PARAMETERS = Words("""
 nodes       address of int64[batch]: address of each node's argument words
 fails       address of int64[batch]: a failure (1 + site) is written here
-extents     address of the run-time extents
+extents     where the run-time extents of a node are, in bytes from its argument words
 begun       how many batches of the kernel have begun: parity decides on the way through its weights
 """)
 FIXED = PARAMETERS.count
+
+# What the scratch of a block begins with.
+BLOCK = Words("""
+table       address of P
+first       first node of the block
+last        ... and where it ends
+own         bytes from the beginning of a thread's scratch to what it needs for itself
+""")
+# The units of a stage of a block.
+UNITS = Words("""
+count       how many there are
+time        nanoseconds that they take, about
+times       address of int64[nodes + 1]: nanoseconds before those of each node; 0: all units take the same time
+starts      address of int64[nodes + 1]: units before those of each node; 0: a unit is a node
+""")
 
 
 def plan_words(results: int) -> int:

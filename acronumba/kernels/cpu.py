@@ -17,13 +17,14 @@ in.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from acronumba.emit import tree
 from acronumba.emit.outline import outlined
 from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
-from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.ir.spec import BLOCK, PARAMETERS, UNITS, Dim, KernelSpec
 from acronumba.kernels.cost import MOST, times
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
@@ -33,15 +34,17 @@ from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import Packing, TileKey, tallest
 from acronumba.kernels.write import math
+from acronumba.kernels.write.blocks import RAGGED_BYTES, BlockOfNodes, word_of
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.groups import GroupSlots, GroupWriter
-from acronumba.kernels.write.kernel import HEAD, LANE_BUFFER, Gathered, Home, Kernel, Scratch, identifier
+from acronumba.kernels.write.kernel import LANE_BUFFER, Gathered, Home, Kernel, RaggedSlots, Scratch, identifier
 from acronumba.kernels.write.matrices import Slots
-from acronumba.kernels.write.products import ProductWriter
+from acronumba.kernels.write.products import ProductWriter, most_rows
 from acronumba.kernels.write.tiled import Tiles, units
 from acronumba.kernels.write.writer import Writer, row_step
 
 MOST_TOGETHER = 2016  # nodes of a block in which those with the same matrix are found
+MOST_ALONE = 512  # nodes of a block that is one stage in tiles
 BLOCK_BYTES = 1 << 24  # of the rows of such a block
 
 
@@ -124,21 +127,26 @@ class Generator:
             out.append(name)
         return out
 
+    @property
+    def ragged(self) -> bool:
+        """Whether each node of a batch has run-time extents of its own."""
+        return self.spec.dims > 0
+
     def _kernel(self) -> Kernel:
         names = self._names()
-        block, rules = self._block()
+        block = self._block()
         kernel = Kernel(
             name=self.spec.name, stages=self.stages, target=self.target, homes={}, scratch=self.scratch, block=block,
-            block_rule=rules, table={}, table_slot=-1, lane_slot=-1, gathered={}, names=names,
+            table={}, table_slot=-1, lane_slot=-1, gathered={}, names=names,
         )  # fmt: skip
         self._fixed_slots(kernel, block)
         for v in self.gathered:
             row = self._row(v)
-            kernel.gathered[v] = Gathered(self.scratch.add(f"{names[v]}_rows", row * block), row)
+            kernel.gathered[v] = Gathered(self._block_slot(f"{names[v]}_rows", row, block), row)
         self._homes(kernel, block)
         for number, stage in enumerate(self.stages.stages):
             if isinstance(stage, ProductStage):
-                self._stage_slots(number, stage, block)
+                self._stage_slots(kernel, number, stage)
             elif stage.grouped is not None:
                 self._group_slots(number, stage.grouped, block)
             else:
@@ -146,27 +154,39 @@ class Generator:
                     self._outside_slots(kernel, number, stage.band)
                 for item in stage.items:
                     if isinstance(item, Single) and item.kind == "product":
-                        self._product_slots(self.stages.products[item.value], number if stage.lead else None)
+                        self._product_slots(self.stages.products[item.value], number, bool(stage.lead))
         return kernel
 
-    def _block(self) -> tuple[Poly, list[Poly]]:
-        """Return how many nodes a block has; the rows of a node that decide on it, where these are run-time extents."""
+    @property
+    def _alone(self) -> bool:
+        """Whether a block is one stage in tiles: it leaves nothing for another, so that there may be many nodes."""
+        only = self.stages.stages[0] if len(self.stages.stages) == 1 and not self.gathered else None
+        return isinstance(only, RowStage) and bool(only.lead)
+
+    def _block(self) -> Poly:
+        """Return how many nodes a block has at most."""
         rows = self.stages.rows
+        if self.ragged and self._alone:
+            return Poly.of(MOST_ALONE)
         block = Poly.of(rows)
         if self.blocked:
-            leads = self.stages.leads
-            if any(m.constant is None for m in leads):
-                return Poly.of("block"), leads
-            block = Poly.of(max(1, rows // max([1, *(m.constant or 0 for m in leads)])))
+            if not self.ragged:
+                block = Poly.of(max(1, rows // max([1, *(m.constant or 0 for m in self.stages.leads)])))
             if any(isinstance(s, RowStage) and s.grouped for s in self.stages.stages):
                 block = block * max(1, self._many_rows() // (block.constant or 1))
-        return block, []
+        return block
+
+    def _block_slot(self, name: str, row: Poly, block: Poly) -> int:
+        """Return a new slot of so many bytes for each node of a block."""
+        return self.scratch.add(name, row if row.constant is None and self.ragged else row * block)
 
     def _fixed_slots(self, kernel: Kernel, block: Poly) -> None:
         """Lay out what every kernel has in scratch."""
         if self.blocked:
-            self.scratch.add("block", Poly.of(8 * (HEAD + 2 * len(self.stages.stages))))
-        kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER), own=True)
+            self.scratch.add("block", Poly.of(BLOCK.size + UNITS.size * len(self.stages.stages)))
+        if self.ragged:
+            self._ragged_slots(kernel, block)
+        kernel.lane_slot = self.scratch.add("lane_buffer", Poly.of(LANE_BUFFER), own=0)
         if self.blocked:
             numbers = {v for op in self.spec.body for attr in op.attrs for v in _numbers(attr)}
             used = [
@@ -176,6 +196,19 @@ class Generator:
             ]
             kernel.table = {v: k for k, v in enumerate(used)}
             kernel.table_slot = self.scratch.add("words", block * 8 * max(1, len(used)))
+
+    def _ragged_slots(self, kernel: Kernel, block: Poly) -> None:
+        """Lay out what is known of the nodes of a block that have run-time extents of their own."""
+        kernel.ragged = RaggedSlots()
+        if not self.blocked:
+            return
+        size = (block + 1) * 8
+        kernel.ragged.places = self.scratch.add("places", size)
+        for number, stage in enumerate(self.stages.stages):
+            if isinstance(stage, RowStage):
+                kernel.ragged.times[number] = self.scratch.add("times", size)
+            if stage.lead and (isinstance(stage, RowStage) or count(stage.lead).constant is None):
+                kernel.ragged.starts[number] = self.scratch.add("starts", size)
 
     def _many_rows(self) -> int:
         """Return how many nodes to put into a block: many have the same matrix, but their rows stay in the cache."""
@@ -213,10 +246,10 @@ class Generator:
             elif isinstance(stage, RowStage) and stage.lead and used.get(v, set()) <= {number}:
                 home = self._tile_home(kernel, number, v)
             elif isinstance(stage, RowStage) and used.get(v, set()) <= {number}:
-                home = Home("row", self.scratch.add(kernel.names[v] + "_at", size, own=True), size)
+                home = Home("row", self.scratch.add(kernel.names[v] + "_at", size, own=number), size)
             else:
                 row = self._row(v)
-                home = Home("block", self.scratch.add(name, row * block), row)
+                home = Home("block", self._block_slot(name, row, block), row)
             home.local = v in local
             kernel.homes[v] = home
 
@@ -224,7 +257,7 @@ class Generator:
         """Lay out what values are outside of a band, for each row of a tile."""
         for v in sorted(band.outside):
             size = Poly.of(f"tile{number}") * DTYPES[self.graph.dtype(v)].size
-            kernel.outside[v] = self.scratch.add(f"{kernel.names[v]}_outside", size, own=True)
+            kernel.outside[v] = self.scratch.add(f"{kernel.names[v]}_outside", size, own=number)
 
     def _tile_home(self, kernel: Kernel, number: int, v: int) -> Home:
         """Return a home for some rows of a value: that of what is read for the last time, at the same place, for it."""
@@ -245,7 +278,7 @@ class Generator:
                 return Home("tile", home.slot, row)
         kernel.tile_bytes[number] = kernel.tile_bytes.get(number, ZERO) + row
         size = row * Poly.of(f"tile{number}")
-        return Home("tile", self.scratch.add(kernel.names[v] + "_tile", size, own=True), row)
+        return Home("tile", self.scratch.add(kernel.names[v] + "_tile", size, own=number), row)
 
     def _row(self, v: int) -> Poly:
         """Return the bytes from one node's row of a value to the next: rows start at cache lines if that is known."""
@@ -253,15 +286,18 @@ class Generator:
         known = size.constant
         return Poly.of(-(-known // 64) * 64) if known is not None else size
 
-    def _stage_slots(self, number: int, stage: ProductStage, block: Poly) -> None:
+    def _stage_slots(self, kernel: Kernel, number: int, stage: ProductStage) -> None:
         passes = passes_of(stage, self.stages, self.target)
-        _, rows, pieces = table_of(passes, block * count(stage.lead))
+        many = most_rows(kernel, number, stage)
+        _, rows, pieces = table_of(passes, many)
+        if kernel.ragged is not None and number in kernel.ragged.starts:
+            kernel.ragged.owners[number] = self.scratch.add("owners", many * 8, own=number)
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         width = self.target.lanes(dtype.ty) * dtype.size
         self.slots["stage", number] = Slots(
-            self.scratch.add("rows", rows, own=True),
-            self.scratch.add("lengths", Poly.of(8 * pieces), own=True),
-            self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes)), own=True),
+            self.scratch.add("rows", rows, own=number),
+            self.scratch.add("lengths", Poly.of(8 * pieces), own=number),
+            self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes)), own=number),
         )
 
     def _group_slots(self, number: int, product: Product, block: Poly) -> None:
@@ -270,17 +306,17 @@ class Generator:
         q, rows = tile_shape([1], n, self.target, dtype.name)
         width = q * self.target.lanes(dtype.ty) * dtype.size
         self.groups[number] = GroupSlots(
-            matrices=self.scratch.add("matrices", block * 8, own=True),
-            vectors=self.scratch.add("vectors", block * 8, own=True),
-            order=self.scratch.add("order", block * 8, own=True),
-            rows=self.scratch.add("rows", block * 8, own=True),
-            length=self.scratch.add("length", Poly.of(8), own=True),
-            sums=self.scratch.add("sums", Poly.of(rows * width), own=True),
-            panel=self.scratch.add("panel", size_poly(self.graph.shape(product.right)[0]) * width, own=True),
+            matrices=self.scratch.add("matrices", block * 8, own=number),
+            vectors=self.scratch.add("vectors", block * 8, own=number),
+            order=self.scratch.add("order", block * 8, own=number),
+            rows=self.scratch.add("rows", block * 8, own=number),
+            length=self.scratch.add("length", Poly.of(8), own=number),
+            sums=self.scratch.add("sums", Poly.of(rows * width), own=number),
+            panel=self.scratch.add("panel", size_poly(self.graph.shape(product.right)[0]) * width, own=number),
         )
 
-    def _product_slots(self, product: Product, number: int | None) -> None:
-        """Lay out what a product of a node's own matrices takes; `number`: of its stage if that is in tiles."""
+    def _product_slots(self, product: Product, number: int, tiles: bool) -> None:
+        """Lay out what a product of a node's own matrices takes in a stage; `tiles`: whether that is in tiles."""
         if product.how != "panel":
             return
         dtype = DTYPES[self.graph.dtype(product.value)]
@@ -288,14 +324,14 @@ class Generator:
         lanes = self.target.lanes(dtype.ty)
         sums = max(q * tallest(q, self.target) for q in range(1, most + 1)) * lanes * dtype.size
         shape = self.graph.shape(product.left)
-        rows = size_poly(shape[-2]) if number is None else Poly.of(f"tile{number}")
-        columns = Poly.of(most * lanes) if number is None else rounded(product.columns, lanes)
+        rows = Poly.of(f"tile{number}") if tiles else size_poly(shape[-2])
+        columns = rounded(product.columns, lanes) if tiles else Poly.of(most * lanes)
         inner = rounded(self.graph.shape(product.right)[-2], lanes)
         self.slots["value", product.value] = Slots(
-            self.scratch.add("rows", rows * (8 * len(product.pieces)), own=True),
-            self.scratch.add("lengths", Poly.of(8 * len(product.pieces)), own=True),
-            self.scratch.add("sums", Poly.of(sums), own=True),
-            self.scratch.add("panel", inner * columns * dtype.size, own=True),
+            self.scratch.add("rows", rows * (8 * len(product.pieces)), own=number),
+            self.scratch.add("lengths", Poly.of(8 * len(product.pieces)), own=number),
+            self.scratch.add("sums", Poly.of(sums), own=number),
+            self.scratch.add("panel", inner * columns * dtype.size, own=number),
         )
 
     # ---- functions
@@ -385,9 +421,9 @@ class Generator:
         w = GroupWriter(
             self.kernel, self.slots, f"stage_{number}", ("S", "u0", "u1", "T"), f"Of the block at S: {what}."
         )
-        for k, name in enumerate(("P", "i0", "i1")):
-            if k < 2 or isinstance(stage, ProductStage):
-                w.bind(name, tree.load(w.f["S"], k))
+        for name, word in (("P", "table"), ("i0", "first"), ("i1", "last")):
+            if name != "i1" or isinstance(stage, ProductStage) or (stage.lead and self.ragged):
+                w.bind(name, tree.load(w.f["S"], BLOCK.at[word]))
         if isinstance(stage, ProductStage):
             w.products(number, stage)
         elif stage.lead:
@@ -406,7 +442,7 @@ class Generator:
         with f.while_(i0 < f["hi"]), w.scope():
             i1 = f.let("i1", tree.Call("begin", (f["P"], i0, f["hi"], f["S"]), I64))
             for number in range(len(self.stages.stages)):
-                units = tree.load(f["S"], HEAD + number)
+                units = tree.load(f["S"], word_of(number, "count"))
                 f.do(tree.Call(f"stage_{number}", (f["S"], const(0, I64), units, f["S"]), tree.VOID))
             f.set(i0, i1)
         f.ret()
@@ -414,59 +450,84 @@ class Generator:
 
     def _begin(self) -> tree.Function:
         """Return the function that describes a block: its nodes, the units of its stages, where its operands are."""
-        w = ProductWriter(
-            self.kernel,
-            self.slots,
-            "begin",
-            ("P", "i0", "hi", "S"),
-            "Describe the block from node i0 on; return its end.",
-        )
+        doc = "Describe the block from node i0 on; return its end."
+        w = ProductWriter(self.kernel, self.slots, "begin", ("P", "i0", "hi", "S"), doc)
         w.f.result = I64
+        w.f.store(w.f["S"], BLOCK.at["table"], w.f["P"])
+        w.f.store(w.f["S"], BLOCK.at["first"], w.f["i0"])
+        last = self._ragged_nodes(w) if self.ragged else self._equal_nodes(w)
+        w.f.store(w.f["S"], BLOCK.at["last"], last)
+        w.f.ret(last)
+        return w.f.function()
+
+    def _equal_nodes(self, w: ProductWriter) -> Expr:
+        """Describe a block of nodes of which all are alike; return its end."""
         f, s = w.f, w.f["S"]
         end = w.bind("end", f["i0"] + w.number(self.kernel.block))
         i1 = w.bind("i1", select(end < f["hi"], end, f["hi"]))
-        nodes = w.bind("nodes", i1 - f["i0"])
-        for k, word in enumerate((f["P"], f["i0"], i1)):
-            f.store(s, k, word)
-        for k, stage in enumerate(self.stages.stages, HEAD):
+        nodes = w.bind("count", i1 - f["i0"])
+        f.store(s, BLOCK.at["own"], self.scratch.fixed()[1])
+        for number, stage in enumerate(self.stages.stages):
             if isinstance(stage, ProductStage):
-                f.store(s, k, w.units(stage, nodes))
+                many = w.units(stage, w.rows_of(stage, nodes))
             else:
-                f.store(s, k, nodes * units(w, k - HEAD, stage) if stage.lead else nodes)
-            f.store(s, k + len(self.stages.stages), nodes * self._time(w, "time", self._computed(stage)))
-        self._operands(w, nodes)
-        f.ret(i1)
-        return f.function()
+                many = nodes * units(w, number, stage) if stage.lead else nodes
+            f.store(s, word_of(number, "count"), many)
+            f.store(s, word_of(number, "time"), nodes * self._time(w, "time", self._computed(stage)))
+            for name in ("times", "starts"):
+                f.store(s, word_of(number, name), 0)
+        if self.kernel.table or self.gathered:
+            f.comment("the operands of the block's nodes")
+            at = w.bind("words_at", tree.load(f["P"], PARAMETERS.at["nodes"]))
+            with w.loop("r", 0, nodes) as r:
+                self._operands(w, r, w.bind("words_of", tree.load(at, f["i0"] + r)))
+        return i1
 
-    def _operands(self, w: Writer, many: Expr) -> None:
-        """Note where the operands of a block's nodes are, or copy them to rows."""
-        if not self.kernel.table and not self.gathered:
-            return
+    def _ragged_nodes(self, w: ProductWriter) -> Expr:
+        """Describe a block of nodes with run-time extents of their own; return its end."""
+        stages = self.stages.stages
+        rows = None if self._alone else self.stages.rows
+        return BlockOfNodes(
+            w, rows, lambda k: self._time(w, "time", self._computed(stages[k])), partial(self._operands, w)
+        ).write()
+
+    def _operands(self, w: Writer, r: Expr, words: Expr) -> None:
+        """Note where the operands of a node of the block are, or copy them to its rows."""
         f = w.f
-        nodes = w.bind("words_at", tree.load(f["P"], 0))
         table = w.scratch(self.kernel.table_slot) if self.kernel.table else None
-        f.comment("the operands of the block's nodes")
-        with w.loop("r", 0, many) as r:
-            words = w.bind("words_of", tree.load(nodes, f["i0"] + r))
-            for v in [*self.kernel.table, *self.gathered]:
-                operand, name = self.spec.operands[v], self.kernel.names[v]
-                word = tree.load(words, operand.index)
-                if operand.kind == "tensor":
-                    word = tree.load(w.bind(f"{name}_record", word))
-                word = w.bind(name, word)
-                if table is not None and v in self.kernel.table:
-                    f.store(w.plus(table, self.kernel.block * (8 * self.kernel.table[v])), r, word)
-                else:
-                    to, row = w.scratch(self.kernel.gathered[v].slot), w.number(self.kernel.gathered[v].row_bytes)
-                    size = w.number(count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size)
-                    f.do(intrinsic("copy_bytes", w.bind(f"{name}_row", to + r * row), word, size, type=tree.VOID))
+        for v in [*self.kernel.table, *self.gathered]:
+            operand, name = self.spec.operands[v], self.kernel.names[v]
+            word = tree.load(words, operand.index)
+            if operand.kind == "tensor":
+                word = tree.load(w.bind(f"{name}_record", word))
+            word = w.bind(name, word)
+            if table is not None and v in self.kernel.table:
+                f.store(w.plus(table, self.kernel.block * (8 * self.kernel.table[v])), r, word)
+            else:
+                size = w.number(count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size)
+                w.row = r
+                to = w.block_row(f"{name}_row", self.kernel.gathered[v])
+                f.do(intrinsic("copy_bytes", to, word, size, type=tree.VOID))
 
     def _plan(self) -> tree.Function:
         w = Writer(
-            self.kernel, "plan", ("D", "OUT"), doc="Bytes of scratch, and of one row of every result; nanoseconds."
+            self.kernel, "plan", ("D", "OUT"), doc="Bytes of scratch, and of each result of a node; nanoseconds."
         )
-        order = self.scratch.dynamic()
-        total = w.end(order[-1]) if order else const(self.scratch.fixed()[1], I64)
+        total: Expr = const(self.scratch.fixed()[1], I64)
+        for number, stage in enumerate(self.stages.stages):
+            if self.ragged and isinstance(stage, ProductStage) and count(stage.lead).constant is None:
+                rows = w.bind("rows", w.number(count(stage.lead)))
+                least = const(self.stages.rows, I64)
+                w.symbols[f"rows{number}"] = w.bind("rows", select(rows < least, least, rows))
+        if self.scratch.dynamic():
+            size = w.bind("size", w.ends())
+            total = total + select(size < RAGGED_BYTES, const(RAGGED_BYTES, I64), size)
+        own: Expr | None = None
+        for number in range(len(self.stages.stages)):
+            if self.scratch.dynamic(number):
+                end = w.bind("end", w.ends(number))
+                own = end if own is None else w.bind("own", select(own < end, end, own))
+        total = total if own is None else total + own
         w.f.store(w.f["OUT"], 0, total)
         w.f.store(w.f["OUT"], 2 + len(self.spec.results), self._time(w, "time", None))
         return self._sizes(w)

@@ -6,7 +6,7 @@ In: a `WayBack`. Out: `BackRows`, tables that stay as they are, and which sums o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,8 +46,6 @@ class BackRows:
         The derivative.
     adders
         Per dtype the kernel that adds up adjoints.
-    is_ragged
-        Whether nodes of a kernel are one batch whatever their run-time extents.
 
     Attributes
     ----------
@@ -61,8 +59,8 @@ class BackRows:
         Whether sums ask for numbers of rows that kernels may have computed.
     """
 
-    def __init__(self, back: WayBack, adders: dict[str, int], is_ragged: Callable[[KernelSpec], bool]) -> None:
-        self.back, self.adders, self.is_ragged = back, adders, is_ragged
+    def __init__(self, back: WayBack, adders: dict[str, int]) -> None:
+        self.back, self.adders = back, adders
         self._keep: list[Words] = []
         self.sums: list[SumOf] = []
         self.parts = 0
@@ -97,7 +95,7 @@ class BackRows:
         first = self.parts
         parts = self._rows([row for term in back.terms for row in self._sum(k, back, term)])
         results = len(self.back.specs[number].results) if number >= 0 else 0
-        before = len(back.arguments) + (spec.dims if self.is_ragged(spec) else 0)
+        before = len(back.arguments) + spec.dims
         width, rows = 8 * (before + results + len(own)), 0
         if spec.rows is not None:  # behind it lies what stands for a row of the forward node
             given = sum(o.kind != "shared" for o in spec.operands)

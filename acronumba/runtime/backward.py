@@ -30,7 +30,7 @@ from acronumba.memory import address, aligned
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, Words
-from acronumba.runtime.driver import Executable
+from acronumba.runtime.driver import Executable, ragged_words
 from acronumba.runtime.engines import Native
 from acronumba.runtime.instances import Own
 from acronumba.runtime.joint import joint
@@ -118,7 +118,7 @@ class BackExecutable:
         self.costs = [max(cost(spec), 1) for spec in back.specs]
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
-        self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES}, forward.is_ragged)
+        self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES, kept=KEPT_IN_TRAINING)
         forward.arenas.kept = KEPT_IN_TRAINING
         self.sums_of_all = ArenaPool(0)  # memory for gradients
@@ -179,7 +179,8 @@ class _Desk:
             row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = entry.run, address(params), each
             row[TABLE["plan"]], row[TABLE["results"]] = entry.plan, len(spec.results)
             row[TABLE["args"]], row[TABLE["dims"]] = sum(o.kind != "shared" for o in spec.operands), spec.dims
-            row[TABLE["ragged"]], row[TABLE["step"]] = len(params) * of.forward.is_ragged(spec), 8
+            if spec.dims:
+                params[: FIXED + len(spec.results)] = ragged_words(row[TABLE["args"]], spec.dims, len(spec.results), 8)
             if entry.stages:
                 shares = np.array([(s.address, s.weights // STREAM) for s in entry.stages], np.int64)
                 self._keep.append(shares)

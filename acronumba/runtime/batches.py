@@ -52,10 +52,11 @@ class Batches:
     def begin(self, batches: int, scratch: int, threads: int) -> None:
         """Be ready to run the batches."""
         stride = (scratch + 127) & -64
-        self.memory = aligned(stride * threads)
+        self.memory, self.cuts = aligned(stride * threads), np.zeros(1 + state.PARTS * threads, np.int64)
         for name, value in {
             "batches": batches, "stage": state.TO_EXECUTE, "stop": state.EXECUTED, "run_batches": 0, "failures": 0,
             "taken": 0, "stride": stride, "scratch": address(self.memory), "threads": threads, "rounds": 0,
+            "cuts": address(self.cuts),
         }.items():  # fmt: skip
             self[name] = value
 
@@ -64,7 +65,6 @@ class Batches:
         self.begin(batches, scratch, threads)
         pool = threads_of_process() if threads > 1 else None
         self["pool"] = pool.enter(threads) if pool is not None else 0
-        self["run_each"] = engine.address["run_each"]
         try:
             while engine.drive(address(self.st)) != state.DONE:
                 pass

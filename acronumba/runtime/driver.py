@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
 from acronumba.data.words import RECORD
-from acronumba.ir.spec import FIXED, KernelSpec
+from acronumba.ir.spec import FIXED, PARAMETERS, KernelSpec
 from acronumba.kernels.cost import STREAM, cost
 from acronumba.memory import address, aligned, available
 from acronumba.runtime import state
@@ -186,7 +186,7 @@ class Executable:
             functions=self.host.functions,
             kernels=len(specs),
             most=max((len(s.results) for s in specs), default=0),
-            keyed=any(s.dims and not self.is_ragged(s) for s in specs),
+            keyed=not self.options.ragged and any(s.dims for s in specs),
             ghosts=self.host.ghosts,
             reach=self.engine.reach,
         )
@@ -196,7 +196,7 @@ class Executable:
         weights = table[: len(specs), TABLE["bytes"]]
         buffers["node_most"] = int(weights.max(initial=1)) if weights.all() else _HEAVY
         buffers["machine"] = self.engine.address["machine"]
-        buffers["run_each"] = self.engine.address["run_each"]
+        buffers["cuts"] = buffers.words("cuts", 1 + state.PARTS * self.threads)
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
@@ -216,10 +216,6 @@ class Executable:
         """Give back buffers, for the next run."""
         self._buffers.append(buffers)
 
-    def is_ragged(self, spec: KernelSpec) -> bool:
-        """Whether nodes of all run-time extents are one batch."""
-        return self.options.ragged and spec.dims > 0 and spec.rows is None
-
     def _describe(self, buffers: Buffers, k: int, spec: KernelSpec, kernel: KernelEntry) -> None:
         """Fill the row of a kernel in the table that compiled code reads."""
         row = buffers.fixed["table"].reshape(-1, len(TABLE))[k]
@@ -236,8 +232,8 @@ class Executable:
         row[TABLE["dims"]], row[TABLE["results"]] = spec.dims, len(spec.results)
         row[TABLE["cost"]] = cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
-        row[TABLE["step"]] = RECORD.size
-        row[TABLE["ragged"]] = len(params) * self.is_ragged(spec)
+        if spec.dims:
+            params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
         if kernel.stages:
             shares = np.array([(s.address, s.weights // STREAM) for s in kernel.stages], np.int64)
@@ -479,6 +475,21 @@ class Executable:
             self.works.wanted = max(
                 buffers["work_used"], buffers["work_most"], self.works.wanted - self.works.wanted // 8 - 1
             )
+
+
+def ragged_words(args: int, dims: int, results: int, step: int) -> list[int]:
+    """Return what the table P of a kernel with run-time extents begins with.
+
+    Parameters
+    ----------
+    args, dims, results
+        How many words the row of a node has for each.
+    step
+        Bytes from the address of one result to the next.
+    """
+    words = [0] * FIXED
+    words[PARAMETERS.at["extents"]] = 8 * args
+    return words + [8 * (args + dims) + step * k for k in range(results)]
 
 
 def ways_of_rows(spec: KernelSpec) -> Words:

@@ -19,9 +19,8 @@ from acronumba.emit.compile import Deferred, load
 from acronumba.runtime.threads import Pool
 
 # The files of the library, in the order of its text.
-_FILES = (
-    "keys components frontier batches schedule lookahead workers extents liveness places rows execute drive".split()
-)
+_SCHEDULE = "keys components frontier batches schedule lookahead"
+_FILES = f"{_SCHEDULE} workers extents rows liveness places cuts execute drive".split()
 
 
 @functools.cache
@@ -30,7 +29,7 @@ def runtime_module() -> tree.Module:
     from acronumba.emit.parse import parse_files
 
     functions = parse_files([f"acronumba.runtime.library.{name}" for name in _FILES])
-    exports = ("bound", "drive", "edges", "number_keys", "pool_worker", "run_each")
+    exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
 
 

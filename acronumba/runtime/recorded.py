@@ -212,8 +212,8 @@ class Recorded:
     def _extents(self, buffers: Buffers, nodes: NDArray[np.int32]) -> Extents:
         """Return the run-time extents of the nodes of a batch, and how many have them."""
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
-        if not table[buffers.columns["kind"][nodes[0]], TABLE["ragged"]]:
-            return ((self.extents(buffers, nodes[0]), len(nodes)),)
+        if not table[buffers.columns["kind"][nodes[0]], TABLE["dims"]]:
+            return (((), len(nodes)),)
         return tuple(Counter(self.extents(buffers, v) for v in nodes).items())
 
     def node_sizes(self, buffers: Buffers, node: int) -> NDArray[np.float64]:

@@ -122,9 +122,9 @@ def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[
         return word
 
     def run(table: int, low: int, high: int, scratch: int) -> None:
-        dims = [_word(_word(table + 16) + 8 * k) for k in range(spec.dims)]
         for i in range(low, high):
             row = _word(_word(table) + 8 * i)
+            dims = [_word(row + _word(table + 16) + 8 * k) for k in range(spec.dims)]
             given = [operand(k, o, table, row, dims) for k, o in enumerate(spec.operands)]
             try:
                 results = evaluate(spec, given, dims)
@@ -134,7 +134,8 @@ def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[
             for k, (op, value) in enumerate(zip(outs, results, strict=True)):
                 size = value.nbytes
                 if size:
-                    to = _word(table + 8 * (FIXED + k)) + i * size
+                    place = _word(table + 8 * (FIXED + k))
+                    to = _word(row + place) if spec.dims else place + i * size
                     data = np.ascontiguousarray(value, op.dtype)
                     ctypes.memmove(to, data.ctypes.data, size)
 

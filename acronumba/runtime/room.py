@@ -10,6 +10,7 @@ from typing import NoReturn
 import numpy as np
 
 from acronumba.config import Options
+from acronumba.data.words import RECORD
 from acronumba.memory import available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers
@@ -194,9 +195,10 @@ class Room:
             last[place >= 0] = buffers.tables["last"][: batches * most].reshape(batches, most)[place >= 0]
         batch = np.repeat(np.arange(batches), np.diff(start))
         there = np.arange(most) < table[kinds, TABLE["results"]][batch, None]
-        need = sizes.astype(np.float64)[batch] * self.recorded.rows(buffers)[order, None]
-        for i in np.flatnonzero(table[kinds, TABLE["ragged"]][batch]).tolist():
-            need[i, there[i]] = self.recorded.node_bytes(buffers, order[i])
+        rows = self.recorded.rows(buffers)[order, None]
+        need = sizes.astype(np.float64)[batch] * rows
+        for i in np.flatnonzero(table[kinds, TABLE["dims"]][batch]).tolist():
+            need[i, there[i]] = self.recorded.node_bytes(buffers, order[i]) * rows[i]
         need = need[there]
         of, since, until = (
             np.broadcast_to(x, there.shape)[there]
@@ -229,7 +231,9 @@ class Room:
         """Raise `TooLarge` for the instances that there is no room for the scratch of, nor for words of their rows."""
         n = buffers["n"]
         table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
-        widths = 8.0 * (2 + table[:, TABLE["args"]] + table[:, TABLE["tensors"]])  # see `rows.rows_width`
+        words = table[:, TABLE["args"]] + table[:, TABLE["tensors"]]  # see `rows.rows_width`
+        more = table[:, TABLE["dims"]] + RECORD.count * table[:, TABLE["results"]]
+        widths = 8.0 * (2 + words + np.where(table[:, TABLE["dims"]], more, 0))
         needs = self.recorded.rows(buffers) * widths * (table[:, TABLE["rows"]] != 0)
         for v in np.flatnonzero(table[:, TABLE["dims"]]).tolist():
             needs[v] += self.recorded.node_sizes(buffers, v)[0]

@@ -163,7 +163,7 @@ bstart              int32[batches + 1]: first position in `order`
 bkey                int32[batches]: key
 blevel              int32[batches]: level
 offset              int64[batches, most, 2]: where each result begins (an address when `layout` is done), and the size
-                    of a node's, in bytes; of a ragged kernel that of all nodes
+                    of a node's, in bytes; of a kernel with run-time extents that of all nodes
 most                largest number of results of a kernel
 sizes               int64[3 + most]: for a kernel's `plan`
 largest             bytes that no tensor of a node may need, stored or not
@@ -205,7 +205,7 @@ args                int64[n]: row of each node, in order of execution
 fail                int64[n]: failure of each node, in order of execution: 0, or 1 + site; only of kernels that can fail
 failures            not 0: some node has failed
 taken               about how many nanoseconds the kernels that have run would take one thread
-run_each            address of the function of the library that runs nodes of a ragged kernel
+cuts                int64[1 + PARTS threads]: where the parts of a batch begin and end
 run_slice           about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
 sorter              address of the function that orders numbers of which some are NaN, as Python does
 reading             what a read does beside: 0 nothing; NOTED: it notes the value; TOLD: the value is one that was noted
@@ -228,7 +228,7 @@ args        ... of arguments,
 dims        ... of run-time extents,
 results     ... of results
 fallible    whether it can fail
-cost        nanoseconds per node or row, about; where there are run-time extents, of the batch at hand
+cost        nanoseconds per node or row, about; where there are run-time extents, the mean of the batch at hand
 rows        0, or the address of int64[2, args] if its nodes are several rows. That table says what row i of a node gets
             for an argument: 0 the same word, -1 element i of the list, else row i of the tensor, whose elements have so
             many bytes; then follow the ranks of those tensors
@@ -236,8 +236,6 @@ begin       0, or the address of the function `begin` of a kernel that can be ru
 stages      their number
 shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
-ragged      0, or the words of its parameter table: nodes of all extents are one batch
-step        bytes from the address of a result in the row of a node to that of the next
 """)
 TABLE = KERNEL.at
 
@@ -263,7 +261,7 @@ units       into how many parts
 scratch     of the caller,
 stride      ... and how far apart those of threads are
 slots       threads that have one
-free
+cuts        address of int64[units + 1]: where they begin and end; 0: they are equally long
 """)
 
 TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of `stage` and `stop`
@@ -293,6 +291,7 @@ MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: it
 FRAME = 3  # words of a frame before its slots
 MARKED = 1 << 31  # bit of the head of a value record, above its depth: the value is returned
 
+PARTS = 4  # into which threads cut a batch, each
 NEVER = 1 << 62  # value of `plenty`: no two results share a place
 PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again
 NODE_BYTES = 256  # that a node takes beside its results, about: arguments, value records, entries in columns

@@ -16,6 +16,7 @@ from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size, plan_wor
 from acronumba.kernels import cpu
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import tile_module
+from acronumba.kernels.write.blocks import word_of
 from tests.support.aligned import aligned_zeros
 
 Array = Any
@@ -62,6 +63,11 @@ class SpecBuilder:
         return KernelSpec(self.name, tuple(self.operands), self.dims, tuple(self.body), results)
 
 
+def extents_of(shape: Sequence[Size], dims: Sequence[int]) -> tuple[int, ...]:
+    """Return a shape with the run-time extents of a node."""
+    return tuple(dims[n.index] if isinstance(n, Dim) else n for n in shape)
+
+
 @dataclass
 class Runner:
     """A generated kernel, ready to run."""
@@ -80,6 +86,7 @@ class Runner:
     def __call__(
         self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array] | None = None, dims: Sequence[int] = (),
         parts: Sequence[tuple[int, int]] | None = None, poison: int = 255, units: int = 0, times: int = 0,
+        each: Sequence[Sequence[int]] | None = None,
     ) -> tuple[list[Array], Array]:  # fmt: skip
         """Run a batch; `nodes[i]` are the operands of node i in the order of the spec without the shared ones.
 
@@ -90,7 +97,10 @@ class Runner:
         `times`: how many batches the kernel has run before. `poison`: what each byte of scratch is at first. Of 127,
         all numbers there are so large that their products are infinite: if one was multiplied, that is an error.
 
-        Returns the results, one array with a leading axis for the batch each, and the failures.
+        `each`: run-time extents of each node, where they are not all `dims`.
+
+        Returns the results, one array with a leading axis for the batch each (with `each`: a list of arrays), and the
+        failures.
         """
         spec, code = self.spec, self.code
         memory = interpret.Memory() if self.compiled is None else None
@@ -102,20 +112,22 @@ class Runner:
                 memory.add(array)
             return array.ctypes.data  # type: ignore[no-any-return]
 
-        extents = np.array([*dims, 0], np.int64)
+        every = [tuple(own) for own in each] if each is not None else [tuple(dims)] * len(nodes)
         plan = np.zeros(plan_words(len(spec.results)), np.int64)
         shared = shared or {}
         given = [v for v, o in enumerate(spec.operands) if o.kind != "shared"]
         count = max([o.index for o in spec.operands if o.kind != "shared"], default=0) + 1
-        words = np.zeros((max(len(nodes), 1), count), np.int64)
+        width = count + spec.dims + len(spec.results)
+        words = np.zeros((max(len(nodes), 1), width), np.int64)
         placed: dict[tuple[int, str], int] = {}
         for i, operands in enumerate(nodes):
+            words[i, count : count + spec.dims] = every[i]
             for v, x in zip(given, operands, strict=True):
                 o = spec.operands[v]
                 if o.kind == "tensor":
                     if (id(x), o.dtype) not in placed:
                         data = np.array(x, o.dtype, order="C")
-                        assert data.shape == tuple(dims[n.index] if isinstance(n, Dim) else n for n in o.shape), o
+                        assert data.shape == extents_of(o.shape, every[i]), o
                         placed[id(x), o.dtype] = place(data)
                     record = np.array([placed[id(x), o.dtype], 0, 0], np.int64)
                     words[i, o.index] = place(record)
@@ -124,21 +136,35 @@ class Runner:
                 else:
                     words[i, o.index] = int(x)
         base = place(words)
-        at = np.array([base + 8 * count * i for i in range(len(nodes))] + [0], np.int64)
+        at = np.array([base + 8 * width * i for i in range(len(nodes))] + [0], np.int64)
         failures = np.zeros(max(len(nodes), 1), np.int64)
-        place(extents), place(plan)
-        self.call(memory, "plan", extents.ctypes.data, plan.ctypes.data)
-        results = []
-        for k, v in enumerate(spec.results):
-            op = spec.body[v - len(spec.operands)]
-            shape = tuple(dims[n.index] if isinstance(n, Dim) else n for n in op.shape)
-            out = np.full((len(nodes), *shape), 7, op.dtype)
-            assert plan[1 + k] == out.itemsize * int(np.prod(shape)), "bytes of a row"
-            results.append(out)
-        scratch = aligned_zeros((int(plan[0]) + 64,), "uint8")
+        place(plan)
+        results: list[Any] = [[] for _ in spec.results]
+        size = 0
+        for i, own in enumerate(every or [tuple(dims)]):
+            extents = np.array([*own, 0], np.int64)
+            self.call(memory, "plan", place(extents), plan.ctypes.data)
+            size = max(size, int(plan[0]))
+            for k, v in enumerate(spec.results if i < len(nodes) else ()):
+                op = spec.body[v - len(spec.operands)]
+                shape = extents_of(op.shape, own)
+                assert plan[1 + k] == np.dtype(op.dtype).itemsize * int(np.prod(shape)), "bytes of a result"
+                results[k].append(np.full(shape, 7, op.dtype))
+        whole = [np.concatenate([np.ravel(x) for x in found]) if found else np.zeros(0) for found in results]
+        starts = []
+        for k, (found, array) in enumerate(zip(results, whole, strict=True)):
+            starts.append(place(array))
+            before = 0
+            for i, x in enumerate(found):
+                words[i, count + spec.dims + k] = starts[k] + array.itemsize * before
+                found[i] = array[before : before + x.size].reshape(x.shape)
+                before += x.size
+        scratch = aligned_zeros((size + 64,), "uint8")
         scratch[:] = poison
-        scratch[int(plan[0]) :] = 0
-        table = [place(at), place(failures), extents.ctypes.data, times, *(place(r) for r in results)]
+        scratch[size:] = 0
+        if spec.dims:
+            starts = [8 * (count + spec.dims + k) for k in range(len(spec.results))]
+        table = [place(at), place(failures), 8 * count, times, *starts]
         for use in code.shared:
             arrays = [np.array(shared[v], spec.operands[v].dtype, order="C") for v in use.operands]
             assert [a.shape for a in arrays] == [spec.operands[v].shape for v in use.operands]
@@ -158,22 +184,26 @@ class Runner:
                 continue
             while lo < hi:
                 lo = self.call(memory, "begin", p.ctypes.data, lo, hi, scratch.ctypes.data)
-                for k, stage in enumerate(code.stages, 3):
-                    many = int(scratch[8 * k : 8 * k + 8].view(np.int64)[0])
+                for k, stage in enumerate(code.stages):
+                    head = 8 * word_of(k, "count")
+                    many = int(scratch[head : head + 8].view(np.int64)[0])
                     written = np.zeros(scratch.shape, bool)
                     for u in reversed(range(units)):
                         before = scratch.copy()
                         own = aligned_zeros(scratch.shape, "uint8")
-                        own[: int(plan[0])] = 255
+                        own[:size] = 255
                         place(own)
                         low, high = many * u // units, many * (u + 1) // units
                         self.call(memory, stage.stage, scratch.ctypes.data, low, high, own.ctypes.data)
-                        assert not own[int(plan[0]) :].any(), "scratch overrun"
+                        assert not own[size:].any(), "scratch overrun"
                         assert not (written & (scratch != before)).any(), "two units write to one place"
                         written |= scratch != before
-        assert not scratch[int(plan[0]) :].any(), "scratch overrun"
+        assert not scratch[size:].any(), "scratch overrun"
         if poison == 127:
             assert not np.isinf(scratch[: len(scratch) // 4 * 4].view(np.float32)).any(), "odd bits were multiplied"
+        if each is None:
+            shapes = [extents_of(spec.body[v - len(spec.operands)].shape, dims) for v in spec.results]
+            results = [x.reshape(len(nodes), *shape) for x, shape in zip(whole, shapes, strict=True)]
         return results, failures[: len(nodes)]
 
 

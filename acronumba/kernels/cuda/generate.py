@@ -6,6 +6,8 @@ lies in scratch memory of the batch. The compiled form:
     NAME_0(P, nodes, S, T)   the first stage, NAME_1 the next; by any number of blocks of `tiles.THREADS` threads
                              P: table as of the processor's kernels, in the GPU's memory, but
                              P[0]  address of int64[arguments, nodes]: the words of all nodes, argument by argument
+                             P[2]  address of the run-time extents, which all nodes have in common
+                             P[FIXED + k]  address of result k of all nodes
                              S: scratch of the batch; T: scratch of the warps, `sizes` of each
     sizes(D, nodes, OUT)     on the processor: OUT[0] = bytes of S, OUT[1] = bytes of T for one warp,
                              OUT[2 + k] = bytes of one row of result k, then those of the largest tensor of a node
@@ -84,19 +86,23 @@ class _Generator(Generator):
         super().__init__(spec, target, fusion)
         self.precision = precision
 
-    def _block(self) -> tuple[Poly, list[Poly]]:
-        return Poly.of("block"), []  # all nodes of the batch
+    @property
+    def ragged(self) -> bool:
+        return False
+
+    def _block(self) -> Poly:
+        return Poly.of("block")  # all nodes of the batch
 
     def _fixed_slots(self, kernel: Kernel, block: Poly) -> None:
         pass
 
-    def _stage_slots(self, number: int, stage: ProductStage, block: Poly) -> None:
+    def _stage_slots(self, kernel: Kernel, number: int, stage: ProductStage) -> None:
         pass
 
     def _group_slots(self, number: int, product: Product, block: Poly) -> None:
         pass
 
-    def _product_slots(self, product: Product, number: int | None) -> None:
+    def _product_slots(self, product: Product, number: int, tiles: bool) -> None:
         pass
 
     def code(self) -> CudaCode:

@@ -17,7 +17,7 @@ from itertools import chain
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
-from acronumba.ir.spec import Size
+from acronumba.ir.spec import PARAMETERS, Size
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
 from acronumba.kernels.stages.graph import axis_of
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
@@ -71,6 +71,14 @@ class SimtWriter(ProductWriter):
         if (name, ty.scalar) not in self.kernel.wanted:
             self.kernel.wanted.append((name, ty.scalar))
         return tree.Call(f"{name}_{ty.scalar}", args, ty)
+
+    def extents_at(self) -> Expr:
+        """Return the address of the run-time extents, which all nodes have in common."""
+        if "D" in self.f.locals:
+            return self.f["D"]
+        known = self.cached("extents")
+        table = tree.load(self.f["P"], PARAMETERS.at["extents"])
+        return known if known is not None else self.keep("extents", self.bind("extents", table))
 
     def operand_word(self, v: int) -> Expr:
         """Return the word of an operand of the node at hand: P[0] is a table of them, operand by operand."""

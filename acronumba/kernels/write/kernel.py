@@ -17,7 +17,6 @@ from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.stages.tasks import Stages
 from acronumba.kernels.write.element import DTYPES
 
-HEAD = 3  # words at the start of a block's scratch, before the units of each stage
 LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 
 
@@ -25,7 +24,7 @@ LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 class Home:
     """Where a stored value lies."""
 
-    kind: str  # "result" | "block" (a row per node of the block) | "row" (of the node at hand, each thread's own), or
+    kind: str  # "result" | "block" (of each node of the block) | "row" (of the node at hand, each thread's own), or
     # "tile" (some rows of the lead of a stage in tiles, each thread's own)
     slot: int  # of scratch; number of the result
     row_bytes: Poly  # of a node, or of one row of a tile
@@ -46,16 +45,19 @@ class Scratch:
     """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first.
 
     A slot is of the block, read and written by all threads that share the block's stages, or each thread has its own:
-    at one offset, in the block's scratch S or in the thread's scratch T.
+    at one offset, in the block's scratch S or in the thread's scratch T. Behind the slots of fixed size lie those of
+    the block whose size depends on a node's run-time extents, node after node of the block, then those of the stage at
+    hand that each thread has its own of.
     """
 
     slots: list[tuple[str, Poly]] = field(default_factory=list)
-    own: set[int] = field(default_factory=set)  # slots that each thread has its own of
+    own: dict[int, int] = field(default_factory=dict)  # slots that each thread has its own of, and their stage
 
-    def add(self, name: str, size: Poly, own: bool = False) -> int:
+    def add(self, name: str, size: Poly, own: int | None = None) -> int:
+        """Return a new slot; `own`: the stage that uses it, if each thread has its own."""
         self.slots.append((name, size))
-        if own:
-            self.own.add(len(self.slots) - 1)
+        if own is not None:
+            self.own[len(self.slots) - 1] = own
         return len(self.slots) - 1
 
     def fixed(self) -> tuple[dict[int, int], int]:
@@ -67,8 +69,19 @@ class Scratch:
                 top += -(-known // 64) * 64 + 64
         return out, top
 
-    def dynamic(self) -> list[int]:
-        return [k for k, (_, size) in enumerate(self.slots) if size.constant is None]
+    def dynamic(self, own: int | None = None) -> list[int]:
+        """Return the slots of unknown size: those of a node of the block, or those that a thread has in a stage."""
+        return [k for k, (_, size) in enumerate(self.slots) if size.constant is None and self.own.get(k) == own]
+
+
+@dataclass(slots=True, eq=False)
+class RaggedSlots:
+    """Scratch slots of a block whose nodes have run-time extents of their own: int64 of each, and one more."""
+
+    places: int = -1  # address of what depends on the extents of the node
+    times: dict[int, int] = field(default_factory=dict)  # by stage: nanoseconds before those of each node
+    starts: dict[int, int] = field(default_factory=dict)  # by stage: units, or rows, before those of each node
+    owners: dict[int, int] = field(default_factory=dict)  # by stage of products: node and row of each row
 
 
 @dataclass(slots=True, eq=False)
@@ -80,8 +93,7 @@ class Kernel:
     target: Target
     homes: dict[int, Home]
     scratch: Scratch
-    block: Poly  # nodes of a block; symbol "block" if it depends on run-time extents
-    block_rule: list[Poly]  # rows per node of the product stages, where run-time
+    block: Poly  # most nodes of a block
     table: dict[int, int]  # operands whose words are in the block's table: column; empty: no table
     table_slot: int
     lane_slot: int
@@ -95,6 +107,8 @@ class Kernel:
     )  # scratch: a number of each row of a tile, outside of its band
     wanted: list[tuple[str, Ty]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
+
+    ragged: RaggedSlots | None = None  # where nodes have run-time extents
 
     @property
     def results(self) -> int:

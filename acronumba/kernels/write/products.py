@@ -7,11 +7,12 @@ Those of a node's own operands are written by `kernels.write.matrices`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
-from acronumba.ir.spec import FIXED, Dim, Size
+from acronumba.ir.spec import FIXED, PARAMETERS, Dim, Size
 from acronumba.kernels.stages.graph import Place, axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
@@ -20,6 +21,7 @@ from acronumba.kernels.stages.tasks import Nest, Part, Product, ProductStage, Si
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.tiles import Packing
 from acronumba.kernels.write.element import DTYPES, cast, combine, identity, less
+from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.orders import OrderWriter
 from acronumba.kernels.write.writer import to_memory
 
@@ -49,15 +51,16 @@ class ProductWriter(OrderWriter):
         """From here on, in the current scope, values are those of one node."""
         self.home_depth = len(self.scopes) - 1
         if first is None:
-            self.node = r
-            self.row = None
-            words = tree.load(tree.load(self.f["P"], 0), r)
-            self.words = (
-                self.bind("words", words) if any(o.kind != "shared" for o in self.graph.spec.operands) else None
-            )
+            self.enter(None, r)
         else:
-            self.row = r
-            self.node = self.bind("node", first + r)
+            self.enter(r, self.bind("node", first + r))
+
+    def enter(self, row: Expr | None, node: Local) -> None:
+        """From here on, values are those of a node, number `row` of the block if there are blocks."""
+        self.row, self.node, self.words = row, node, None
+        arguments = row is None and any(o.kind != "shared" for o in self.graph.spec.operands)
+        if arguments or self.kernel.ragged is not None:
+            self.words = self.bind("words", tree.load(self.loaded("nodes", self.f["P"], PARAMETERS.at["nodes"]), node))
 
     def concat(self, v: int) -> None:
         op = self.graph.op(v)
@@ -309,10 +312,9 @@ class ProductWriter(OrderWriter):
 
     # ---- products with shared weights
 
-    def units(self, stage: ProductStage, nodes: Expr) -> Expr:
-        """Return the number of units that a stage can be cut into, for a block of so many nodes."""
+    def units(self, stage: ProductStage, total: Expr) -> Expr:
+        """Return the number of units that a stage can be cut into, for a block of so many rows."""
         lanes = self.target.lanes(DTYPES[self.graph.dtype(stage.parts[0].product.value)].ty)
-        total = self.rows_of(stage, nodes)
         out: Expr = const(0, I64)
         for one in passes_of(stage, self.stages, self.target):
             many, panels = tiles_of(one, total), panels_of(one, stage.n, lanes)
@@ -360,38 +362,65 @@ class ProductWriter(OrderWriter):
         name = "_".join(self.kernel.names[v] for v in operands)
         return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
 
-    def row_addresses(self, v: int, lead: tuple[Size, ...], table: Expr, r: Expr, members: int, member: int) -> None:
-        """Store the addresses of the rows of `v` for the node at hand, `lead` rows per node, `members` side by side."""
+    def row_addresses(
+        self, v: int, lead: tuple[Size, ...], table: Expr, first: Expr, members: int, member: int
+    ) -> None:
+        """Store the addresses of the rows of `v` for the node at hand, from row `first` on, `members` side by side."""
         at = [ZERO] * len(lead)
-        row = count(lead) * (8 * members)
 
         def inner() -> None:
             here = Index((*lead, self.graph.shape(v)[-1]), (*at, ZERO))
             sub = Index(lead, tuple(at)).flat * (8 * members) + 8 * member
-            self.f.store(self.plus(table + r * self.number(row), sub), 0, self.address(v, here))
+            self.f.store(self.plus(table + first * (8 * members), sub), 0, self.address(v, here))
 
         self.space(range(len(lead)), lead, at, inner)
 
     def enter_row(self, r: Local, lead: tuple[Size, ...]) -> list[Poly]:
         """Find the node that row `r` of the block belongs to; return the place of the row in the node."""
+        many = self.number(count(lead))
+        node = r if count(lead) == ONE else self.bind("node_of", r // many)
+        self.home_depth = len(self.scopes) - 1
+        self.enter_node(node)
+        return self.place_of(r - node * many, lead)
+
+    @contextmanager
+    def rows_of_block(
+        self, begin: Expr, end: Expr, lead: tuple[Size, ...], owners: int | None
+    ) -> Iterator[tuple[Local, list[Poly]]]:
+        """Write a loop over rows of the block; yield the row, and its place in the node at hand.
+
+        `owners`: the slot of scratch that knows whose a row is, where not all nodes have equally many.
+        """
+        if owners is None:
+            with self.loop("r", begin, end) as r:
+                yield r, self.enter_row(r, lead)
+            return
+        first, end = self.local("first", begin), self.local("end", end)
+        with self.f.while_(first < end), self.scope():
+            owner = self.local("owner", tree.load(self.scratch(owners), first))
+            row = self.bind("row_of", owner & 0xFFFFFFFF)
+            self.home_depth = len(self.scopes) - 1
+            self.enter_node(self.bind("node_of", owner >> 32))
+            until = self.local("until", first - row + self.number(count(lead)))
+            self.f.set(until, select(until < end, until, end))
+            with self.loop("r", first, until) as r:
+                yield r, self.place_of(row + (r - first), lead)
+            self.f.set(first, until)
+
+    def place_of(self, row: Expr, lead: tuple[Size, ...]) -> list[Poly]:
+        """Return the place of a row of the node at hand."""
         at = [ZERO] * len(lead)
-        node: Expr = r
-        if count(lead) != ONE:
-            many = self.number(count(lead))
-            node = self.bind("node_of", r // many)
-            rest = self.named("row_of", r - node * many)
-            real = [k for k in range(len(lead)) if lead[k] != 1]
+        real = [k for k in range(len(lead)) if lead[k] != 1]
+        if real:
+            rest = self.named("row_of", row)
             for k in reversed(real[1:]):
                 rest, at[k] = self.split(rest, size_poly(lead[k]))
             at[real[0]] = rest
-        self.home_depth = len(self.scopes) - 1
-        self.enter_node(node)
         return at
 
     def enter_node(self, row: Expr) -> None:
         """From here on, values are those of a node of the block."""
-        self.row = row
-        self.node = self.bind("node", self.f["i0"] + row)
+        self.enter(row, self.bind("node", self.f["i0"] + row))
 
     def finish_vector(self, stage: ProductStage, step: Step) -> None:
         """Compute and store the values that a step of the tail finishes, at one vector of columns."""
@@ -430,22 +459,37 @@ SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
 }
 
 
+def most_rows(kernel: Kernel, number: int, stage: ProductStage) -> Poly:
+    """Return how many rows a stage has room for in a block."""
+    if kernel.ragged is None:
+        return kernel.block * count(stage.lead)
+    known = count(stage.lead).constant
+    return Poly.of(f"rows{number}") if known is None else Poly.of(max(known, kernel.stages.rows))
+
+
 class _Products:
     """Writes a stage of products with shared weights."""
 
     def __init__(self, w: ProductWriter, number: int, stage: ProductStage) -> None:
-        self.w, self.stage = w, stage
+        self.w, self.number, self.stage = w, number, stage
         self.slots = w.slots["stage", number]
         self.dtype = DTYPES[w.graph.dtype(stage.parts[0].product.value)]
         self.lanes = w.target.lanes(self.dtype.ty)
         self.width = self.lanes * self.dtype.size  # bytes of a vector
-        self.rows = w.kernel.block * count(stage.lead)  # in a block
+        self.owners = w.kernel.ragged.owners.get(number) if w.kernel.ragged is not None else None
+        self.starts = w.kernel.ragged.starts.get(number) if w.kernel.ragged is not None else None
+        self.rows = most_rows(w.kernel, number, stage)
         self.passes = passes_of(stage, w.stages, w.target)
         self.places, _, _ = table_of(self.passes, self.rows)
 
     def write(self) -> None:
         w, stage, f = self.w, self.stage, self.w.f
-        nodes = w.bind("nodes", f["i1"] - f["i0"])
+        nodes = w.bind("count", f["i1"] - f["i0"])
+        if self.starts is None:
+            self.total = w.rows_of(stage, nodes)
+        else:
+            self.total = w.bind("total", tree.load(w.scratch(self.starts), nodes))
+            w.symbols[f"rows{self.number}"] = self.total
         self.table, self.lengths = w.scratch(self.slots.rows), w.scratch(self.slots.lengths)
         self.sums = w.scratch(self.slots.sums)
         names = ", ".join(w.kernel.names[p.product.value] for p in stage.parts)
@@ -453,7 +497,6 @@ class _Products:
         self.addresses(nodes)
         if stage.n == 0:
             return
-        self.total = w.rows_of(stage, nodes)
         self.backwards = w.backwards(stage)
         before: Expr | None = None  # units of earlier passes
         for one in self.passes:
@@ -472,18 +515,30 @@ class _Products:
     def addresses(self, nodes: Expr) -> None:
         """Write down where the rows of the left operands lie, and how long their pieces are."""
         w, stage = self.w, self.stage
+        many = count(stage.lead)
         with w.loop("r", 0, nodes) as r:
             w.at_node(r, w.f["i0"])
+            if self.starts is None or self.owners is None:
+                begin: Expr = r if many == ONE else w.bind("begin", r * w.number(many))
+            else:
+                begin = w.bind("begin", tree.load(w.scratch(self.starts), r))
+                with w.loop("k", 0, w.number(many)) as k:
+                    w.f.store(w.scratch(self.owners), begin + k, (r << 32) | k)
             for lefts, (start, _) in self.places.items():
                 step = self.rows * (8 * len(lefts))  # from the rows of one piece to those of the next
                 for j, left in enumerate(lefts):
-                    for k, piece in enumerate(left):
-                        at = w.plus(self.table, start + step * k)
-                        w.row_addresses(piece, stage.lead, at, r, len(lefts), j)
+                    for part, piece in enumerate(left):
+                        at = w.plus(self.table, start + step * part)
+                        w.row_addresses(piece, stage.lead, at, begin, len(lefts), j)
+        lengths = {part.product.pieces: w.inner(part.product) for part in stage.parts}
+        with w.loop("r", 0, 1) as r:  # of the first node: pieces are as long in the others
+            w.at_node(r, w.f["i0"])
+            for lefts, (_, first) in self.places.items():
+                one = len(lefts[0]) == 1  # an extent of its own that is checked to be that of the weight
+                for part, piece in enumerate(lefts[0], first):
+                    length: Size = lengths[lefts[0]] if one else w.graph.shape(piece)[-1]
+                    w.f.store(self.lengths, part, w.number(size_poly(length)))
         w.home_depth = 0
-        for lefts, (_, first) in self.places.items():
-            for k, piece in enumerate(lefts[0], first):
-                w.f.store(self.lengths, k, w.number(size_poly(w.graph.shape(piece)[-1])))
 
     def units(self, one: Pass, low: Expr, high: Expr, tiles: Local, panels: int) -> None:
         """Write units low..high of a pass: its sums, then its tail."""
@@ -538,7 +593,7 @@ class _Tail:
     """
 
     def __init__(self, of: _Products, one: Pass, panel: Local, starts: Mapping[int, int]) -> None:
-        self.w, self.stage, self.lanes, self.sums = of.w, of.stage, of.lanes, of.sums
+        self.w, self.stage, self.lanes, self.sums, self.owners = of.w, of.stage, of.lanes, of.sums, of.owners
         self.one, self.panel, self.starts, self.q = one, panel, starts, one.q
         self.width = of.width
         self.apart = one.vectors * of.width * one.members  # bytes from one row of sums to the next
@@ -557,9 +612,8 @@ class _Tail:
         gates = {part.product.value for part in self.stage.parts}
         w.inline = {v for v in one.tail if v not in gates}
         for step in one.steps:
-            with w.loop("r", a, a + m) as r:
+            with w.rows_of_block(a, a + m, self.stage.lead, self.owners) as (r, at):
                 acc = w.bind("acc", self.sums + (r - a) * self.apart)
-                at = w.enter_row(r, self.stage.lead)
                 if j is not None:
                     self.vector(step, at, acc, single, j)
                 else:

@@ -126,39 +126,31 @@ class Scopes:
     # ---- numbers
 
     def symbol(self, name: str) -> Local:
-        """Return the local of a symbol; extents are loaded when first asked for."""
+        """Return the local of a symbol; extents are those of the node at hand, loaded when first asked for."""
         if name in self.symbols:
             return self.symbols[name]
-        if name.startswith("wide"):
-            d = self.symbol(name[4:])
-            local = self.bind(name, convert(d.ne(1), I64, "unsigned"))
-        elif name == "block":
-            local = self.bind(name, self.block_size())
-        elif name.startswith("tile"):
-            local = self.bind(name, self.tile_rows(self.kernel.tile_bytes[int(name[4:])]))
-        elif name.startswith("up"):  # an extent, rounded up
-            step, extent = name[2:].split("d")
-            local = self.bind(name, (self.symbol(f"d{extent}") + (int(step) - 1)) & -int(step))
-        else:
-            assert re.fullmatch(r"d\d+", name), name
-            table = (
-                self.bind("extents", self.f["D"] if "D" in self.f.locals else tree.load(self.f["P"], 2))
-                if "extents" not in self.symbols
-                else self.symbols["extents"]
-            )
-            self.symbols["extents"] = table
-            local = self.bind(name, tree.load(table, int(name[1:])))
-        self.symbols[name] = local
-        return local
+        key = ("symbol", name)
+        known = self.cached(key)
+        if known is None:
+            known = self.keep(key, self.bind(name, self.made_of(name)))
+        assert isinstance(known, Local)
+        return known
 
-    def block_size(self) -> Expr:
-        out: Expr = const(self.stages.rows, I64)
-        for rows in self.kernel.block_rule:
-            many = self.bind("rows", self.number(rows))
-            many = self.bind("rows", select(many < 1, 1, many))
-            fit = self.bind("fit", const(self.stages.rows, I64) // many)
-            out = self.bind("fit", select(fit < out, fit, out))
-        return select(out < 1, 1, out)
+    def made_of(self, name: str) -> Expr:
+        """Return what a symbol is computed from."""
+        if name.startswith("wide"):
+            return convert(self.symbol(name[4:]).ne(1), I64, "unsigned")
+        if name.startswith("tile"):
+            return self.tile_rows(self.kernel.tile_bytes[int(name[4:])])
+        if name.startswith("up"):  # an extent, rounded up
+            step, extent = name[2:].split("d")
+            return (self.symbol(f"d{extent}") + (int(step) - 1)) & -int(step)
+        assert re.fullmatch(r"d\d+", name), name
+        return tree.load(self.extents_at(), int(name[1:]))
+
+    def extents_at(self) -> Expr:
+        """Return the address of run-time extents."""
+        raise NotImplementedError
 
     def tile_rows(self, row: Poly) -> Expr:
         """Return how many rows a tile has, so that it stays in the cache."""

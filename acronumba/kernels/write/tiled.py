@@ -6,6 +6,7 @@ of the lead; right operands of products are packed when that place changes.
 
 from __future__ import annotations
 
+from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Local, const, convert, select
 from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.tasks import Band, RowStage, Single
@@ -21,23 +22,60 @@ class Tiles:
     """Writes a stage in tiles."""
 
     def __init__(self, w: ProductWriter, number: int, stage: RowStage) -> None:
-        self.w, self.stage = w, stage
+        self.w, self.number, self.stage = w, number, stage
         self.most = Poly.of(f"tile{number}")
-        products = [item.value for item in stage.items if isinstance(item, Single)]
-        self.products = {v: PanelProduct(w, w.stages.products[v]) for v in products}
+        self.products: dict[int, PanelProduct] = {}
 
     def write(self) -> None:
-        """Write units u0..u1 of the block."""
+        """Write units u0..u1 of the block: node after node."""
+        w, f = self.w, self.w.f
+        unit = w.local("unit", f["u0"])
+        ragged = w.kernel.ragged
+        if ragged is not None:
+            starts = w.scratch(ragged.starts[self.number])
+            node = self.find(starts, unit)
+        else:
+            many = units(w, self.number, self.stage)
+            node = w.local("r", unit // select(many < 1, 1, many))
+        with f.while_(unit < f["u1"]), w.scope():
+            begin, end = (
+                (tree.load(starts, node), tree.load(starts, node + 1))
+                if ragged is not None
+                else (node * many, node * many + many)
+            )
+            begin, end = w.local("begin", begin), w.local("end", end)
+            stop = w.local("until", select(end < f["u1"], end, f["u1"]))
+            w.home_depth = len(w.scopes) - 1
+            w.enter_node(w.local("row", node))
+            self.of_node(unit - begin, stop - begin)
+            f.set(unit, stop)
+            f.set(node, node + 1)
+
+    def find(self, starts: Expr, unit: Expr) -> Local:
+        """Return the node that a unit belongs to."""
+        w, f = self.w, self.w.f
+        node, end = w.local("r", const(0, I64)), w.local("above", f["i1"] - f["i0"])
+        with f.while_(end - node > 1), w.scope():
+            middle = w.local("middle", (node + end) >> 1)
+            before = w.local("before", tree.load(starts, middle) <= unit)
+            f.set(node, select(before, middle, node))
+            f.set(end, select(before, end, middle))
+        return node
+
+    def of_node(self, low: Expr, high: Expr) -> None:
+        """Write units low..high of the node at hand."""
         w, stage, f = self.w, self.stage, self.w.f
+        products = [item.value for item in stage.items if isinstance(item, Single)]
+        self.products = {v: PanelProduct(w, w.stages.products[v]) for v in products}
         rows = w.number(size_poly(stage.lead[-1]))
         tiles = tiles_of(w, self.most, stage)
-        packed = w.local("packed", f["u0"] - f["u0"] - 1)
+        packed = w.local("packed", const(-1, I64))
         odd = w.local("odd", const(0, I64)) if stage.band is not None else None
-        with w.loop("u", f["u0"], f["u1"]) as u:
+        with w.loop("u", low, high) as u:
             matrix = w.local("matrix", u // tiles)
             tile = w.local("tile", u - matrix * tiles)
             first, w.stop = w.local("first", rows * tile // tiles), w.local("stop", rows * (tile + 1) // tiles)
-            batch = w.enter_row(matrix, stage.lead[:-1])
+            batch = w.place_of(matrix, stage.lead[:-1])
             for at, size in zip(batch, stage.lead, strict=False):
                 w.extents.update(dict.fromkeys(at.symbols, size))
             outer = Index(stage.lead[:-1], tuple(batch))

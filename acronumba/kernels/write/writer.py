@@ -19,7 +19,7 @@ from acronumba.emit import tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, const, convert, intrinsic, select
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.spec import FIXED, Dim, Size
+from acronumba.ir.spec import BLOCK, FIXED, PARAMETERS, Dim, Size
 from acronumba.kernels.stages.graph import axis_of, onward, stretch, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, divide, reindex, rounded, size_poly
 from acronumba.kernels.stages.tasks import Band
@@ -69,7 +69,7 @@ class Writer(Scopes):
         self.views: dict[int, tuple[int, ...]] = {}  # there: what is stored in the place of a value
         self.node: Local | None = None  # number in the batch
         self.row: Expr | None = None  # number in the block
-        self.words: Local | None = None  # address of the node's argument words
+        self.words: Expr | None = None  # address of the node's argument words
         self.line = 0
 
     # ---- Places
@@ -146,32 +146,69 @@ class Writer(Scopes):
 
     # ---- addresses
 
+    def extents_at(self) -> Expr:
+        """Return the address of run-time extents: those that `plan` is given, or of the node at hand."""
+        if "D" in self.f.locals:
+            return self.f["D"]
+        known = self.cached("extents")
+        if known is None:
+            assert self.words is not None
+            before = self.loaded("before_extents", self.f["P"], PARAMETERS.at["extents"])
+            known = self.keep("extents", self.bind("extents", self.words + before))
+        return known
+
+    def loaded(self, name: str, table: Expr, word: int) -> Expr:
+        """Return a word of a table, loaded once."""
+        key = ("loaded", name)
+        known = self.cached(key)
+        return known if known is not None else self.keep(key, self.bind(name, tree.load(table, word)))
+
     def scratch(self, slot: int) -> Expr:
         key = ("scratch", slot)
         known = self.cached(key)
         if known is None:
-            base = self.f["T" if slot in self.kernel.scratch.own and "T" in self.f.locals else "S"]
-            known = self.bind(self.kernel.scratch.slots[slot][0], base + self.offset(slot))
+            scratch = self.kernel.scratch
+            stage = scratch.own.get(slot)
+            base: Expr = self.f["T" if stage is not None and "T" in self.f.locals else "S"]
+            if scratch.slots[slot][1].constant is None:
+                base = self.block_place() if stage is None else self.own_place(base)
+            known = self.bind(scratch.slots[slot][0], after(base, self.offset(slot)))
             self.keep(key, known)
         return known
 
+    def block_place(self) -> Expr:
+        """Return where the slots of the block lie whose size depends on the node at hand."""
+        assert self.kernel.ragged is not None and self.row is not None
+        return tree.load(self.scratch(self.kernel.ragged.places), self.row)
+
+    def own_place(self, base: Expr) -> Expr:
+        """Return where the slots of unknown size lie that a thread has for itself; `base`: its scratch."""
+        if "T" not in self.f.locals:
+            return base + self.kernel.scratch.fixed()[1]
+        return base + self.loaded("own", self.f["S"], BLOCK.at["own"])
+
     def offset(self, slot: int) -> Expr:
-        """Return where a slot of scratch starts."""
-        fixed, top = self.kernel.scratch.fixed()
+        """Return where a slot of scratch starts: from the beginning; if its size is unknown, from that of its kind."""
+        scratch = self.kernel.scratch
+        fixed, _ = scratch.fixed()
         if slot in fixed:
             return const(fixed[slot], I64)
-        key = ("offset", slot)
-        known = self.cached(key)
-        if known is None:
-            order = self.kernel.scratch.dynamic()
-            k = order.index(slot)
-            known = const(top, I64) if k == 0 else self.end(order[k - 1])
-            known = self.keep(key, known)
-        return known
+        before = [k for k in scratch.dynamic(scratch.own.get(slot)) if k < slot]
+        return self.end(before[-1]) if before else const(0, I64)
 
     def end(self, slot: int) -> Expr:
-        size = self.number(self.kernel.scratch.slots[slot][1])
-        return self.bind("end", (self.offset(slot) + size + 127) & -64)
+        """Return where a slot of unknown size ends, from the beginning of its kind."""
+        key = ("end", slot)
+        known = self.cached(key)
+        if known is None:
+            size = self.number(self.kernel.scratch.slots[slot][1])
+            known = self.keep(key, self.bind("end", (after(size, self.offset(slot)) + 127) & -64))
+        return known
+
+    def ends(self, own: int | None = None) -> Expr:
+        """Return how many bytes the slots of unknown size of a kind take, see `Scratch.dynamic`."""
+        slots = self.kernel.scratch.dynamic(own)
+        return self.end(slots[-1]) if slots else const(0, I64)
 
     def operand_word(self, v: int) -> Expr:
         """Return the word of an operand of the node at hand: a tensor's address, a number's bits."""
@@ -214,11 +251,18 @@ class Writer(Scopes):
     def block_row(self, name: str, home: Home | Gathered) -> Local:
         """Return the address of the row in scratch of the node at hand."""
         assert self.row is not None
-        return self.bind(name, self.scratch(home.slot) + self.row * self.number(home.row_bytes))
+        place = self.scratch(home.slot)
+        unknown = self.kernel.scratch.slots[home.slot][1].constant is None
+        return self.bind(
+            name, place if unknown and self.kernel.ragged else place + self.row * self.number(home.row_bytes)
+        )
 
     def result(self, k: int, home: Home) -> Local:
         assert self.node is not None
         start = self.bind(f"out_{k}", tree.load(self.f["P"], FIXED + k))
+        if self.kernel.ragged is not None:
+            assert self.words is not None
+            return self.bind(f"result_{k}", tree.load(self.words + start))
         return self.bind(f"result_{k}", start + self.node * self.number(home.row_bytes))
 
     def element_at(self, v: int, index: Index) -> Poly:
@@ -579,6 +623,11 @@ def row_step(shape: Sequence[Size], lanes: int) -> Poly:
     """Return how many elements there are from one row of a tile to the next, `shape` each: rows begin with a vector."""
     real = [n for n in shape if n != 1]
     return rounded(real[0], lanes) if len(real) == 1 else count(shape)
+
+
+def after(base: Expr, offset: Expr) -> Expr:
+    """Return a place further on."""
+    return base if isinstance(offset, Const) and offset.value == 0 else base + offset
 
 
 def alike(args: list[Expr]) -> list[Expr]:

@@ -54,8 +54,7 @@ own         results that may have an adjoint
 dtypes      int64[own]: kernel that adds up adjoints of this result; -1: it has none
 args        arguments of the backward kernel
 sources     rows of SOURCE, of the arguments
-before      words of the row of a backward node before the addresses of its results: arguments, and the run-time extents
-            where nodes of all extents are one batch
+before      words of the row of a backward node before the addresses of its results: arguments and run-time extents
 results     results of the backward kernel
 gives       number of parts of adjoints that it gives,
 given       ... and rows of GIVE

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, lds, st
 from acronumba.ir.spec import FIXED
-from acronumba.runtime.library.extents import begin_run, end_of_run, extents_of, plan_node
+from acronumba.runtime.library.cuts import cut_nodes, cut_units
+from acronumba.runtime.library.extents import extents_of, plan_node
 from acronumba.runtime.library.liveness import settle
 from acronumba.runtime.library.rows import count_rows, split_rows
 from acronumba.runtime.library.workers import pool_run
-from acronumba.runtime.state import DONE, PAUSE
+from acronumba.runtime.state import DONE, PARTS, PAUSE
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BSTART, FAIL, FAILURES, KEYTAB, K_ARGS, K_BEGIN, K_COST, K_DIMS, K_FALLIBLE, K_PARAMS,
-    K_PLAN, K_RAGGED, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN,
-    PARAMETERS_EXTENTS, PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_EACH, RUN_SLICE, SCRATCH,
-    SIZES, STAGE_BYTES, STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS,
+    ARGS, BATCHES, BKEY, BLOCK_BYTES, BSTART, CUTS, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_DIMS, K_FALLIBLE,
+    K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_FAILS,
+    PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE, SCRATCH, SIZES, STAGE_BYTES, STAGE_RUN, STAGE_WEIGHTS,
+    STRIDE, TABLE, TAKEN, THREADS, UNITS_BYTES, UNITS_COUNT, UNITS_STARTS, UNITS_TIME, UNITS_TIMES,
 )  # fmt: skip
 
 
@@ -33,10 +34,10 @@ def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
     st(params, PARAMETERS_NODES, words)
     st(params, PARAMETERS_FAILS, fails)
     if ld(table, k + K_FALLIBLE) == 0:
-        run_batch(ST, k, count)
+        run_batch(ST, k, -1, count, 0)
         return count
     fill_bytes(fails, 0, 8 * count)
-    run_batch(ST, k, count)
+    run_batch(ST, k, -1, count, 0)
     fail = ld(ST, FAIL)
     at = 0
     for i in range(low, high):
@@ -68,21 +69,20 @@ def execute(ST: i64) -> i64:
         params = ld(table, k + K_PARAMS)
         st(params, PARAMETERS_NODES, args + 8 * low)
         st(params, PARAMETERS_FAILS, fail + 8 * low)
-        st(params, PARAMETERS_EXTENTS, ld(keytab, 2 * key + 1))
         st(params, PARAMETERS_BEGUN, ld(params, PARAMETERS_BEGUN) + 1)
-        for j in range(ld(table, k + K_RESULTS)):
-            st(params, FIXED + j, ld(offset, 2 * (b * most + j)))
+        longest = 0
         if ld(table, k + K_DIMS) != 0:
-            st(table, k + K_COST, time_of(ST, k, low, low + count, ld(keytab, 2 * key + 1)))
+            longest = weigh_nodes(ST, k, low, low + count)
+        else:
+            for j in range(ld(table, k + K_RESULTS)):
+                st(params, FIXED + j, ld(offset, 2 * (b * most + j)))
         if ld(table, k + K_ROWS) != 0:
             rows = run_rows(ST, k, low, low + count)
             time = time + (rows - count) * ld(table, k + K_COST)
         else:
-            if ld(table, k + K_FALLIBLE) == 0:
-                run_nodes(ST, k, count)
-            else:
+            if ld(table, k + K_FALLIBLE) != 0:
                 fill_bytes(fail + 8 * low, 0, 8 * count)
-                run_nodes(ST, k, count)
+            run_batch(ST, k, low, count, longest)
         if shared != 0:
             settle(ST, b)
         if ld(table, k + K_FALLIBLE) != 0:
@@ -94,64 +94,54 @@ def execute(ST: i64) -> i64:
     return DONE
 
 
-def time_of(ST: i64, k: i64, low: i64, high: i64, extents: i64) -> i64:
-    """Return about how many nanoseconds a node or row of a kernel with run-time extents takes; of several, the mean."""
+def weigh_nodes(ST: i64, k: i64, low: i64, high: i64) -> i64:
+    """Find how long the nodes, or their rows, of a kernel with run-time extents take; return the most nanoseconds.
+
+    The mean becomes `cost` of the kernel.
+    """
     table, sizes = lds(ST, TABLE, SIZES)
     at = 2 + ld(table, k + K_RESULTS)
-    if ld(table, k + K_RAGGED) == 0:
-        call_address(ld(table, k + K_PLAN), extents, sizes)
-        return ld(sizes, at)
     total = 0
+    most = 0
+    count = 0
     known = 0
     for i in range(low, high):
         known = plan_node(ST, k, extents_of(ST, k, i), known)
-        total = total + ld(sizes, at)
-    return total // max(high - low, 1)
+        rows = count_rows(ST, k, i, i + 1)
+        total = min(total + min(rows, 1 << 20) * ld(sizes, at), 1 << 60)
+        most = max(most, ld(sizes, at))
+        count = count + rows
+    st(table, k + K_COST, total // max(count, 1))
+    return most
 
 
-def run_nodes(ST: i64, k: i64, count: i64) -> None:
-    """Run a batch whose nodes are one row each; of a ragged kernel with stages, those with the same extents at once."""
-    kernel = ld(ST, TABLE) + 8 * k
-    blocks = ld(kernel, K_BEGIN)
-    if ld(kernel, K_RAGGED) == 0 or blocks == 0:
-        run_batch(ST, k, count)
-        return
-    params, args, dims = lds(kernel, K_PARAMS, K_ARGS, K_DIMS)
-    nodes, fails = lds(params, PARAMETERS_NODES, PARAMETERS_FAILS)
-    mean = ld(kernel, K_COST)
-    low = 0
-    while low < count:
-        high = end_of_run(nodes, low, count, args, dims)
-        begin_run(kernel, params, nodes, fails, low)
-        call_address(ld(kernel, K_PLAN), ld(params, PARAMETERS_EXTENTS), ld(ST, SIZES))
-        st(kernel, K_COST, ld(ld(ST, SIZES), 2 + ld(kernel, K_RESULTS)))
-        run_batch(ST, k, high - low)
-        low = high
-    st(kernel, K_COST, mean)
-
-
-def run_batch(ST: i64, k: i64, count: i64) -> None:
+def run_batch(ST: i64, k: i64, low: i64, count: i64, longest: i64) -> None:
     """Run a kernel over a batch: by all threads where that pays.
 
-    They share the rows of a large batch. Where a kernel has stages and a thread would have less than a block of rows,
+    They share the nodes of a large batch. Where a kernel has stages and a thread would have less than a block of rows,
     they share each stage of a block: otherwise every thread would read all weights. Without weights it takes four nodes
-    for each thread.
+    for each thread, none of which is long.
+
+    Parameters
+    ----------
+    low
+        Place of the first node in the order; -1: they are rows of nodes.
+    longest
+        Nanoseconds of the longest node of a kernel with run-time extents, otherwise 0.
     """
     table = ld(ST, TABLE)
     run = ld(table, k + K_RUN)
     params = ld(table, k + K_PARAMS)
-    if ld(table, k + K_RAGGED) != 0:
-        if ld(table, k + K_BEGIN) == 0:
-            run = ld(ST, RUN_EACH)
-            params = table + 8 * k
     units = 1
+    cuts = 0
     if ld(ST, POOL) != 0:
         threads = ld(ST, THREADS)
-        worth = units_of(count * ld(table, k + K_COST))
+        time = count * ld(table, k + K_COST)
+        worth = units_of(time)
         units = min(worth, count)
         if ld(table, k + K_BEGIN) != 0:
             if weights_of(table + 8 * k) == 0:
-                if count < 4 * threads:
+                if count < 4 * threads or longest > time // (4 * threads):
                     run_stages(ST, k, count)
                     return
             else:
@@ -160,9 +150,13 @@ def run_batch(ST: i64, k: i64, count: i64) -> None:
                     return
                 units = min(worth, count // 24)
         if units > threads:
-            units = threads * min(units // threads, 4)
+            units = threads * min(units // threads, PARTS)
+        if units > 1 and longest > 0:
+            if low >= 0:
+                cuts = ld(ST, CUTS)
+                cut_nodes(ST, k, low, low + count, units)
     if units > 1:
-        pool_run(ld(ST, POOL), run, params, count, units, ld(ST, SCRATCH), ld(ST, STRIDE), ld(ST, THREADS))
+        pool_run(ld(ST, POOL), run, params, count, units, cuts, ld(ST, SCRATCH), ld(ST, STRIDE), ld(ST, THREADS))
     else:
         call_address(run, params, 0, count, ld(ST, SCRATCH))
 
@@ -183,7 +177,8 @@ def units_of(time: i64) -> i64:
 def run_stages(ST: i64, k: i64, count: i64) -> None:
     """Run a kernel block by block and stage by stage, each stage by all threads where that pays.
 
-    A thread gets one unit: from batch to batch it is mostly the same part of the weights, which stays in its cache.
+    A thread gets one unit of equal ones: from batch to batch it is mostly the same part of the weights, which stays in
+    its cache.
     """
     table = ld(ST, TABLE)
     params = ld(table, k + K_PARAMS)
@@ -194,13 +189,18 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
         for s in range(ld(table, k + K_STAGES)):
             stage = ld(table, k + K_SHARES) + STAGE_BYTES * s
             run = ld(stage, STAGE_RUN)
-            many = ld(scratch, 3 + s)
-            units = min(
-                units_of(max(ld(scratch, 3 + ld(table, k + K_STAGES) + s), ld(stage, STAGE_WEIGHTS))),
-                min(many, threads),
-            )
+            known = scratch + BLOCK_BYTES + UNITS_BYTES * s
+            many, time, times, starts = lds(known, UNITS_COUNT, UNITS_TIME, UNITS_TIMES, UNITS_STARTS)
+            worth = units_of(max(time, ld(stage, STAGE_WEIGHTS)))
+            units = min(worth, min(many, threads))
+            cuts = 0
+            if times != 0 and units > 1:
+                if units == threads:
+                    units = threads * min(min(worth, many) // threads, PARTS)
+                cuts = ld(ST, CUTS)
+                cut_units(times, starts, high - low, units, threads, cuts)
             if units > 1:
-                pool_run(ld(ST, POOL), run, scratch, many, units, scratch, ld(ST, STRIDE), threads)
+                pool_run(ld(ST, POOL), run, scratch, many, units, cuts, scratch, ld(ST, STRIDE), threads)
             else:
                 call_address(run, scratch, 0, many, scratch)
         low = high

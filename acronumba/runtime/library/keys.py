@@ -1,4 +1,4 @@
-"""Keys: a node's kernel or, unless the kernel is ragged, that with its run-time extents. Nodes of one key may be one
+"""Keys: a node's kernel or, where batches have one length, that with its run-time extents. Nodes of one key may be one
 batch.
 
 In: the node columns of the state table. Out: `key`, and the table of keys.
@@ -10,7 +10,7 @@ from acronumba.emit.language import fill_bytes, i64, ld, ld32, lds, st, st32
 from acronumba.runtime.library.extents import hash_words, same_words
 
 from acronumba.runtime.library.words import (  # isort: skip
-    HASH, KERNELS, KEY, KEYED, KEYS, KEYTAB, KIND, K_ARGS, K_DIMS, K_RAGGED, K_WORDS, N, ROW, TABLE,
+    HASH, KERNELS, KEY, KEYED, KEYS, KEYTAB, KIND, K_ARGS, K_DIMS, K_WORDS, N, ROW, TABLE,
 )  # fmt: skip
 
 
@@ -31,8 +31,6 @@ def number_keys(ST: i64) -> None:
         for v in range(n):
             k = ld32(kind, v)
             dims = ld(table, K_WORDS * k + K_DIMS)
-            if ld(table, K_WORDS * k + K_RAGGED) != 0:
-                dims = 0
             if dims == 0:
                 st32(key, v, k)
             else:

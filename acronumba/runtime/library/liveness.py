@@ -24,7 +24,7 @@ from acronumba.runtime.state import DONE, GROW_FOUND, GROW_LIVES, MARKED, PIECES
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARENA_USED, ARGS, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPY_AT, DYING, FORMS, FOUND, FOUND_ROOM, FREE_COUNT,
-    FREE_PIECES, HEAP, KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RAGGED, K_RESULTS, K_TENSORS, K_WORDS, LAST,
+    FREE_PIECES, HEAP, KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_TENSORS, K_WORDS, LAST,
     LIST_CAPACITY, LIST_ITEMS, LIST_LENGTH, MOST, NEED, OFFSET, PART_END, PART_START, RECORD_DATA, RECORD_HEAD, RESULTS,
     RETURNED, ROOM, SIZES, SPOIL, TABLE, WORK_USED, XCAP,
 )  # fmt: skip
@@ -100,9 +100,9 @@ def mark_returned(ST: i64) -> i64:
 
 def node_bytes(ST: i64, k: i64, i: i64, x: i64, j: i64) -> i64:
     """Return the bytes of result j, whose number is x, of the node at place i of the order."""
-    if ld(ld(ST, TABLE), k + K_RAGGED) != 0:
+    if ld(ld(ST, TABLE), k + K_DIMS) != 0:
         plan_node(ST, k, extents_of(ST, k, i), 0)
-        return ld(ld(ST, SIZES), 1 + j)
+        return ld(ld(ST, SIZES), 1 + j) * count_rows(ST, k, i, i + 1)
     return ld(ld(ST, OFFSET), 2 * x + 1) * count_rows(ST, k, i, i + 1)
 
 
@@ -220,7 +220,7 @@ def share_places(ST: i64) -> i64:
     for b in range(batches):
         k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
         count = 1
-        if ld(table, k + K_RAGGED) == 0:
+        if ld(table, k + K_DIMS) == 0:
             count = count_rows(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
         for j in range(ld(table, k + K_RESULTS)):
             x = b * most + j

@@ -8,15 +8,15 @@ one arena of bytes; each result of each batch begins at a multiple of 64 bytes. 
 from __future__ import annotations
 
 from acronumba.emit.language import call_address, i64, ld, ld32, lds, st
-from acronumba.runtime.library.extents import extents_of, plan_node, sort_extents, table_bytes
+from acronumba.runtime.library.extents import extents_of, plan_node
 from acronumba.runtime.library.liveness import share_places
 from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows, rows_width
 from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, NEVER
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARENA, ARENA_SIZE, ARENA_USED, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEYTAB, K_ARGS, K_BEGIN, K_DIMS,
-    K_PLAN, K_RAGGED, K_RESULTS, K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART_END, PART_START, PLANNED,
+    ARENA, ARENA_SIZE, ARENA_USED, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEYTAB, K_ARGS, K_DIMS,
+    K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART_END, PART_START, PLANNED,
     PLENTY, RECORD_DATA, RECORD_HEAD, RESULT_BYTES, SCRATCH_SIZE, SCRATCH_WANTED, SIZES, STRIDE, TABLE, THREADS, WORK,
     WORK_SIZE, WORK_USED,
 )  # fmt: skip
@@ -66,11 +66,11 @@ def measure(ST: i64) -> i64:
         count = count_rows(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
         if ld(table, k + K_ROWS) != 0:
             space = max(space, count * rows_width(ST, k))
-        if ld(table, k + K_RAGGED) != 0:
+        if ld(table, k + K_DIMS) != 0:
             plan_nodes(ST, k, b)
             count = 1
         else:
-            call_address(ld(table, k + K_PLAN), ld(keytab, 2 * key + 1), sizes)
+            call_address(ld(table, k + K_PLAN), 0, sizes)
         results = ld(table, k + K_RESULTS)
         if count == 0:  # rows of arrays that have none: how long they would be says nothing
             for j in range(results):
@@ -108,27 +108,36 @@ def measure(ST: i64) -> i64:
 
 
 def plan_nodes(ST: i64, k: i64, b: i64) -> None:
-    """Leave in `sizes` what a batch of a ragged kernel takes: the largest scratch and tensor, the sums of results."""
+    """Leave in `sizes` what a batch of nodes with run-time extents takes: of results the sums, else the most."""
     sizes, offset, bstart = lds(ST, SIZES, OFFSET, BSTART)
     results = ld(ld(ST, TABLE), k + K_RESULTS)
     at = offset + 16 * b * ld(ST, MOST)
     scratch = 0
     largest = 0
     known = 0
-    if ld(ld(ST, TABLE), k + K_BEGIN) != 0:
-        sort_extents(ST, k, ld32(bstart, b), ld32(bstart, b + 1))
     for j in range(results):
         st(at, 2 * j + 1, 0)
     for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-        known = plan_node(ST, k, extents_of(ST, k, i), known)
-        scratch = max(scratch, ld(sizes))
-        largest = max(largest, ld(sizes, 1 + results))
-        for j in range(results):
-            st(at, 2 * j + 1, min(ld(at, 2 * j + 1) + min(ld(sizes, 1 + j), 1 << 61), 1 << 61))
-    st(sizes, 0, scratch + table_bytes(ld(ld(ST, TABLE), k + K_RAGGED)))
+        rows = count_rows(ST, k, i, i + 1)
+        if rows != 0:  # of arrays that have none, how long they would be says nothing
+            known = plan_node(ST, k, extents_of(ST, k, i), known)
+            scratch = max(scratch, ld(sizes))
+            largest = max(largest, ld(sizes, 1 + results))
+            for j in range(results):
+                st(at, 2 * j + 1, min(ld(at, 2 * j + 1) + times_rows(ld(sizes, 1 + j), rows), 1 << 61))
+    st(sizes, 0, scratch)
     for j in range(results):
         st(sizes, 1 + j, ld(at, 2 * j + 1))
     st(sizes, 1 + results, largest)
+
+
+def times_rows(size: i64, rows: i64) -> i64:
+    """Return the bytes of some rows; at most 1 << 61."""
+    if rows > 1:
+        if size > (1 << 61) // rows:
+            return 1 << 61
+        return size * rows
+    return min(size, 1 << 61)
 
 
 def give_addresses(ST: i64) -> None:
@@ -151,12 +160,12 @@ def give_addresses(ST: i64) -> None:
                 data = arena - data - 1
             st(offset, 2 * (b * most + j), data)
             size = ld(offset, 2 * (b * most + j) + 1)
-            if ld(table, k + K_RAGGED) != 0:
+            if ld(table, k + K_DIMS) != 0:
                 known = 0
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
                     known = plan_node(ST, k, extents_of(ST, k, i), known)
                     st(result_of(ld(args, i), record, j), RECORD_DATA, data)
-                    data = data + ld(sizes, 1 + j)
+                    data = data + ld(sizes, 1 + j) * count_rows(ST, k, i, i + 1)
             elif ld(table, k + K_ROWS) == 0:
                 for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
                     st(result_of(ld(args, i), record, j), RECORD_DATA, data)

@@ -25,11 +25,11 @@ from acronumba.runtime.library.adjoints import (
     sum_at,
     take_place,
 )
-from acronumba.runtime.library.extents import plan_node, sort_extents, table_bytes
+from acronumba.runtime.library.extents import plan_node
 from acronumba.runtime.library.records import halves, node_of, result_of, results_at
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BSTART, DEPTH, KEYTAB, KIND, K_ARGS, K_BEGIN, K_DIMS, K_LISTS, K_RAGGED, K_RESULTS, K_TENSORS,
+    ARGS, BATCHES, BKEY, BSTART, DEPTH, KEYTAB, KIND, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_TENSORS,
     K_WORDS, LIST_ITEMS, LIST_LENGTH, N, MOST, OFFSET, ORDER, RECORD_BYTES, RECORD_HEAD, ROW, SIZES, TABLE,
 )  # fmt: skip
 
@@ -62,7 +62,7 @@ def transpose(ST: i64, W: i64, BT: i64) -> None:
         if ld(head, HEAD_KEY) > 0:
             st(head, HEAD_SOURCE, new_link(W, ld(head, HEAD_SOURCE), ld(head, HEAD_KEY) - 1))
         if ld(head, HEAD_KEY) != 0:
-            open_batch(W, BT, ld(ld(W, B_ADDS), k), 0)
+            open_batch(W, BT, ld(ld(W, B_ADDS), k))
             add_up_parts(W, BT, head, ld(ld(W, B_SIZES), k), k)
     add_up_own(W, BT, ld(W, B_HEADS) + HEAD_BYTES * (n * ld(W, B_MOST) + ld(W, B_SHAREDS)))
     st32(ld(BT, BSTART), ld(W, B_BATCHES), ld(W, B_MADE))
@@ -103,7 +103,7 @@ def add_up_own(W: i64, BT: i64, heads: i64) -> None:
         if ld(head, HEAD_KEY) < 0:
             if ld(row, OWN_ADDS) != last:
                 last = ld(row, OWN_ADDS)
-                open_batch(W, BT, last, 0)
+                open_batch(W, BT, last)
             add_up_parts(W, BT, head, ld(row, OWN_SIZE), ld(W, B_SHAREDS) + k)
 
 
@@ -123,10 +123,6 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
         return
     k = K_WORDS * ld(key)
     number = ld(kernel, BK_KERNEL)
-    if ld(ld(ST, TABLE), k + K_RAGGED) != 0:
-        if number >= 0:
-            if ld(ld(BT, TABLE), K_WORDS * number + K_BEGIN) != 0:
-                sort_extents(ST, k, ld32(ld(ST, BSTART), b), ld32(ld(ST, BSTART), b + 1))
     alive = find_alive(ST, W, kernel, k, b)
     if alive == 0:
         return
@@ -138,7 +134,7 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
     offset = ld(BT, OFFSET) + 16 * ld(W, B_BATCHES) * ld(BT, MOST)
     if number >= 0:
         plan_results(W, BT, kernel, entries, offset)
-        open_batch(W, BT, number, ld(key, 1))
+        open_batch(W, BT, number)
         for e in range(entries):
             st(ld(BT, ARGS), made + e, first + width * e)
         st(W, B_MADE, made + entries)
@@ -172,7 +168,7 @@ def plan_results(W: i64, BT: i64, kernel: i64, entries: i64, offset: i64) -> Non
     known = 0
     for e in range(entries):
         known = plan_node(BT, k, ld(ld(W, B_THERE), e) + 8 * forward, known)
-        st(W, B_SCRATCH, max(ld(W, B_SCRATCH), ld(sizes) + table_bytes(ld(ld(BT, TABLE), k + K_RAGGED))))
+        st(W, B_SCRATCH, max(ld(W, B_SCRATCH), ld(sizes)))
         for r in range(results):
             st(offset, 2 * r + 1, ld(offset, 2 * r + 1) + ld(sizes, 1 + r))
     for r in range(results):
@@ -244,7 +240,7 @@ def add_up(ST: i64, W: i64, BT: i64, kernel: i64, k: i64, alive: i64) -> None:
             head = heads + HEAD_BYTES * (v * most + j)
             if ld(head, HEAD_KEY) < 0:
                 if made == first:
-                    open_batch(W, BT, adds, 0)
+                    open_batch(W, BT, adds)
                 known = plan_node(ST, k, ld(ld(ST, ROW), v) + 8 * ld(kernel, BK_FORWARD), known)
                 size = ld(ld(ST, SIZES), 1 + j) * rows_of(ST, kernel, v)
                 st(ld(BT, ARGS), made, sum_at(W, head, size))
@@ -252,13 +248,13 @@ def add_up(ST: i64, W: i64, BT: i64, kernel: i64, k: i64, alive: i64) -> None:
         st(W, B_MADE, made)
 
 
-def open_batch(W: i64, BT: i64, number: i64, extents: i64) -> None:
+def open_batch(W: i64, BT: i64, number: i64) -> None:
     """Begin a batch at the next entry of `args`; each batch has a key of its own."""
     nb = ld(W, B_BATCHES)
     st32(ld(BT, BSTART), nb, ld(W, B_MADE))
     st32(ld(BT, BKEY), nb, nb)
     st(ld(BT, KEYTAB), 2 * nb, number)
-    st(ld(BT, KEYTAB), 2 * nb + 1, extents)
+    st(ld(BT, KEYTAB), 2 * nb + 1, 0)
     st(W, B_BATCHES, nb + 1)
 
 

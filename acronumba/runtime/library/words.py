@@ -12,7 +12,8 @@ from acronumba.runtime import state as _state
 
 _PLACES = _state.STATE.constants() | _state.KERNEL.constants("K_") | {"K_WORDS": _state.KERNEL.count}
 for _prefix, _table in {
-    "RECORD_": _values.RECORD, "LIST_": _values.LIST, "PARAMETERS_": _spec.PARAMETERS, "STAGE_": _state.STAGE,
+    "RECORD_": _values.RECORD, "LIST_": _values.LIST, "PARAMETERS_": _spec.PARAMETERS, "BLOCK_": _spec.BLOCK,
+    "UNITS_": _spec.UNITS, "STAGE_": _state.STAGE,
     "POOL_": _state.POOL, "JOB_": _state.JOB,
 }.items():  # fmt: skip
     _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}

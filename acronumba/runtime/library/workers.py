@@ -23,7 +23,7 @@ from acronumba.emit.language import (
 from acronumba.runtime.library.records import high_half, low_half
 
 from acronumba.runtime.library.words import (  # isort: skip
-    JOB_BYTES, JOB_PARAMS, JOB_ROWS, JOB_RUN, JOB_SCRATCH, JOB_SLOTS, JOB_STRIDE, JOB_UNITS, POOL_CLAIM,
+    JOB_BYTES, JOB_CUTS, JOB_PARAMS, JOB_ROWS, JOB_RUN, JOB_SCRATCH, JOB_SLOTS, JOB_STRIDE, JOB_UNITS, POOL_CLAIM,
     POOL_FINISHED, POOL_JOBS, POOL_LOCK, POOL_WANTED,
 )  # fmt: skip
 
@@ -39,6 +39,7 @@ def pool_work(pool: i64, slot: i64) -> None:
         params = ld(job, JOB_PARAMS)
         rows = ld(job, JOB_ROWS)
         units = ld(job, JOB_UNITS)
+        cuts = ld(job, JOB_CUTS)
         scratch = ld(job, JOB_SCRATCH)
         stride = ld(job, JOB_STRIDE)
         slots = ld(job, JOB_SLOTS)
@@ -49,6 +50,9 @@ def pool_work(pool: i64, slot: i64) -> None:
                 if atomic_cas(pool + 8 * POOL_CLAIM, claim, claim + 1):
                     low = rows * unit // units
                     high = rows * (unit + 1) // units
+                    if cuts != 0:
+                        low = ld(cuts, unit)
+                        high = ld(cuts, unit + 1)
                     call_address(run, params, low, high, scratch + slot * stride)
                     atomic_add(pool + 8 * POOL_FINISHED, 1)
 
@@ -78,10 +82,13 @@ def pool_worker(pool: i64, slot: i64, idle_turns: i64) -> None:
         turn = turn + 1
 
 
-def pool_run(pool: i64, run: i64, params: i64, rows: i64, units: i64, scratch: i64, stride: i64, slots: i64) -> None:
+def pool_run(
+    pool: i64, run: i64, params: i64, rows: i64, units: i64, cuts: i64, scratch: i64, stride: i64, slots: i64
+) -> None:
     """Call run(params, low, high, scratch) for ranges that make up 0..rows, with whoever helps.
 
-    Each thread has scratch of its own, `stride` bytes apart; the caller's is the first.
+    They begin and end where `cuts` says, int64[units + 1]; 0: they are equally long. Each thread has scratch of its
+    own, `stride` bytes apart; the caller's is the first.
     """
     if atomic_cas(pool + 8 * POOL_LOCK, 0, 1):
         epoch = (high_half(atomic_load(pool + 8 * POOL_CLAIM)) + 1) & 1073741823
@@ -90,6 +97,7 @@ def pool_run(pool: i64, run: i64, params: i64, rows: i64, units: i64, scratch: i
         st(job, JOB_PARAMS, params)
         st(job, JOB_ROWS, rows)
         st(job, JOB_UNITS, units)
+        st(job, JOB_CUTS, cuts)
         st(job, JOB_SCRATCH, scratch)
         st(job, JOB_STRIDE, stride)
         st(job, JOB_SLOTS, slots)
