@@ -63,8 +63,8 @@ class Pool:
         self._shared = dict(shared)
         self._version, self._values = 0, _put(self._shared)
         actor = ray.remote(num_cpus=cores, max_restarts=-1, max_task_retries=-1)(_Worker)
-        self._code = ray.put(cloudpickle.dumps(made.with_options(threads=cores)))  # held for workers that are replaced
-        self._workers = [actor.remote(self._code) for _ in range(workers)]
+        code = cloudpickle.dumps(made.with_options(threads=cores))
+        self._workers = [actor.remote(code) for _ in range(workers)]
         if same_processor and len(found := set(ray.get([w.processor.remote() for w in self._workers]))) > 1:
             self.close()
             raise refuse("ACR706", message="the workers have different processors", seen=", ".join(sorted(found)))

@@ -125,7 +125,7 @@ def size(t: Tree) -> Tree:
     return Tree(1 + sum([size(k).word for k in t.kids]), [])
 
 if __name__ == "__main__":
-    ray.init(address="auto", log_to_driver=False)
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     with many.Pool(size, workers=1) as pool:
         print(pool.batch([Tree(0, [Tree(0, []), Tree(0, [])]), Tree(0, [])]) == [Tree(3, []), Tree(1, [])])
 """)
