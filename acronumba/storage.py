@@ -13,7 +13,7 @@ import enum
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -117,6 +117,13 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
             code = "ACR709" if only_shapes else "ACR708"
             raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
         found = {name: _read(path, file, name, value) for name, value in wanted.items()}
+    return _rebuild(like, found, "")  # type: ignore[no-any-return]
+
+
+def assembled(like: Params, find: Callable[[str, npt.NDArray[Any]], npt.NDArray[Any]]) -> Params:
+    """Return a value of the structure of `like`; `find` gives each array, from its name and the one that is there."""
+    like = _plain(like)
+    found = {name: find(name, _tensor(name, value)) for name, value in _leaves(like)}
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
 
 
