@@ -8,7 +8,7 @@ Those of a node's own operands are written by `kernels.write.matrices`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
@@ -530,15 +530,24 @@ class _Products:
                     for part, piece in enumerate(left):
                         at = w.plus(self.table, start + step * part)
                         w.row_addresses(piece, stage.lead, at, begin, len(lefts), j)
-        lengths = {part.product.pieces: w.inner(part.product) for part in stage.parts}
-        with w.loop("r", 0, 1) as r:  # of the first node: pieces are as long in the others
-            w.at_node(r, w.f["i0"])
+        lengths: dict[tuple[int, ...], list[Size]] = {}
+        for product in (part.product for part in stage.parts):
+            sizes = [w.graph.shape(piece)[-1] for piece in product.pieces]
+            # the extent of a single one may be its own, and is checked to be that of the weight
+            lengths[product.pieces] = sizes if len(sizes) > 1 else [w.inner(product)]
+        known = all(isinstance(n, int) for sizes in lengths.values() for n in sizes)
+        with nullcontext() if known else self.first_node():
             for lefts, (_, first) in self.places.items():
-                one = len(lefts[0]) == 1  # an extent of its own that is checked to be that of the weight
-                for part, piece in enumerate(lefts[0], first):
-                    length: Size = lengths[lefts[0]] if one else w.graph.shape(piece)[-1]
-                    w.f.store(self.lengths, part, w.number(size_poly(length)))
+                for number, n in enumerate(lengths[lefts[0]], first):
+                    w.f.store(self.lengths, number, w.number(size_poly(n)))
         w.home_depth = 0
+
+    @contextmanager
+    def first_node(self) -> Iterator[None]:
+        """Values are those of the first node: pieces are as long in the others."""
+        with self.w.loop("r", 0, 1) as r:
+            self.w.at_node(r, self.w.f["i0"])
+            yield
 
     def units(self, one: Pass, low: Expr, high: Expr, tiles: Local, panels: int) -> None:
         """Write units low..high of a pass: its sums, then its tail."""
