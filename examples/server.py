@@ -133,6 +133,10 @@ async def ask(rate: float, seconds: float = 0.5) -> tuple[list[float], int]:
 async def main() -> None:
     async with app.router.lifespan_context(app):
         assert [await post(b) for b in (b'{"word": 1}', b'{"word": 500}', b"[1]", b"no")] == [200, 422, 400, 400]
+        trees = [tree(body(random.Random(k), 8)) for k in range(8)]
+        served = await asyncio.gather(*map(app.state.server, trees))
+        assert [x.tobytes() for x in served] == [x.tobytes() for x in encode.batch(trees, p=PARAMS)]
+        assert np.allclose(served, [encode(t, p=PARAMS) for t in trees], atol=1e-5)
         print(" requests/s   median      p99   refused")
         for rate in (50, 200, 800, 3200):
             took, lost = await ask(rate)
