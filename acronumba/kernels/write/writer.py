@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from acronumba.emit import tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, const, convert, intrinsic, select
+from acronumba.errors import Loc
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import BLOCK, FIXED, PARAMETERS, Dim, Size
 from acronumba.kernels.stages.graph import axis_of, onward, stretch, through
@@ -409,17 +410,18 @@ class Writer(Scopes):
             if row.takes != "float" and row.gives != "any":
                 common = max((have for _, have in args), key=lambda h: ("buif".index(h.kind), h.size))
             args = [(cast(x, have, common), common) for x, have in args]
-        self.note(op.loc.line)
+        self.note(op.loc)
         exprs = alike([x for x, _ in args])
         out = ELEMENT[op.op](self, exprs, common)
         if row.gives == "same" and op.op != "where":
             out = cast(out, common, t)
         return self.bind(self.kernel.names[v], out)
 
-    def note(self, line: int) -> None:
-        if line and line != self.line:
-            self.line = line
-            self.scopes[-1].body.append(tree.Comment(f"line {line}"))
+    def note(self, loc: Loc) -> None:
+        """Say which line of the user's what follows belongs to, in words where it is another than before."""
+        if loc.line:
+            self.scopes[-1].body.append(tree.Comment(f"line {loc.line}" if loc.line != self.line else "", loc))
+            self.line = loc.line
 
     def load(self, v: int, index: Index) -> Expr:
         """Load from memory."""
