@@ -4,6 +4,8 @@
 #     make test     the same set-up, then pytest            (make test TESTS=tests/test_nn.py, make test PYTEST="-k tree";
 #                   PYTEST=--long: also what takes longer, as .ci/run does; PYTEST=--slow: also many further cases)
 #
+#     make test-all    the tests with each Python from 3.11 to 3.14 that is found; names those that are not
+#
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #
 #     make gpu         on a machine with a GPU: the zoo's results and gradients, then figures, to gpu.json
@@ -32,7 +34,7 @@ PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
 VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 FITS   := import venv, ensurepip; $(VERSION)
 
-.PHONY: demo test test-cuda test-browser gpu gpu-carry lint format clean
+.PHONY: demo test test-all test-cuda test-browser gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -40,6 +42,16 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed-test
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS) $(PYTEST)
+
+test-all:
+	@status=0; missing=; \
+	for version in 3.11 3.12 3.13 3.14; do \
+	    if "python$$version" -c "import venv, ensurepip" 2>/dev/null; then \
+	        echo "== Python $$version"; \
+	        $(MAKE) --no-print-directory test VENV=$(VENV)-$$version PYTHON=python$$version || status=1; \
+	    else missing="$$missing $$version"; fi; \
+	done; \
+	[ -z "$$missing" ] || echo "not found, so not tested: Python$$missing"; exit $$status
 
 test-cuda: $(VENV)/installed-cuda
 	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/bench/test_meter.py $(PYTEST)
@@ -79,7 +91,8 @@ gpu-carry: $(VENV)/installed-cuda
 	    $(if $(NEEDS),--needs $(NEEDS)) $(ARGS)
 
 lint: $(VENV)/installed-lint
-	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; $(BIN)/mypy benchmarks || status=1; exit $$status
+	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; $(BIN)/mypy benchmarks || status=1; \
+	    $(BIN)/mypy tests/support/typed.py || status=1; exit $$status
 
 format: $(VENV)/installed-lint
 	@$(BIN)/ruff format .

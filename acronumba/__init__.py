@@ -22,6 +22,8 @@ from acronumba.api.results import Ragged, Results
 from acronumba.api.snapshot import pack
 from acronumba.api.trace import Trace
 from acronumba.config import VERSION, Options
+from acronumba.data.classes import register
+from acronumba.data.fold import fold
 from acronumba.errors import (
     AcronumbaError,
     DataError,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from acronumba import nn as nn
     from acronumba import optim as optim
     from acronumba import random as random
+    from acronumba import serve as serve
     from acronumba import training as training
     from acronumba.api.loss import value_and_grad
     from acronumba.api.vjp import vjp
@@ -48,9 +51,9 @@ __version__ = VERSION
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
-    "vjp": "acronumba.api.vjp", "torch": "acronumba.torch",
+    "vjp": "acronumba.api.vjp", "torch": "acronumba.torch", "ray": "acronumba.ray",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
-    "training": "acronumba.training",
+    "training": "acronumba.training", "serve": "acronumba.serve",
 }  # fmt: skip
 
 __all__ = [
@@ -66,6 +69,7 @@ __all__ = [
     "Trace",
     "TypeMismatch",
     "Unsupported",
+    "fold",
     "init",
     "leaves",
     "load",
@@ -74,7 +78,9 @@ __all__ = [
     "optim",
     "pack",
     "random",
+    "register",
     "save",
+    "serve",
     "training",
     "value_and_grad",
     "vjp",

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import copy
 import enum
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,9 +21,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.data.classes import is_object, names_of
+from acronumba.data.classes import is_object, names_of, set_field
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import refuse
+from acronumba.foreign import is_foreign, numpy_array
 
 Params = TypeVar("Params")
 
@@ -31,6 +33,8 @@ _DTYPES = {
     "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "U16": "uint16",
     "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
 }  # fmt: skip
+
+_NARROW = ("float16", "BF16")
 
 
 def save(path: str | os.PathLike[str], params: object) -> None:
@@ -76,7 +80,7 @@ def save(path: str | os.PathLike[str], params: object) -> None:
         raise
 
 
-def load(path: str | os.PathLike[str], like: Params) -> Params:
+def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> Params:
     """Read what `save` has written.
 
     Parameters
@@ -85,6 +89,9 @@ def load(path: str | os.PathLike[str], like: Params) -> Params:
         Of the file.
     like : object
         A value with the structure, shapes and dtypes that are expected; its arrays may be empty memory (`np.empty`).
+    cast : bool
+        Whether floats of 16 bits (float16, bfloat16), as weights are often published, become the wider floats that are
+        expected. None changes its value.
 
     Returns
     -------
@@ -105,11 +112,18 @@ def load(path: str | os.PathLike[str], like: Params) -> Params:
             raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
         wanted[name] = value
     with _opened(path) as file:
-        wrong, only_shapes = _differences(file, wanted)
+        wrong, only_shapes = _differences(file, wanted, cast)
         if wrong:
             code = "ACR709" if only_shapes else "ACR708"
             raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
-        found = {name: file.get_tensor(name) for name in wanted}
+        found = {name: _read(path, file, name, value) for name, value in wanted.items()}
+    return _rebuild(like, found, "")  # type: ignore[no-any-return]
+
+
+def assembled(like: Params, find: Callable[[str, npt.NDArray[Any]], npt.NDArray[Any]]) -> Params:
+    """Return a value of the structure of `like`; `find` gives each array, from its name and the one that is there."""
+    like = _plain(like)
+    found = {name: find(name, _tensor(name, value)) for name, value in _leaves(like)}
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
 
 
@@ -161,7 +175,7 @@ def leaves(params: object) -> list[tuple[str, Any]]:
     for name, value in _leaves(_plain(params)):
         if type(value) in _NUMBERS or id(value) in seen:
             continue
-        leaf = value if isinstance(value, np.ndarray | np.generic | RowGrad) else np.asarray(value)
+        leaf = value if isinstance(value, np.ndarray | np.generic | RowGrad) else numpy_array(value)
         seen.add(id(value))
         if leaf.dtype.kind == "f":
             out.append((name, leaf))
@@ -173,7 +187,7 @@ def _plain(params: Any) -> Any:
     return params.value if type(params).__name__ == "Snapshot" else params
 
 
-def _differences(file: Any, wanted: dict[str, Any]) -> tuple[list[str], bool]:
+def _differences(file: Any, wanted: dict[str, Any], cast: bool) -> tuple[list[str], bool]:
     """Return what is wrong with a file, and whether it is only the shapes."""
     names = set(file.keys())
     wrong = [f"`{name}` is missing" for name in wanted if name not in names]
@@ -185,10 +199,27 @@ def _differences(file: Any, wanted: dict[str, Any]) -> tuple[list[str], bool]:
         entry = file.get_slice(name)
         shape, dtype = tuple(entry.get_shape()), _DTYPES.get(entry.get_dtype(), entry.get_dtype())
         array = _tensor(name, value)
+        if cast and dtype in _NARROW and array.dtype.name in ("float32", "float64"):
+            dtype = array.dtype.name
         if shape != array.shape or dtype != array.dtype.name:
             wrong.append(f"`{name}` is {_text(dtype, shape)}, expected {_text(array.dtype.name, array.shape)}")
             shapes = shapes and dtype == array.dtype.name
     return wrong, shapes
+
+
+def _read(path: str | os.PathLike[str], file: Any, name: str, like: Any) -> npt.NDArray[Any]:
+    """Return a tensor of a file, in the dtype that is expected."""
+    kind = file.get_slice(name).get_dtype()
+    if kind != "BF16":
+        found: npt.NDArray[Any] = file.get_tensor(name)
+        return found.astype(_tensor(name, like).dtype, copy=False)
+    with open(path, "rb") as raw:  # NumPy has no such floats: their bits are the upper half of those of a float32
+        size = int.from_bytes(raw.read(8), "little")
+        start, end = json.loads(raw.read(size))[name]["data_offsets"]
+        raw.seek(8 + size + start)
+        halves = np.frombuffer(raw.read(end - start), "<u2")
+    wide = (halves.astype(np.uint32) << 16).view(np.float32).reshape(file.get_slice(name).get_shape())
+    return wide.astype(_tensor(name, like).dtype, copy=False)
 
 
 def _text(dtype: str, shape: tuple[int, ...]) -> str:
@@ -202,14 +233,14 @@ def _tensor(name: str, value: Any) -> npt.NDArray[Any]:
             return np.array(value, _NUMBERS[type(value)])
         except OverflowError:
             raise refuse("ACR708", message=f"`{name}` is an int of more than 64 bits") from None
-    array = np.asarray(value)
+    array = numpy_array(value)
     if array.dtype.name not in _DTYPES.values():
         raise refuse("ACR708", message=f"`{name}` cannot be stored", seen=f"an array of dtype {array.dtype}")
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
 def _is_leaf(value: Any) -> bool:
-    return type(value) in _NUMBERS or isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__")
+    return type(value) in _NUMBERS or isinstance(value, np.ndarray | np.generic) or is_foreign(value)
 
 
 def _is_constant(value: Any) -> bool:
@@ -270,5 +301,5 @@ def _object(like: Any, parts: dict[str, Any]) -> Any:
         return type(like)(**parts)
     out = copy.copy(like)
     for name, value in parts.items():
-        object.__setattr__(out, name, value)
+        set_field(out, name, value)
     return out

@@ -6,7 +6,7 @@ What has `requires_grad` gets gradients. PyTorch is imported with this module, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +19,15 @@ from acronumba.api.structures import float_arrays, is_float_array, rebuilt
 from acronumba.api.wanted import Choices, wanted_of
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
-from acronumba.storage import leaves
+from acronumba.foreign import numpy_array
+from acronumba.storage import assembled, leaves
 
 try:
     import torch
 except ImportError as error:  # pragma: no cover
     raise ImportError("acronumba.torch needs PyTorch: pip install torch") from error
 
-__all__ = ["Parameters", "layer"]
+__all__ = ["Parameters", "layer", "params"]
 
 _DTYPES = ("float32", "float64")
 
@@ -91,6 +92,37 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
                 module.add_module(name, torch.nn.Module())
             module = module._modules[name]
         return module
+
+
+def params(module: Any, like: Any, names: Mapping[str, str] | None = None) -> Any:
+    """Return the parameters of a module of PyTorch as those of a model, without a copy.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        On the processor. Where it trains, the arrays change with it.
+    like : object
+        A value of the structure, shapes and dtypes that are wanted; its arrays may be empty memory (`np.empty`).
+    names : mapping from str to str, optional
+        The module's names by those that `acronumba.leaves` gives (`cells.0.w`), where they differ.
+
+    Examples
+    --------
+    >>> p = params(torch.nn.LSTMCell(4, 4), like, {"w": "weight_ih", "u": "weight_hh"})  # doctest: +SKIP
+    """
+    state, other = module.state_dict(), names or {}
+
+    def find(name: str, wanted: Any) -> Any:
+        theirs = other.get(name, name)
+        if theirs not in state:
+            raise refuse("ACR713", message=f"the module has no `{theirs}`", seen=", ".join(state))
+        array = numpy_array(state[theirs])
+        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+            seen = f"{array.dtype}{list(array.shape)}, and not {wanted.dtype}{list(wanted.shape)}"
+            raise refuse("ACR713", message=f"the module's `{theirs}` is no `{name}`", seen=seen)
+        return array
+
+    return assembled(like, find)
 
 
 def layer(f: Callable[..., Any], *, stack: bool = True) -> Layer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import stat
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -195,3 +196,22 @@ def test_leaves_of_gradients_go_with_those_of_parameters() -> None:
     ours, theirs = leaves({"a": w, "n": 3, "b": w, "c": 0.5}), leaves({"a": g, "n": None, "b": g, "c": None})
     assert [name for name, _ in ours] == [name for name, _ in theirs] == ["a"]
     assert [name for name, _ in leaves(np.zeros(2))] == ["value"]
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16"])
+def test_floats_of_16_bits_are_widened_if_asked_for(kind, tmp_path):
+    values = np.array([[1.5, -2.0, 0.0], [np.inf, 3.140625, 2.0**-14]], np.float32)
+    data = values.astype(np.float16).tobytes()
+    if kind == "BF16":
+        data = (values.view(np.uint32) >> 16).astype("<u2").tobytes()
+    path = tmp_path / "p.safetensors"
+    head = json.dumps({"w": {"dtype": kind, "shape": [2, 3], "data_offsets": [0, len(data)]}}).encode()
+    path.write_bytes(len(head).to_bytes(8, "little") + head + data)
+    like = {"w": np.empty((2, 3), np.float32)}
+    with pytest.raises(TypeMismatch, match="expected float32"):
+        load(path, like)
+    found = load(path, like, cast=True)["w"]
+    assert found.dtype == np.float32 and np.array_equal(found, values)
+    assert np.array_equal(load(path, {"w": np.empty((2, 3))}, cast=True)["w"], values)
+    with pytest.raises(AcronumbaError, match="expected"):
+        load(path, {"w": np.empty((2, 4), np.float32)}, cast=True)

@@ -258,3 +258,20 @@ def test_pytorch_is_imported_on_request(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delattr(acronumba, "torch", raising=False)
     with pytest.raises(ImportError, match="pip install torch"):
         acronumba.torch  # noqa: B018
+
+
+def test_parameters_of_a_module_become_those_of_a_model() -> None:
+    cell = torch.nn.Linear(4, 3)
+    like = Params(np.empty((3, 4), np.float32), np.empty(3, np.float32))
+    p = acronumba.torch.params(cell, like, {"w": "weight", "b": "bias"})
+    assert isinstance(p, Params)
+    f = model(lambda x, *, p: p.w @ x + p.b)
+    x = np.ones((2, 4), np.float32)
+    assert np.allclose(f.batch(x, p=p).stack(), cell(torch.from_numpy(x)).detach())
+    with torch.no_grad():
+        cell.weight[:] = 0.0
+    assert not p.w.any()
+    with pytest.raises(AcronumbaError, match="has no `w`"):
+        acronumba.torch.params(cell, like)
+    with pytest.raises(AcronumbaError, match=r"float32\[3, 4\], and not float64\[3, 4\]"):
+        acronumba.torch.params(cell, Params(np.empty((3, 4)), like.b), {"w": "weight", "b": "bias"})

@@ -15,6 +15,7 @@ import numpy as np
 
 from acronumba.data.classes import is_record
 from acronumba.errors.codes import refuse
+from acronumba.foreign import as_numpy, is_foreign
 from acronumba.locks import undivided
 
 _SOME = 1 << 16  # what is taken of an iterator before looking at how much memory is left
@@ -57,23 +58,22 @@ def _drained(values: Iterator[Any], name: str) -> list[Any]:
 
 def _column(value: Any, name: str) -> Any:
     """Return one positional argument of a batch as a sequence."""
-    if _is_table(value):
-        keys = [k for k in getattr(value, "column_names", value.columns) if isinstance(k, str)][:2] or ["a", "b"]
-        raise refuse(
-            "ACR706",
-            message=f"the column for `{name}` is a table: its columns are instances of one parameter each",
-            seen=type(value).__name__,
-            rewrite=", ".join(f'df["{k}"]' for k in keys),
-        )
     if is_packed(value) or type(value) is list:
         return value
+    _refuse_table(value, name)
+    if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
+        with undivided:
+            from acronumba.data import arrow
+        if arrow.is_arrow(value):
+            return arrow.column_of(value, name)
+    if has_rows(value):
+        array = as_numpy(value)
+        if isinstance(array, str):
+            raise refuse("ACR706", message=f"the column for `{name}` cannot be read", seen=array)
+        value = array
     if isinstance(value, np.ndarray) and value.ndim:
         return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses have rows of their own
-    if (
-        isinstance(value, str | bytes | Mapping | np.ndarray)
-        or is_record(type(value))
-        or not isinstance(value, Iterable)
-    ):
+    if isinstance(value, str | bytes | np.ndarray) or is_record(type(value)) or not isinstance(value, Iterable):
         raise refuse(
             "ACR706",
             message=f"the column for `{name}` must be a sequence of instances",
@@ -81,6 +81,31 @@ def _column(value: Any, name: str) -> Any:
             rewrite=f"for one instance, call the model itself or pass [{name}]",
         )
     return list(value)
+
+
+def has_rows(value: Any) -> bool:
+    """Whether a value is a tensor of another library. What is no tensor, as a Series, has values of Python in it."""
+    return is_foreign(value) and hasattr(value, "__dlpack__")
+
+
+def _refuse_table(value: Any, name: str) -> None:
+    """Refuse what holds the columns of several parameters, or rows that are found by their numbers alone."""
+    if isinstance(value, Mapping) or _is_table(value):
+        named = value if isinstance(value, Mapping) else getattr(value, "column_names", getattr(value, "columns", ()))
+        keys = [k for k in named if isinstance(k, str)][:2] or ["a", "b"]
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` is a table: its columns are instances of one parameter each",
+            seen=type(value).__name__,
+            rewrite=", ".join(f'{"d" if isinstance(value, Mapping) else "df"}["{k}"]' for k in keys),
+        )
+    if hasattr(type(value), "__getitem__") and hasattr(type(value), "__len__") and not isinstance(value, Iterable):
+        raise refuse(
+            "ACR706",
+            message=f"the column for `{name}` has rows that are found by their numbers alone",
+            seen=type(value).__name__,
+            rewrite="[d[k] for k in range(len(d))]; of rows with a value for each parameter: *zip(*rows)",
+        )
 
 
 def _has_length(values: Iterator[Any]) -> bool:

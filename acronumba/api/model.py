@@ -7,8 +7,6 @@ compiles, `runtime` runs, `check` and `explanation` tell what happened.
 
 from __future__ import annotations
 
-import importlib
-import pickle
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,22 +14,24 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import update_wrapper
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
 from acronumba.api.arguments import Call, Signature, def_loc
 from acronumba.api.columns import groups, is_packed
 from acronumba.api.failures import plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
-from acronumba.api.plain import SOON, PlainCall
+from acronumba.api.plain import SOON, PlainCall, inside
 from acronumba.api.ran import Ran
 from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot, value_of
+from acronumba.api.structures import native
 from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
 from acronumba.data.witness import Changed
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
+from acronumba.generics import P, R
 from acronumba.locks import undivided
 from acronumba.runtime.devices.names import check_device, default_device
 
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 TRIES = 8  # to compile code that changes meanwhile
 
 
+@overload
+def model(fn: Callable[P, R], /, **options: Any) -> Model[P, R]: ...
+@overload
+def model(fn: None = None, /, **options: Any) -> Callable[[Callable[P, R]], Model[P, R]]: ...
 def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a model of a function: decorate it with ``@model``, or ``@model(schedule="agenda")``.
 
@@ -75,17 +79,17 @@ def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return Model(fn, options=Options().replace(**options))
 
 
-class Model:
+class Model(Generic[P, R]):
     """A function for one instance, which can be run for many at once. Made by `model`."""
 
     __acronumba_model__ = True  # how the front end knows a model inside a model
-    __wrapped__: Callable[..., Any]
+    __wrapped__: Callable[P, R]
     __name__: str
     __qualname__: str
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[P, R],
         *,
         options: Options | None = None,
         device: str | None = None,
@@ -101,11 +105,20 @@ class Model:
         self._entries = self._cache.of(self._options)
         self._signature: Signature | None = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain call: the user's own function on one instance."""
-        if any(type(v) is Snapshot or is_packed(v) for v in kwargs.values()):
-            kwargs = {k: value_of(v) for k, v in kwargs.items()}
-        return self.__wrapped__(*args, **kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The plain call: the user's own function on one instance, with arrays of other libraries as NumPy's."""
+        named: dict[str, Any] = dict(kwargs)
+        if any(type(v) is Snapshot or is_packed(v) for v in named.values()):
+            named = {k: value_of(v) for k, v in named.items()}
+        fn: Callable[..., R] = self.__wrapped__
+        if inside.plain:
+            return fn(*args, **named)
+        given, named = native((args, named))
+        inside.plain = True
+        try:
+            return fn(*given, **named)
+        finally:
+            inside.plain = False
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -114,19 +127,14 @@ class Model:
         return f"<model {self.__wrapped__.__module__}.{self.__qualname__}>"
 
     def __reduce__(self) -> Any:
-        module, name = self.__wrapped__.__module__, self.__qualname__
-        try:
-            found = _named(module, name)
-        except (ImportError, AttributeError):
-            found = None
-        if not isinstance(found, Model) or found.__wrapped__ is not self.__wrapped__:
-            raise pickle.PicklingError(f"{self!r} cannot be pickled: it is not importable as {module}.{name}")
-        return _restore, (module, name, self._device, self._options)
+        from acronumba.api.carried import reduce
 
-    def __copy__(self) -> Model:
+        return reduce(self)
+
+    def __copy__(self) -> Model[P, R]:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Model:
+    def __deepcopy__(self, memo: Any) -> Model[P, R]:
         return self
 
     @property
@@ -139,7 +147,7 @@ class Model:
         """The device that batches run on."""
         return self._device or default_device()
 
-    def on(self, device: str) -> Model:
+    def on(self, device: str) -> Model[P, R]:
         """Return a model that runs on another device and shares what this one has compiled.
 
         Parameters
@@ -151,12 +159,12 @@ class Model:
         checked = check_device(device)
         return Model(self.__wrapped__, options=self._options, device=checked, _cache=self._cache)
 
-    def with_options(self, **changes: Any) -> Model:
+    def with_options(self, **changes: Any) -> Model[P, R]:
         """Return a model with other options (see `Options`) that shares what this one has compiled."""
         options = self._options.replace(**changes)
         return Model(self.__wrapped__, options=options, device=self._device, _cache=self._cache)
 
-    def batch(self, *columns: Any, **shared: Any) -> Results:
+    def batch(self, *columns: Any, **shared: Any) -> Results[R]:
         """Return what the plain call gives for each instance.
 
         Parameters
@@ -572,17 +580,3 @@ def watched(see: Watcher) -> Iterator[None]:
         yield
     finally:
         _watching.remove(see)
-
-
-def _named(module: str, name: str) -> Any:
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
-
-
-def _restore(module: str, name: str, device: str | None, options: Options) -> Model:
-    found = _named(module, name)
-    if found._device == device and found._options == options:
-        return found  # type: ignore[no-any-return]
-    return Model(found.__wrapped__, options=options, device=device, _cache=found._cache)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.api.structures import native
 from acronumba.config import Options
 
 SOON = 100_000  # steps after which it pays to look for another way to tell a failure; some 20 ms
@@ -30,6 +32,13 @@ _HERE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _NUMPY = os.path.join(os.path.dirname(np.__file__), "")
 _MODELS = os.path.join(_HERE, "zoo", "")
 _STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
+
+
+class _Inside(threading.local):
+    plain = False
+
+
+inside = _Inside()  # whether this thread runs a plain call: what a model calls in it has NumPy's arrays already
 
 
 class Endless(BaseException):
@@ -70,13 +79,16 @@ class PlainCall:
         Endless
             If it goes beyond one of its bounds. A debugger or a measurement of coverage does not see the call.
         """
-        before = sys.gettrace()
+        args, shared = native((tuple(instance), dict(self.shared)))
+        before, outer = sys.gettrace(), inside.plain
         sys.settrace(_Meter(self.steps, self.memory_limit))
+        inside.plain = True
         try:
             with np.errstate(all="ignore"):
-                return self.fn(*instance, **self.shared)
+                return self.fn(*args, **shared)
         finally:
             sys.settrace(before)
+            inside.plain = outer
 
 
 class _Meter:

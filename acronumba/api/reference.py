@@ -24,6 +24,8 @@ import numpy as np
 from acronumba import nn, random
 from acronumba.api.plain import PlainCall, Range
 from acronumba.api.twin import STAND_INS, Anchors, Number, Run, Twin, apply, current, with_second
+from acronumba.data.classes import is_record
+from acronumba.foreign import as_numpy, is_foreign
 
 SHARED = -1  # in place of the number of an instance
 
@@ -173,9 +175,9 @@ class _Copies:
             return with_second(Number, v, v)
         if isinstance(v, type):
             return STAND_INS.get(v) or self._class(v)
-        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not hasattr(v, "__array_function__")):
-            array = np.asarray(v)
-            return array.view(Twin) if array.dtype.kind in "fiub" else v
+        if isinstance(v, np.ndarray) or (is_foreign(v) and not hasattr(v, "__array_function__")):
+            array = as_numpy(v)
+            return v if isinstance(array, str) or array.dtype.kind not in "fiub" else array.view(Twin)
         if self._code is not None:
             return self._code.of(v)
         if getattr(type(v), "__acronumba_model__", False):
@@ -221,15 +223,23 @@ class _Copies:
             return self._made[id(cls)]
         odd = type(cls) not in (type, abc.ABCMeta) or issubclass(cls, BaseException | enum.Enum)
         odd = odd or (issubclass(cls, tuple) and not hasattr(cls, "_fields"))
-        if odd or not _is_code_of_users(cls.__module__) or not all(map(self._can_be_base, cls.__bases__)):
+        if type(cls) not in (type, abc.ABCMeta) and is_record(cls):  # of another library: a class of the same methods
+            maker, bases, odd = type, (object,), not _is_code_of_users(cls.__module__)
+        else:
+            maker, bases = type(cls), cls.__bases__
+        if odd or not _is_code_of_users(cls.__module__) or not all(map(self._can_be_base, bases)):
             return self._keep(cls, cls)
         own = {k: v for k, v in vars(cls).items() if not isinstance(v, _DESCRIPTORS)}
         code = {k: v for k, v in own.items() if isinstance(v, _CODE)}
         rest = {k: v for k, v in own.items() if k not in code and k not in ("__dict__", "__weakref__")}
         rest["__init_subclass__"] = classmethod(lambda made, **options: None)  # the user's has seen the class
-        bases = tuple(map(self._class, cls.__bases__))
+        if maker is not type(cls):
+            code = {
+                k: v for k, v in code.items() if isinstance(v, types.FunctionType) and _is_code_of_users(v.__module__)
+            }
+            rest = {"__module__": cls.__module__}
         rest["__twin_of__"] = cls
-        made = self._keep(cls, type(cls)(cls.__name__, bases, rest))
+        made = self._keep(cls, maker(cls.__name__, tuple(map(self._class, bases)), rest))
         made.__qualname__ = cls.__qualname__
         for name, v in code.items():
             if isinstance(v, property):

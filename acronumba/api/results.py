@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from acronumba.data.classes import is_object, names_of, new_object
+from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.data.decoder import Decoder
 from acronumba.errors.codes import refuse
+from acronumba.generics import T
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
@@ -27,7 +28,7 @@ FEW = 8  # results that are decoded one by one: fewer do not pay for what readin
 MANY = 64  # results that are decoded together: of more, one who only looks at the first would wait too long
 
 
-class Results(Sequence[Any]):
+class Results(Sequence[T]):
     """The results of a mini-batch, in the order of its instances.
 
     A sequence that equals the list of the plain results. Arrays in it are read-only views that stay valid for ever.
@@ -52,7 +53,7 @@ class Results(Sequence[Any]):
         self._singles = 0  # results that were decoded alone
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Results:
+    def of(cls, values: Iterable[T]) -> Results[T]:
         """Return results that are already there."""
         out = cls(0, Decoder.of(_nothing))
         out._values = list(values)
@@ -62,9 +63,9 @@ class Results(Sequence[Any]):
         return len(self._values)
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> Results: ...
+    def __getitem__(self, index: slice) -> Results[T]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             places = range(len(self))[index]
@@ -85,7 +86,7 @@ class Results(Sequence[Any]):
             value = self._values[place]
         return value
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         for first in range(0, len(self), MANY):
             yield from self._some(range(first, min(first + MANY, len(self))))
 
@@ -120,7 +121,7 @@ class Results(Sequence[Any]):
         return Results.of, (list(self),)
 
     @property
-    def device(self) -> Results:
+    def device(self) -> Results[T]:
         """The same results with every tensor left where it was computed.
 
         On a GPU nothing is copied to the processor, and nothing is waited for: a tensor is an object with
@@ -290,7 +291,7 @@ def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
         return type(first)(**parts)
     out = new_object(type(first))
     for name, value in parts.items():
-        object.__setattr__(out, name, value)
+        set_field(out, name, value)
     return out
 
 

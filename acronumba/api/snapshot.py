@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.api.columns import as_columns, is_packed
-from acronumba.data.classes import is_object, is_record, names_of
+from acronumba.api.columns import as_columns, has_rows, is_packed
+from acronumba.data.classes import is_object, is_record, names_of, set_field
 from acronumba.errors.codes import refuse
+from acronumba.foreign import as_numpy, is_foreign
 from acronumba.locks import undivided
 
 PACKABLE = "pack takes a sequence of instances, or shared values"
@@ -50,7 +51,7 @@ def pack(values: Any) -> Any:
         return Snapshot(_frozen_copy(values))
     if isinstance(values, np.ndarray) and not values.ndim:
         raise refuse("ACR706", seen="an array of rank 0", message=PACKABLE, rewrite="pack([x]) for one instance")
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes) or not (isinstance(values, Iterable) or has_rows(values)):
         seen = type(values).__name__
         raise refuse("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
     column = as_columns([values], ["pack"])[0]
@@ -75,9 +76,12 @@ def _frozen_copy(value: Any) -> Any:
     memo: dict[int, Any] = {}
 
     def visit(v: Any) -> Any:
-        if isinstance(v, np.ndarray) or (hasattr(v, "__array__") and not isinstance(v, np.generic)):
+        if isinstance(v, np.ndarray) or is_foreign(v):
             if id(v) not in memo:
-                memo[id(v)] = np.array(v, order="C")
+                array = as_numpy(v)
+                if isinstance(array, str):  # refused where it is read
+                    return v
+                memo[id(v)] = np.array(array, order="C")
                 memo[id(v)].flags.writeable = False
             return memo[id(v)]
         if isinstance(v, dict):
@@ -92,7 +96,7 @@ def _frozen_copy(value: Any) -> Any:
                 memo[id(v)] = out = copy.copy(v)
                 for name in names_of(v):
                     if hasattr(v, name):
-                        object.__setattr__(out, name, visit(getattr(v, name)))
+                        set_field(out, name, visit(getattr(v, name)))
             return memo[id(v)]
         return v
 

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.results import parts_of
-from acronumba.data.classes import is_object, names_of, new_object
+from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.errors.codes import refuse
+from acronumba.foreign import as_numpy, is_foreign, is_simple
 
 
 def is_float_array(value: object) -> bool:
     """Whether a value has a gradient: an array, NumPy scalar, or array of another library, of floats."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind == "f"
-    return hasattr(type(value), "__array__") and np.asarray(value).dtype.kind == "f"
+    array = as_numpy(value) if is_foreign(value) else ""
+    return not isinstance(array, str) and array.dtype.kind == "f"
 
 
 def structured(value: Any, gradient: Callable[[Any], Any]) -> Any:
@@ -78,8 +80,32 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
             shell.update(named)
         else:
             for name, part in named.items():
-                object.__setattr__(shell, name, part)
+                set_field(shell, name, part)
     return made.get(id(value))
+
+
+def native(value: Any) -> Any:
+    """Return a value with NumPy's arrays in the place of those of other libraries; itself, if it holds none."""
+    return rebuilt(value, _native_leaf) if _holds_foreign(value) else value
+
+
+def _native_leaf(value: Any) -> Any:
+    array = as_numpy(value) if is_foreign(value) else value
+    return value if isinstance(array, str) else array
+
+
+def _holds_foreign(value: Any) -> bool:
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        if is_foreign(v):
+            return True
+        if has_parts(v) and id(v) not in seen:
+            seen.add(id(v))
+            inner = v if isinstance(v, list | tuple) else _parts(v).values()
+            stack += [x for x in inner if not is_simple(type(x))]
+    return False
 
 
 def float_arrays(value: Any) -> list[Any]:
@@ -121,7 +147,7 @@ def objects_of(value: Any) -> dict[int, Any]:
 
 def has_parts(v: object) -> bool:
     """Whether a value may hold others."""
-    return isinstance(v, list | tuple | dict) or (is_object(v) and not hasattr(type(v), "__array__"))
+    return isinstance(v, list | tuple | dict) or (is_object(v) and not is_foreign(v))
 
 
 def _parts(v: Any) -> dict[Any, Any]:

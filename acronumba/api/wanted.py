@@ -17,6 +17,7 @@ from acronumba.api.arguments import Call
 from acronumba.api.structures import float_arrays, has_parts, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import RowGrad, scaled, total
 from acronumba.errors.codes import refuse
+from acronumba.foreign import numpy_array
 from acronumba.ir.types import TensorT, words
 
 if TYPE_CHECKING:
@@ -217,14 +218,14 @@ class Wanted:
             if found:
                 sums[key] = scaled(total(found, fresh=bool(own)), share)
             elif self.by_rows(key) and np.ndim(x):
-                shape, dtype = np.shape(x), np.float64 if wide else np.asarray(x).dtype
+                shape, dtype = np.shape(x), np.float64 if wide else numpy_array(x).dtype
                 sums[key] = RowGrad(np.zeros(0, np.int64), np.zeros((0, *shape[1:]), dtype), shape)
             if self.sparse is not True and self.by_rows(key) and not isinstance(sums.get(key), RowGrad):
                 raise refuse("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
                              rewrite="leave it out of `sparse`")  # fmt: skip
 
         def gradient(x: Any, found: Mapping[int, Any] = sums) -> Any:
-            array = np.asarray(x)
+            array = numpy_array(x)
             g = found.get(id(x))
             if isinstance(g, RowGrad):
                 return g

@@ -17,7 +17,7 @@ def doctor(args: argparse.Namespace) -> int:
     rows: list[tuple[str, str, bool]] = [
         ("acronumba", __version__, True),
         ("Python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}", True),
-        ("system", f"{platform.system()} {platform.machine()}", True),
+        ("system", f"{platform.system()} {platform.machine()}: {supported()}", True),
     ]
     for package in ("numpy", "numba", "llvmlite", "networkx", "rich", "safetensors", "platformdirs"):
         try:
@@ -30,6 +30,19 @@ def doctor(args: argparse.Namespace) -> int:
     for name, text, good in rows:
         print(f"{name:<{width}}  {'ok ' if good else 'BAD'}  {text}")
     return 0 if all(good for _, _, good in rows) else 1
+
+
+_EXPECTED = {"Linux": ("aarch64",), "Darwin": ("arm64",), "Windows": ("AMD64",)}  # systems that Numba has wheels for
+
+
+def supported() -> str:
+    """Return what is known of this system and machine."""
+    system, machine = platform.system(), platform.machine()
+    if (system, machine) == ("Linux", "x86_64"):
+        return "tested"
+    if machine in _EXPECTED.get(system, ()):
+        return "expected to work, not tested"
+    return "nothing is known of it: Numba may have no wheels"
 
 
 def _probe(name: str, find: Callable[[], str]) -> tuple[str, str, bool]:

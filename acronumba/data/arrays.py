@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from acronumba.data.heap import INPUT, Heap, Mismatch, Pool, Region, Words, aligned
 from acronumba.data.words import RECORD
+from acronumba.foreign import is_foreign, is_foreign_class, natives
 from acronumba.memory import address
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
@@ -62,6 +63,8 @@ class ArrayColumn:
     def _look(self) -> None:
         """Check what was added while it is still in the cache; raise `Mismatch` if this column cannot hold it."""
         new = self._values[self._looked :]
+        if any(map(is_foreign_class, set(map(type, new)))):
+            new = self._values[self._looked :] = natives(new, self._arrays.converted)
         self._looked = len(self._values)
         if self._optional:
             new = [v for v in new if v is not None]
@@ -115,6 +118,7 @@ class Arrays:
         self.kind: np.dtype[Any] = np.dtype(dtype)
         self.pool: Pool
         self._found: list[Any] = []
+        self.converted: dict[int, tuple[Any, Any]] = {}  # arrays of other libraries, with what they became, by id
         self._flat = True  # whether all of them have one axis
         self._pieces: list[Words] = []  # their sizes, or those of some
         self._ids: list[Words] = []  # likewise
@@ -257,7 +261,7 @@ class Arrays:
 
 def are_arrays(values: Sequence[Any]) -> list[bool]:
     """Return which values are arrays, not NumPy scalars."""
-    return [type(v) in _ARRAY_KINDS for v in values]
+    return [type(v) in _ARRAY_KINDS or is_foreign(v) for v in values]
 
 
 def check_arrays(values: Sequence[Any], kind: np.dtype[Any], rank: int, points: bool, both: bool) -> None:

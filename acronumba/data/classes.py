@@ -11,7 +11,7 @@ import enum
 import keyword
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any
@@ -33,9 +33,45 @@ _PLAIN_BASES = ("typing", "abc", "collections.abc", "argparse")  # modules of cl
 _NO_OBJECTS = (type, enum.Enum, BaseException, np.generic, np.ndarray, types.ModuleType)
 
 
+_registered: dict[type, tuple[str, ...]] = {}
+
+
+def register(cls: type, fields: Iterable[str]) -> None:
+    """Say which fields the objects of a class have, where acronumba cannot know: it computes attributes, say.
+
+    Parameters
+    ----------
+    cls : type
+        Objects of it may be in instances and in shared values from now on.
+    fields : iterable of str
+        Attributes that can be read of every object; their annotations in the class count, if there are any.
+    """
+    names = (fields,) if isinstance(fields, str) else tuple(fields)
+    if not isinstance(cls, type) or not names or not all(isinstance(n, str) and n.isidentifier() for n in names):
+        raise TypeError("register takes a class, and the names of its fields")
+    _registered[cls] = names
+    for known in (_makes_objects, _oddness, _places, _declared):
+        known.cache_clear()
+
+
 def is_record(cls: type) -> bool:
-    """Whether the fields of a class are declared: a dataclass or a NamedTuple."""
-    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    """Whether the fields of a class are declared: a dataclass, a NamedTuple, or a class of attrs, pydantic, msgspec."""
+    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields")) or bool(_declares(cls))
+
+
+def _declares(cls: Any) -> tuple[str, ...]:
+    return _declared(cls)
+
+
+@lru_cache(1024)
+def _declared(cls: Any) -> tuple[str, ...]:
+    """Return the fields that were registered, or that attrs, pydantic or msgspec say; none is imported."""
+    if cls in _registered:
+        return _registered[cls]
+    if "__attrs_attrs__" in vars(cls):
+        return tuple(a.name for a in cls.__attrs_attrs__)
+    fields = vars(cls).get("__pydantic_fields__") or getattr(cls, "__struct_fields__", ())
+    return tuple(fields) if isinstance(fields, dict | tuple) else ()
 
 
 def is_struct(cls: type) -> bool:
@@ -89,11 +125,11 @@ def _is_of_library(cls: type) -> bool:
 
 
 def field_names(cls: type) -> tuple[str, ...]:
-    """Return the declared fields of a dataclass or NamedTuple, in order; a plain class declares none."""
+    """Return the declared fields of a dataclass, NamedTuple or the like, in order; a plain class declares none."""
     maker: Any = cls
     if is_dataclass(cls):
         return tuple([f.name for f in fields(maker)])
-    return tuple(maker._fields) if issubclass(cls, tuple) else ()
+    return tuple(maker._fields) if issubclass(cls, tuple) and hasattr(cls, "_fields") else _declares(cls)
 
 
 def fields_in_order(cls: type, names: Iterable[str]) -> list[str]:
@@ -145,4 +181,21 @@ def _places(cls: Any) -> tuple[tuple[str, ...], frozenset[str]]:
 
 def new_object(cls: type) -> Any:
     """Return an object of a class without fields, whatever its `__new__` and `__init__` do."""
-    return types.SimpleNamespace.__new__(cls) if issubclass(cls, types.SimpleNamespace) else object.__new__(cls)
+    maker: Any = cls
+    if issubclass(cls, types.SimpleNamespace):
+        return types.SimpleNamespace.__new__(cls)
+    if hasattr(cls, "__pydantic_fields__") and hasattr(cls, "model_construct"):
+        return maker.model_construct()
+    return maker(**dict.fromkeys(_declares(cls))) if hasattr(cls, "__struct_fields__") else object.__new__(cls)
+
+
+def setter_of(cls: type) -> Callable[[Any, str, Any], None]:
+    """Return what sets a field of an object that is being made, also of one that cannot be changed later."""
+    if hasattr(cls, "__struct_fields__"):
+        return sys.modules["msgspec"].structs.force_setattr  # type: ignore[no-any-return]
+    return object.__setattr__
+
+
+def set_field(value: Any, name: str, part: Any) -> None:
+    """Set a field of an object that is being made."""
+    setter_of(type(value))(value, name, part)

@@ -18,6 +18,7 @@ from acronumba.data.heap import AllVisible, Mismatch, free_bytes
 from acronumba.data.schema import MISSING, attribute
 from acronumba.data.shared import hiding
 from acronumba.errors import DataError
+from acronumba.foreign import as_numpy, is_foreign
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NEVER,
@@ -81,12 +82,14 @@ def accepts(t: Type, value: Any) -> bool:
         case ScalarT():
             return issubclass(type(value), np.generic) and bool(value.dtype == np.dtype(t.dtype))
         case TensorT():
+            value = as_numpy(value) if is_foreign(value) else value
             array = type(value) in _ARRAYS if t.rank else issubclass(type(value), np.generic)
             alike = array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
             return alike and (not t.column or value.shape[-1] == 1)
         case Array0T():
-            array = type(value) in _ARRAYS and not value.ndim
-            return (array and value.dtype == np.dtype(t.dtype)) or (not t.sure and accepts(t.scalar, value))
+            found: Any = as_numpy(value) if is_foreign(value) else value
+            array = type(found) in _ARRAYS and not found.ndim
+            return (array and found.dtype == np.dtype(t.dtype)) or (not t.sure and accepts(t.scalar, value))
         case StructT():
             return type(value) is t.cls
         case TupleT():

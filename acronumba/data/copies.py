@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.data.classes import is_struct, new_object
+from acronumba.data.classes import is_struct, new_object, set_field
 from acronumba.data.schema import MISSING, attribute
 
 _SAME = frozenset((int, float, bool, str, bytes, type(None)))  # classes of what is never copied
@@ -102,7 +102,7 @@ def _fill(out: Any, inside: Any, copy_of: Any) -> None:
         out.update((name, copy_of(v)) for name, v in inside.items())
     elif isinstance(inside, dict):
         for name, v in inside.items():
-            object.__setattr__(out, name, copy_of(v))  # as frozen dataclasses do
+            set_field(out, name, copy_of(v))  # as frozen dataclasses do
 
 
 def _tuple(cls: type, inside: Any, copy_of: Any) -> Any:
@@ -112,5 +112,5 @@ def _tuple(cls: type, inside: Any, copy_of: Any) -> Any:
     fields: Sequence[str] = cls._fields  # type: ignore[attr-defined]
     out: Any = tuple.__new__(cls, [copy_of(inside[name]) for name in fields])
     for name in inside.keys() - set(fields):
-        object.__setattr__(out, name, copy_of(inside[name]))
+        set_field(out, name, copy_of(inside[name]))
     return out

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from acronumba.data import collect, conform
 from acronumba.data.arrays import are_arrays
 from acronumba.data.buffers import Memory
+from acronumba.data.carried import Copies, Maker
 from acronumba.data.classes import field_names, is_struct
 from acronumba.data.collect import Twice
 from acronumba.data.copies import copied, unchanging
@@ -43,6 +44,7 @@ from acronumba.data.heap import (
 )
 from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
+from acronumba.data.reach import Reached, reached
 from acronumba.data.rests import Rests, kept_of
 from acronumba.data.schema import Reads, Schema, guess, infer, loses, merge, restrict, schema_text
 from acronumba.data.shared import Inherited
@@ -53,7 +55,6 @@ from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import NO_VALUE, ListT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
-from acronumba.locks import ForkLock
 
 __all__ = [
     "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer",
@@ -95,6 +96,7 @@ class Batch:
 
 
 _NOTHING: Mapping[type, Any] = {}
+_NO_ROWS: Words = np.zeros(0, np.int64)
 _LIBRARY: dict[str, Any] = {
     name: getattr(collect, name)
     for name in (
@@ -259,7 +261,7 @@ class Packer:
 
     @staticmethod
     def _column(column: Any, t: Type) -> Any:
-        if isinstance(column, np.ndarray) and isinstance(t, TensorT):
+        if isinstance(column, np.ndarray) and column.dtype != object and isinstance(t, TensorT):
             return column
         return column if type(column) in (list, Again) else list(column)
 
@@ -368,6 +370,7 @@ class _Store:
     layouts: tuple[StructLayout, ...]  # of what the words hold: not of fields with a value of another type
     heap: Heap
     usable: bool = True  # whether the words hold all instances, but for such fields
+    count: int = -1  # of the instances that were packed
     kept: Mapping[Region, Sequence[Any]] = field(default_factory=dict)  # if the words hold all else, see `_kept`
     pairs: Sequence[tuple[Any, Any]] = ()  # the user's own objects and their copies, see `Packed._plain`
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
@@ -403,17 +406,27 @@ class _Store:
         """Return the user's own objects by the ids of their copies."""
         return {id(copy): own for own, copy in self.pairs}
 
-    def rests(self) -> Mapping[Region, Sequence[Any]]:
-        """Return what the words do not hold, by region; without regions whose words hold everything."""
-        if self.heap.rests is not None:
-            return self.heap.rests
-        found = {r: list(kept) for r, kept in self.kept.items()}
-        if not found:
-            stored, copies = self.stored(), {id(own): copy for own, copy in self.pairs}
-            found = {
-                r: [rest_of(copies.get(id(v), v), stored.get(type(v), ())) for v in objects]
-                for r, objects in self.heap.objects.items()
-            }
+    def rests(self, reached: Reached | None = None) -> Mapping[Region, Sequence[Any]]:
+        """Return what the words do not hold, by region; without regions whose words hold everything.
+
+        With a part of the heap, that of its rows, by its regions.
+        """
+        known: Mapping[Region, Sequence[Any]] = self.kept if self.heap.rests is None else self.heap.rests
+        copies: dict[int, Any] = {}
+        stored = self.stored()
+        if not known and self.heap.rests is None:
+            known, copies = self.heap.objects, {id(own): copy for own, copy in self.pairs}
+        found: dict[Region, list[Any]] = {}
+        whole = {r: r for r in self.heap.regions}
+        parts = whole if reached is None else dict(zip(reached.heap.regions, self.heap.regions, strict=True))
+        for part, region in parts.items():
+            rows = range(region.rows) if reached is None else reached.rows.get(part, _NO_ROWS).tolist()
+            of = known.get(region)
+            if of is not None and known is self.heap.objects:
+                objects = [copies.get(id(v), v) for v in (of[row] for row in rows)]
+                found[part] = [rest_of(v, stored.get(type(v), ())) for v in objects]
+            elif of is not None:
+                found[part] = of.some(rows) if isinstance(of, Rests) else [of[row] for row in rows]
         return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
 
     def bind(self, t: Type, layouts: tuple[StructLayout, ...], visible: AllVisible) -> tuple[Heap, Move | None] | None:
@@ -569,11 +582,17 @@ class Packed(Sequence[Any]):
         return roots, heap
 
     def __reduce__(self) -> tuple[Any, ...]:
-        heap = self._store.heap
+        heap, roots = self._store.heap, self._roots
+        columns = list(reference_columns(words(self.schema.params[0])))
+        part = None if len(roots) == self._store.count else reached(heap, roots[:, columns].reshape(-1))
+        rests = self._store.rests(part)
+        if part is not None:
+            heap, roots = part.heap, roots.copy()
+            roots[:, columns] = part.move(roots[:, columns])
         bases = {name: int(pool.ctypes.data) for name, pool in heap.pools.items()}
-        state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases, self._store.rests(), self._store.usable)
+        state = (heap.words, heap.base, heap.regions, dict(heap.pools), bases, rests, self._store.usable)
         some = None if self._array is None else self._array[:0]
-        return _restore, (self.schema, self._store.layouts, state, self._roots, self._plain, some)
+        return _restore, (self.schema, self._store.layouts, state, roots, self._plain, some)
 
 
 def _restore(
@@ -581,57 +600,33 @@ def _restore(
     array: npt.NDArray[Any] | None,
 ) -> Packed:  # fmt: skip
     old_words, base, regions, pools, bases, rests, usable = state
-    objects: dict[Region, Sequence[object]] = {}
     new_words = aligned(old_words.size, np.int64)
     new_words[:] = old_words
     heap = Heap(
         words=new_words,
         regions=regions,
         pools={name: _aligned_copy(pool) for name, pool in pools.items()},
-        objects=objects,
         rests=rests,
     )
     move = rebase(heap, base, bases)
     roots = roots.copy()
     for column in reference_columns(words(schema.params[0])):
         roots[:, column] = move(roots[:, column])
-    store = _Store(schema, layouts, heap, usable)
-    maker = _Maker(store)
-    objects |= {r: _Copies(maker, r) for r in regions if r.kind in ("rows", "heads")}
-    return Packed(store, roots, plain, array)
+    return Packed(_store_of_words(schema, layouts, heap, usable, len(roots)), roots, plain, array)
 
 
-class _Copies(Sequence[Any]):
-    """The objects of a region of a pack that was pickled. Each is made once, when it is first asked for."""
-
-    def __init__(self, maker: _Maker, region: Region) -> None:
-        self._maker = maker
-        self._region = region
-
-    def __len__(self) -> int:
-        return self._region.rows
-
-    def __getitem__(self, row: Any) -> Any:
-        return self._maker.object(self._region, row)
+def _store_of_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Heap, usable: bool, count: int) -> _Store:
+    """Return what a pack holds whose objects are not here: they are made when they are first asked for."""
+    objects: dict[Region, Sequence[object]] = {}
+    store = _Store(schema, layouts, replace(heap, objects=objects), usable, count)
+    maker = Maker(store)
+    objects |= {r: Copies(maker, r) for r in heap.regions if r.kind in ("rows", "heads")}
+    return store
 
 
-class _Maker:
-    """Makes the objects of a pack that was pickled."""
-
-    def __init__(self, store: _Store) -> None:
-        self._store = store
-        self._lock = ForkLock()
-        self._made: dict[int, Any] = {}
-
-    def object(self, region: Region, row: int) -> Any:
-        """Return the object or list of a row."""
-        store = self._store
-        address = store.heap.address(region) + 8 * region.width * row
-        with self._lock:
-            if address not in self._made:
-                reader = Reader(store.unpacker(), store.memory(), rest=store.rest(), made=self._made)
-                reader.find([(region.listed or StructT(region.cls), address)])  # type: ignore[arg-type]
-            return self._made[address]
+def packed_words(schema: Schema, heap: Heap, roots: Words) -> Packed:
+    """Return a pack of words that were made of no objects; the heap has `rests`."""
+    return Packed(_store_of_words(schema, (), heap, True, len(roots)), roots, None)
 
 
 def _aligned_copy(pool: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -690,5 +685,6 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
     plain, pairs = (None, []) if whole else copied(list(column))
     kept = kept_of(batch.heaps[0], packer.layouts) if whole else {}
     pairs += chain.from_iterable(rests.pairs for rests in kept.values() if isinstance(rests, Rests))
-    store = _Store(schema, packer.layouts, batch.heaps[0], usable=not batch.errors, kept=kept, pairs=pairs)
+    usable = not batch.errors
+    store = _Store(schema, packer.layouts, batch.heaps[0], usable, len(batch), kept=kept, pairs=pairs)
     return Packed(store, batch.roots, plain, column[:0] if isinstance(column, np.ndarray) else None)

@@ -42,6 +42,14 @@ class Rests(Sequence[Any]):
         own = getattr(self._objects[row], "__dict__", {})
         return found | {name: v for name, v in own.items() if name not in self._fields}
 
+    def some(self, rows: Sequence[int]) -> list[Any]:
+        """Return what belongs to some rows; where their words hold everything, this is soon known."""
+        if not self._columns:
+            own = [getattr(self._objects[row], "__dict__", {}) for row in rows]
+            if all(map(self._fields.issuperset, own)):
+                return []
+        return [self[row] for row in rows]
+
 
 def kept_of(heap: Heap, layouts: Sequence[StructLayout]) -> dict[Region, Sequence[Any]]:
     """Return what the words do not hold of what the user may change later, by region; of lists their classes."""

@@ -37,6 +37,7 @@ from acronumba.data.hints import (
     read_hint,
 )
 from acronumba.data.shared import LONG_DICT, Inherited, is_table
+from acronumba.foreign import as_numpy, is_foreign_class
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -351,7 +352,10 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case Observed():
             return _observe(column, depth)
         case ArrayHint():
-            return _arrays([v for v in column if issubclass(type(v), np.ndarray | np.generic)], hint.scalar)
+            own = [v for v in column if issubclass(type(v), np.ndarray | np.generic)]
+            foreign = set(filter(is_foreign_class, set(map(type, column))))
+            others = _foreign([v for v in column if type(v) in foreign], hint.scalar)
+            return storable_union(_arrays(own, hint.scalar), others)
         case ClassHint():
             kinds = set(map(type, column))
             found = sorted((c for c in kinds if issubclass(c, hint.cls) and is_struct(c)), key=class_key)
@@ -413,6 +417,8 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
         return EnumT(cls)
     if cls in (np.ndarray, np.memmap) or issubclass(cls, np.generic):
         return _arrays([v for v in column if type(v) is cls], np.generic)
+    if is_foreign_class(cls):
+        return _foreign([v for v in column if type(v) is cls], np.generic)
     if cls is bool:
         return BOOL
     if cls is int:
@@ -449,6 +455,13 @@ def _arrays(values: list[Any], scalar: type) -> Type:
         t = _tensor(dtype, rank, column) if rank or single else Array0T(dtype.name)
         found.append(t if stored else OpaqueT(_array_text(dtype)))
     return storable_union(*found)
+
+
+def _foreign(values: list[Any], scalar: type) -> Type:
+    """Return the union of the types of arrays of other libraries."""
+    found = list(map(as_numpy, values))
+    refused = {why: OpaqueT(why) for why in found if isinstance(why, str)}
+    return storable_union(_arrays([a for a in found if not isinstance(a, str)], scalar), *refused.values())
 
 
 def _tuples(values: list[tuple[Any, ...]], depth: int) -> Type:

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from acronumba.data.classes import is_object, is_record, names_of, oddness
+from acronumba.foreign import as_numpy, is_foreign
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -166,7 +167,7 @@ def reaches_twice(value: object, seen: set[int]) -> str:
         parts = [(f"[{k!r}]", v) for k, v in value.items()]
     elif isinstance(value, list | tuple):
         parts = [(f"[{k}]", v) for k, v in enumerate(value)]
-    elif not hasattr(value, "__array__"):
+    elif not (isinstance(value, np.ndarray) or is_foreign(value)):
         return ""
     if not isinstance(value, tuple):
         if id(value) in seen:
@@ -286,10 +287,9 @@ def leaf_type(value: object) -> Type | str | None:
         except KeyError:
             pass
         return f"an array of dtype {value.dtype}"
-    if hasattr(value, "__cuda_array_interface__"):
-        return "an array on a GPU: copy it to the CPU first"
-    if hasattr(value, "__array__"):
-        return leaf_type(np.asarray(value))
+    if is_foreign(value):
+        array = as_numpy(value)
+        return array if isinstance(array, str) else leaf_type(array)
     return None
 
 
@@ -444,9 +444,11 @@ def _match_const(value: Any) -> Match:
 def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...], kinds: Any) -> Match:
     def run(v: Any) -> bool:
         if not isinstance(v, _ARRAYS):
-            if not hasattr(v, "__array__") or hasattr(v, "__cuda_array_interface__"):
+            if not is_foreign(v):
                 return False
-            v = np.asarray(v)
+            v = as_numpy(v)
+            if isinstance(v, str):
+                return False
         elif type(v) not in _PLAIN and isinstance(v, np.ndarray):
             return False
         return bool(v.dtype == dtype and v.shape == shape and isinstance(v, kinds))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from acronumba.data.buffers import Memory, Words
-from acronumba.data.classes import new_object
+from acronumba.data.classes import new_object, setter_of
 from acronumba.data.decoder import Decoder
 from acronumba.data.texts import text_at
 from acronumba.data.unpack_columns import Columns, Endless, Kind
@@ -201,13 +201,14 @@ class Class(Kind):
 
     def __init__(self, layout: StructLayout) -> None:
         super().__init__(layout)
+        self.put = setter_of(layout.cls)
         self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
         self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
         self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
 
     def fill(self, out: Any, reader: Reader, data: list[int], rest: dict[str, Any]) -> None:
         """Give an object its attributes."""
-        put = object.__setattr__  # as frozen dataclasses do
+        put = self.put
         for name, read in self.reads:
             value = read(reader, data)
             if not self.optional or value is not NO_VALUE:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.classes import field_names, new_object
+from acronumba.data.classes import field_names, new_object, set_field, setter_of
 from acronumba.data.texts import HEAD
 from acronumba.data.words import MADE
 from acronumba.ir.types import (
@@ -262,7 +262,7 @@ class Kind:
             return np.asarray(found["array"]).view(np.matrix)
         out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
         for name, value in found.items():
-            object.__setattr__(out, name, value)
+            set_field(out, name, value)
         return out
 
 
@@ -284,7 +284,7 @@ class _Objects(_Pool):
                 names = [name for name, _ in columns]
                 rows = zip(*(column() for _, column in columns), strict=True) if columns else repeat((), len(table))
                 return [kind.made(dict(zip(names, row, strict=True))) for row in rows]
-            objects, put = [new_object(kind.cls) for _ in range(len(table))], object.__setattr__
+            objects, put = [new_object(kind.cls) for _ in range(len(table))], setter_of(kind.cls)
             for name, column in columns:
                 for one, value in zip(objects, column(), strict=True):
                     if value is not NO_VALUE:

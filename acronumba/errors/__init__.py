@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copyreg
 import linecache
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -220,16 +221,33 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
         return InstanceErrors(kept, self.results)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.errors, list(self.results)), None
+        return type(self), (sendable(self.errors), list(self.results)), None
 
 
 def _member(error: BaseException) -> Exception:
     """Return the exception, or one that a group of exceptions may hold."""
     if isinstance(error, Exception):
         return error
-    made = RuntimeError(f"{type(error).__name__}: {error}")
+    made = _member_like(error)
     made.__cause__ = error
     return made
+
+
+def _member_like(error: BaseException) -> Exception:
+    return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def sendable(errors: Mapping[int, BaseException]) -> dict[int, BaseException]:
+    """Return exceptions as they can be pickled and come back."""
+    return {k: error if _comes_back(error) else _member_like(error) for k, error in errors.items()}
+
+
+def _comes_back(error: BaseException) -> bool:
+    """Whether an exception can be pickled, and is made again of what was written: some have other parameters."""
+    try:
+        return type(pickle.loads(pickle.dumps(error))) is type(error)
+    except Exception:
+        return False
 
 
 def _summary(errors: Mapping[int, BaseException], count: int) -> str:

@@ -71,7 +71,9 @@ def conversion(what: str) -> str:
         return "a set: `set(x)`"
     if what == GROWS:
         return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
-    floating = re.search(r"an array of dtype [<>]?f", what)  # float16, or not in the processor's byte order
+    if re.search(r"an array of dtype \S*float16", what):
+        return "convert it before the batch: `x.astype(np.float32)`, `x.float()` of a tensor"
+    floating = re.search(r"an array of dtype [<>]f", what)  # not in the processor's byte order
     return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
 

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from acronumba.foreign import as_numpy, is_foreign, numpy_array
 from acronumba.ir.evaluate import named
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
@@ -174,11 +175,13 @@ def closeness(value: object, t: Type) -> int:
         case ScalarT():
             return 2 * (isinstance(value, np.generic) and value.dtype == named(t.dtype))
         case TensorT():
+            value = as_numpy(value) if is_foreign(value) else value
             kinds = np.ndarray if t.rank else np.generic
             if not isinstance(value, kinds) or value.dtype != named(t.dtype):
                 return 0
             return 2 * (value.shape == t.shape or _extents_fit(value.shape, t.shape))
         case Array0T():
+            value = as_numpy(value) if is_foreign(value) else value
             if isinstance(value, np.ndarray) and not value.ndim:
                 return 2 * bool(value.dtype == named(t.dtype))
             return 0 if t.sure else closeness(value, t.scalar)
@@ -258,7 +261,7 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
         case TensorT():
             out.append(_array(value, t, memo))
         case Array0T():
-            out += () if t.sure else (isinstance(value, np.ndarray),)
+            out += () if t.sure else (isinstance(value, np.ndarray) or is_foreign(value),)
             out.append(_array(value, t.scalar, memo))
         case TupleT():
             for k, item in enumerate(t.items):
@@ -282,7 +285,7 @@ def _array(value: Any, t: TensorT, memo: Memo) -> Any:
     known = memo.get(value, t)
     if known is not None:
         return known
-    return memo.put(value, t, np.asarray(value).astype(t.dtype, copy=False))
+    return memo.put(value, t, numpy_array(value).astype(t.dtype, copy=False))
 
 
 def _list(value: Any, t: ListT, memo: Memo, path: str) -> List:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
+from acronumba.foreign import numpy_array
 from acronumba.ir.nodes import Once, Shared, SharedParam
 from acronumba.ir.spec import plan_words
 from acronumba.ir.types import FloatT, TensorT
@@ -64,7 +65,7 @@ class Prepared:
             all(p.holds(self.given, ks) for (ks, _), p in self.packed.items())
             and all(equal_bits(self.given[k], old) for k, old in self.read.items())
             and all(
-                np.array_equal(np.asarray(self.given[k]), old, equal_nan=old.dtype.kind == "f")
+                np.array_equal(numpy_array(self.given[k]), old, equal_nan=old.dtype.kind == "f")
                 for k, old in self.copies.items()
             )
         )
@@ -105,7 +106,7 @@ class Making:
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
             match param.type:
                 case TensorT(dtype=dtype, shape=shape):
-                    array = np.asarray(value, dtype, order="C")
+                    array = np.asarray(numpy_array(value), dtype, order="C")
                     if array.shape != shape:
                         raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
                     if array is not value:
@@ -153,7 +154,7 @@ _PIECE = 1 << 17  # elements that are compared at once: what comes of that stays
 
 def equal_bits(value: object, old: NDArray[Any]) -> bool:
     """Whether the bits are equal."""
-    array = np.asarray(value)
+    array = numpy_array(value)
     if array.dtype != old.dtype or array.shape != old.shape:
         return False
     if old.nbytes < _FEW:

@@ -47,6 +47,11 @@ class Tree:
     right: Tree | None = None
 
 
+@dataclass
+class Box:
+    held: Any
+
+
 class Colour(enum.Enum):
     RED = "r"
     GREEN = "g"
@@ -670,6 +675,48 @@ def test_packed_can_be_pickled(data: Any) -> None:
     again = pickle.loads(pickle.dumps(packed))
     assert len(again) == len(data)
     assert all(equal(a, b) for a, b in zip(again, packed, strict=True))
+
+
+@pytest.mark.parametrize("some", [slice(1, 3), slice(0, 0), slice(None, None, -2), slice(3, None)], ids=str)
+@pytest.mark.parametrize("slotted", [False, True], ids=["new", "pickled"])
+def test_a_slice_is_pickled_with_what_it_reaches(some: slice, slotted: bool) -> None:
+    shared = tree_of(3)
+    every: list[Any] = [
+        [tree_of(k) for k in range(5)],
+        [Tree(k, shared, shared if k % 2 else None) for k in range(5)],
+        [everything(k) for k in range(5)],
+        list(np.arange(15.0).reshape(5, 3)),
+        [np.full(k, k, np.float32) for k in range(5)],
+        [{"words": [f"word {j}" for j in range(k)], "counts": {f"key {j}": j for j in range(3 * k)}} for k in range(5)],
+        [{k + j: "ab" * j for j in range(k)} for k in range(5)],
+        [[], [[]], [[1], []], [[2, 3]], []],
+        [None, 2.5, None, 3, 7],
+        [Box({k, "no word"}) for k in range(5)],
+    ]
+    for data in every:
+        packed = pack(data)
+        if slotted:
+            packed = pickle.loads(pickle.dumps(packed))
+        part, again = packed[some], pickle.loads(pickle.dumps(packed[some]))
+        assert list(map(type, again)) == list(map(type, part))
+        assert all(equal(a, b) for a, b in zip(again, part, strict=True))
+        assert equal(list(pickle.loads(pickle.dumps(again[:1]))), list(part[:1]))
+
+
+def test_the_size_of_a_pickled_slice_is_that_of_its_instances() -> None:
+    packed = pack([Tree(k, tree_of(3), tree_of(3)) for k in range(200)])
+    whole, part = len(pickle.dumps(packed)), len(pickle.dumps(packed[100:105]))
+    assert part < whole / 20
+
+
+def test_models_run_a_slice_that_was_pickled() -> None:
+    @model
+    def depth(t: Tree) -> int:
+        return 1 + max(0 if t.left is None else depth(t.left), 0 if t.right is None else depth(t.right))
+
+    trees = [tree_of(k) for k in range(8)]
+    part = pickle.loads(pickle.dumps(pack(trees)[2:7]))
+    assert list(depth.batch(part)) == list(depth.batch(trees))[2:7]
 
 
 def test_pickling_a_deep_chain() -> None:

@@ -1,0 +1,59 @@
+"""The objects of a pack that was pickled: each is made when it is first asked for.
+
+In: a pack's words and what they do not hold. Out: objects and lists in the place of the user's own, which are in
+another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from acronumba.data.buffers import Memory
+from acronumba.data.heap import Heap, Region
+from acronumba.data.unpack import Reader, Unpacker
+from acronumba.ir.types import StructT
+from acronumba.locks import ForkLock
+
+
+class Store(Protocol):
+    """What a pack is read from."""
+
+    heap: Heap
+
+    def unpacker(self) -> Unpacker: ...
+    def memory(self) -> Memory: ...
+    def rest(self, new: bool = True) -> Callable[[int], Any]: ...
+
+
+class Copies(Sequence[Any]):
+    """The objects of a region of a pack that was pickled. Each is made once, when it is first asked for."""
+
+    def __init__(self, maker: Maker, region: Region) -> None:
+        self._maker = maker
+        self._region = region
+
+    def __len__(self) -> int:
+        return self._region.rows
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._maker.object(self._region, row)
+
+
+class Maker:
+    """Makes the objects of a pack that was pickled."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = ForkLock()
+        self._made: dict[int, Any] = {}
+
+    def object(self, region: Region, row: int) -> Any:
+        """Return the object or list of a row."""
+        store = self._store
+        address = store.heap.address(region) + 8 * region.width * row
+        with self._lock:
+            if address not in self._made:
+                reader = Reader(store.unpacker(), store.memory(), rest=store.rest(), made=self._made)
+                reader.find([(region.listed or StructT(region.cls), address)])  # type: ignore[arg-type]
+            return self._made[address]

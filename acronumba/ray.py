@@ -1,0 +1,286 @@
+"""Models on several machines, by Ray: `Pool` for mini-batches, `Mapper` for its datasets, `deployment` for its server.
+
+In: a model and its shared values, then instances. Out: what `batch` gives for them, in order, and the same bits on
+equal processors. Ray is imported with this module, and by no other. What is sent are pickles, which are code: a cluster
+is one domain of trust.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from acronumba.api.columns import as_columns
+from acronumba.api.model import Model
+from acronumba.api.results import Results
+from acronumba.api.snapshot import pack
+from acronumba.emit.target import host
+from acronumba.errors import AcronumbaError, InstanceErrors, sendable
+from acronumba.errors.codes import refuse
+from acronumba.serve import Server
+
+try:
+    import cloudpickle
+    import ray
+except ImportError as error:  # pragma: no cover
+    raise ImportError("acronumba.ray needs Ray: pip install acronumba[ray]") from error
+
+__all__ = ["Mapper", "Pool", "deployment"]
+
+AHEAD = 2  # chunks for each worker that are under way: one that runs, one that waits
+CHUNKS = 8  # for each worker, if there are instances enough: who is done takes the next
+FEWEST = 16  # instances of a chunk
+
+
+class Pool:
+    """Workers that run a model. A worker that dies is replaced, and what it had begun is run again.
+
+    Parameters
+    ----------
+    model : model
+        Also of a script or a notebook: it is sent by value.
+    workers, cores : int
+        How many processes, and how many threads each has.
+    same_processor : bool
+        Whether to refuse workers on processors that differ, whose results may differ in the last bits.
+    **shared
+        The keyword-only parameters of the model. They are sent once to each node; see `update`.
+    """
+
+    def __init__(
+        self, model: Callable[..., Any], *, workers: int = 2, cores: int = 1, same_processor: bool = False,
+        **shared: Any,
+    ) -> None:  # fmt: skip
+        if not ray.is_initialized():
+            ray.init()
+        made: Any = model if isinstance(model, Model) else Model(model)
+        self._shared = dict(shared)
+        self._version, self._values = 0, _put(self._shared)
+        actor = ray.remote(num_cpus=cores, max_restarts=-1, max_task_retries=-1)(_Worker)
+        code = cloudpickle.dumps(made.with_options(threads=cores))
+        self._workers = [actor.remote(code) for _ in range(workers)]
+        if same_processor and len(found := set(ray.get([w.processor.remote() for w in self._workers]))) > 1:
+            self.close()
+            raise refuse("ACR706", message="the workers have different processors", seen=", ".join(sorted(found)))
+
+    def batch(self, *columns: Any) -> Results[Any]:
+        """Return the results of instances, in their order, as `Model.batch` does.
+
+        Parameters
+        ----------
+        *columns : sequences
+            One for each positional parameter. They are packed once, and sent in slices.
+
+        Raises
+        ------
+        InstanceErrors
+            With the numbers of the instances, and the results of the others.
+        """
+        packed = [pack(c) for c in as_columns(columns, [str(k) for k in range(len(columns))])]
+        count = len(packed[0])
+        if any(len(c) != count for c in packed):
+            raise refuse("ACR707", message="the columns have different lengths", seen=str([len(c) for c in packed]))
+        size = max(FEWEST, -(-count // (CHUNKS * len(self._workers))))
+        chunks = ((first, [c[first : first + size] for c in packed]) for first in range(0, count, size))
+        results: list[Any] = [None] * count
+        errors: dict[int, BaseException] = {}
+        for first, found, failed in self._run(chunks):
+            results[first : first + len(found)] = found
+            errors |= {first + k: error for k, error in failed.items()}
+        if errors:
+            raise InstanceErrors(errors, Results.of(results))
+        return Results.of(results)
+
+    def stream(self, source: Iterable[Any], chunk: int = 256) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the result of each instance of a source, in the order in which they are done.
+
+        Parameters
+        ----------
+        source : iterable
+            Of instances; of tuples, if the model has several positional parameters. No more of it is read than is
+            under way.
+        chunk : int
+            How many instances are sent together.
+
+        Raises
+        ------
+        InstanceErrors
+            In the end, with all failures, whose instances were not yielded.
+        """
+        errors: dict[int, BaseException] = {}
+        for first, found, failed in self._run(_chunks(source, chunk)):
+            errors |= {first + k: error for k, error in failed.items()}
+            yield from ((first + k, result) for k, result in enumerate(found) if k not in failed)
+        if errors:
+            raise InstanceErrors(errors)
+
+    def update(self, **shared: Any) -> None:
+        """Let shared values be others, for all instances that are sent from now on."""
+        if unknown := sorted(shared.keys() - self._shared.keys()):
+            raise TypeError(f"`{unknown[0]}` is no shared value of this pool: {', '.join(self._shared) or 'none'}")
+        self._shared |= shared
+        self._version, self._values = self._version + 1, _put(self._shared)
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self._workers:
+            ray.kill(worker)
+        self._workers = []
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _run(
+        self, chunks: Iterable[tuple[int, Sequence[Any]]]
+    ) -> Iterator[tuple[int, Sequence[Any], Mapping[int, BaseException]]]:
+        """Yield what comes of chunks, as they are done: the first instance, results, failures."""
+        free = [worker for worker in self._workers for _ in range(AHEAD)]
+        under_way: dict[Any, tuple[int, Any]] = {}
+        source = iter(chunks)
+        try:
+            while True:
+                for first, columns in islice(source, len(free)):
+                    worker = free.pop(0)
+                    # In a list, a reference stays one: the worker fetches the values when they are new.
+                    sent = worker.run.remote(self._version, [self._values], cloudpickle.dumps(columns))
+                    under_way[sent] = first, worker
+                if not under_way:
+                    return
+                (done,), _ = ray.wait(list(under_way), num_returns=1)
+                first, worker = under_way.pop(done)
+                free.append(worker)
+                refused, results, errors = pickle.loads(ray.get(done))
+                if refused is not None:
+                    raise refused
+                yield first, results, errors
+        finally:
+            for sent in under_way:
+                ray.cancel(sent)
+
+
+class _Worker:
+    """What runs in each process of a pool."""
+
+    def __init__(self, code: bytes) -> None:
+        self._model = pickle.loads(code)
+        self._version = -1
+        self._shared: dict[str, Any] = {}
+
+    def processor(self) -> str:
+        return f"{host().name} {host().vector_bits}"
+
+    def run(self, version: int, values: list[Any], columns: bytes) -> bytes:
+        if version != self._version:
+            self._shared, self._version = _get(values[0]), version
+        found: tuple[Any, Any, Any]
+        try:
+            found = None, list(self._model.batch(*pickle.loads(columns), **self._shared)), {}
+        except InstanceErrors as failed:
+            found = None, list(failed.results), sendable(failed.errors)
+        except AcronumbaError as refused:
+            found = refused, [], {}
+        return cloudpickle.dumps(found)  # type: ignore[no-any-return]
+
+
+def _put(shared: Mapping[str, Any]) -> Any:
+    """Return a reference to shared values as they are now; their arrays are in the memory of each node once."""
+    buffers: list[pickle.PickleBuffer] = []
+    values = {name: _snapshot(value) for name, value in shared.items()}
+    text = cloudpickle.dumps(values, protocol=5, buffer_callback=buffers.append)
+    return ray.put((text, [np.frombuffer(b.raw(), np.uint8) for b in buffers]))
+
+
+def _get(reference: Any) -> dict[str, Any]:
+    text, buffers = ray.get(reference)
+    return pickle.loads(text, buffers=buffers)  # type: ignore[no-any-return]
+
+
+def _snapshot(value: Any) -> Any:
+    try:
+        return pack(value)
+    except AcronumbaError:  # a number, a flag, a function
+        return value
+
+
+def _chunks(source: Iterable[Any], size: int) -> Iterator[tuple[int, list[Any]]]:
+    first, values = 0, iter(source)
+    while some := list(islice(values, size)):
+        several = all(type(x) is tuple for x in some)
+        yield first, [list(c) for c in zip(*some, strict=True)] if several else [some]
+        first += len(some)
+
+
+class Mapper:
+    """A model for `Dataset.map_batches`: the last column that is named is the new one, the others are its arguments.
+
+    Examples
+    --------
+    >>> given = (classify, {"p": p}, "tree", "label")  # doctest: +SKIP
+    >>> ds.map_batches(Mapper, fn_constructor_args=given, concurrency=4, batch_size=256)  # doctest: +SKIP
+    """
+
+    def __init__(self, model: Any, shared: Mapping[str, Any], *columns: str) -> None:
+        if len(columns) < 2:
+            raise TypeError("Mapper takes a model, its shared values, the columns of its arguments, and the new one")
+        self._model = model
+        self._shared = {name: _snapshot(value) for name, value in shared.items()}
+        *self._columns, self._out = columns
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Return the columns of a batch with the results."""
+        given = [c if c.dtype != object else [_plain(x) for x in c] for c in map(batch.__getitem__, self._columns)]
+        results = self._model.batch(*given, **self._shared)
+        try:
+            out = np.asarray(results.stack())
+        except AcronumbaError:  # of different shapes
+            out = np.empty(len(results), object)
+            out[:] = list(results)
+        return batch | {self._out: out}
+
+
+def _plain(value: Any) -> Any:
+    """Return a list of Arrow, which Ray gives as an array, as a list; anything else as it is."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def deployment(
+    model: Callable[..., Any], *, replicas: int = 1, max_batch: int = 64, max_wait: float = 0.0, max_queue: int = 1024,
+    **shared: Any,
+) -> Any:  # fmt: skip
+    """Return an application for `ray.serve.run`: each replica is a `serve.Server`.
+
+    `handle.remote(*instance)` is one request, `handle.many.remote(instances)` several at once, which takes far less
+    time for each: a list of results, with an exception in the place of a result that there is not.
+    """
+    from ray import serve as ray_serve
+
+    made = model if isinstance(model, Model) else Model(model)
+    values = {name: _snapshot(value) for name, value in shared.items()}
+    options = {"max_batch": max_batch, "max_wait": max_wait, "max_queue": max_queue}
+    given = cloudpickle.dumps((made, options, values))
+    served = ray_serve.deployment(_Replica, num_replicas=replicas, max_ongoing_requests=max_batch + max_queue)
+    return served.bind(given)
+
+
+class _Replica:
+    """A server in a process of Ray's."""
+
+    def __init__(self, given: bytes) -> None:
+        made, options, shared = pickle.loads(given)
+        self._server: Server[Any] = Server(made, **options, **shared)
+
+    async def __call__(self, *instance: Any) -> Any:
+        return await self._server(*instance)
+
+    async def many(self, instances: Sequence[Any]) -> list[Any]:
+        some = (x if type(x) is tuple else (x,) for x in instances)
+        return await asyncio.gather(*(self._server(*x, wait=True) for x in some), return_exceptions=True)

@@ -1,0 +1,14 @@
+"""A model for requests that come one by one: what comes while a mini-batch runs is the next one.
+
+>>> from acronumba import serve
+>>> async with serve.Server(parse, p=p, max_batch=64) as server:  # doctest: +SKIP
+...     y = await server(sentence, deadline=0.2)
+"""
+
+from __future__ import annotations
+
+from acronumba.serve.desk import DeadlineExceeded, Overloaded, ServerClosed
+from acronumba.serve.metrics import Histogram, Metrics, prometheus
+from acronumba.serve.server import Server
+
+__all__ = ["DeadlineExceeded", "Histogram", "Metrics", "Overloaded", "Server", "ServerClosed", "prometheus"]

@@ -1,0 +1,199 @@
+"""What becomes of requests: the logic of a server, without threads and without a clock of its own.
+
+In: what happens, and when: a request comes or is withdrawn, time passes, a mini-batch begins or is done. Out: which
+requests run next, and how each one ends. Each ends exactly once. Who holds a desk holds a lock.
+
+    admit --> QUEUED --take--> RUNNING --finish--> ENDED      at any time: withdraw, expire, close --> ENDED
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from acronumba.serve.metrics import SECONDS, SIZES, Metrics, Tally
+
+QUEUED, RUNNING, ENDED = range(3)
+_LOOK = 64  # deadlines of requests that have ended, beyond which they are looked for
+
+
+class ServerClosed(RuntimeError):
+    """The server takes no requests any more."""
+
+
+class Overloaded(RuntimeError):
+    """As many requests wait as may: try again later, at another server, or with ``wait=True``."""
+
+
+class DeadlineExceeded(TimeoutError):
+    """The result was not there in time."""
+
+
+class Request:
+    """An instance, and who is told of its result."""
+
+    __slots__ = ("arrived", "deadline", "future", "instance", "loop", "number", "state")
+
+    def __init__(self, instance: tuple[Any, ...], future: Any, loop: Any = None) -> None:
+        self.instance: tuple[Any, ...] = instance
+        self.future = future  # of asyncio, if there is a loop; else of `concurrent.futures`
+        self.loop = loop
+        self.arrived = 0.0
+        self.deadline: float | None = None
+        self.number = 0  # in the order of arrival
+        self.state = QUEUED
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a request ended."""
+
+    request: Request
+    result: Any
+    error: BaseException | None  # in place of a result
+
+
+class Desk:
+    """Where requests wait, and from where they are taken.
+
+    Parameters
+    ----------
+    max_batch, max_queue : int
+        How many run together, and how many may wait.
+    max_wait : float
+        Seconds that a request may wait for others to run with, where fewer than `max_batch` wait.
+    """
+
+    def __init__(self, max_batch: int, max_wait: float, max_queue: int) -> None:
+        if max_batch < 1 or max_queue < 1 or max_wait < 0:
+            raise ValueError("max_batch and max_queue are at least 1, max_wait is not negative")
+        self.max_batch, self.max_wait, self.max_queue = max_batch, max_wait, max_queue
+        self.closed = False
+        self.updates = 0
+        self._queue: OrderedDict[int, Request] = OrderedDict()
+        self._running: dict[int, Request] = {}
+        self._deadlines: list[tuple[float, int, Request]] = []  # a heap; also of requests that have ended
+        self._numbers = itertools.count()
+        self._ended = dict.fromkeys(("delivered", "failed", "rejected", "expired", "withdrawn", "closed"), 0)
+        self._sizes, self._waited, self._computed = Tally(SIZES), Tally(SECONDS), Tally(SECONDS)
+        self._batches = 0
+
+    def admit(self, request: Request, now: float, deadline: float | None = None, wait: bool = False) -> None:
+        """Let a request wait; `deadline` in seconds from now. With `wait` there may be more than `max_queue`.
+
+        Raises
+        ------
+        ServerClosed, Overloaded
+        """
+        request.number = next(self._numbers)
+        if self.closed:
+            self._count(request, "closed")
+            raise ServerClosed("the server is closed")
+        if self.full and not wait:
+            self._count(request, "rejected")
+            raise Overloaded(f"{self.max_queue} requests wait already")
+        request.arrived = now
+        self._queue[request.number] = request
+        if deadline is not None:
+            request.deadline = now + deadline
+            heapq.heappush(self._deadlines, (request.deadline, request.number, request))
+
+    @property
+    def full(self) -> bool:
+        """Whether as many wait as may."""
+        return len(self._queue) >= self.max_queue
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._queue and not self._running
+
+    def due(self, now: float) -> float | None:
+        """Return in how many seconds a mini-batch can begin: 0 if it can now, None if nothing waits."""
+        if not self._queue:
+            return None
+        if len(self._queue) >= self.max_batch or self.closed:
+            return 0.0
+        first = next(iter(self._queue.values()))
+        return max(0.0, first.arrived + self.max_wait - now)
+
+    def take(self, now: float) -> list[Request]:
+        """Return the requests that run next, those that came first. See `expire`, too."""
+        taken: list[Request] = []
+        while self._queue and len(taken) < self.max_batch:
+            _, request = self._queue.popitem(last=False)
+            request.state = RUNNING
+            self._running[request.number] = request
+            self._waited.add(now - request.arrived)
+            taken.append(request)
+        return taken
+
+    def finish(
+        self, requests: Sequence[Request], outcomes: Iterable[tuple[Any, BaseException | None]], seconds: float
+    ) -> list[Outcome]:
+        """Return how the requests of a mini-batch ended: those that had not ended meanwhile."""
+        self._batches += 1
+        self._sizes.add(len(requests))
+        self._computed.add(seconds)
+        out = []
+        for request, (result, error) in zip(requests, outcomes, strict=True):
+            if request.state == RUNNING:
+                self._count(request, "delivered" if error is None else "failed")
+                out.append(Outcome(request, result, error))
+        return out
+
+    def withdraw(self, request: Request) -> bool:
+        """End a request that nobody waits for any more; return whether it had not ended."""
+        if request.state == ENDED:
+            return False
+        self._count(request, "withdrawn")
+        return True
+
+    def expire(self, now: float) -> list[Outcome]:
+        """End the requests whose deadline has come."""
+        out = []
+        while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][2].state == ENDED):
+            _, _, request = heapq.heappop(self._deadlines)
+            if request.state != ENDED:
+                what = "in its mini-batch" if request.state == RUNNING else "in the queue"
+                self._count(request, "expired")
+                error = DeadlineExceeded(f"not done after {now - request.arrived:.3f} s, {what}")
+                out.append(Outcome(request, None, error))
+        if len(self._deadlines) > _LOOK + 2 * (len(self._queue) + len(self._running)):
+            self._deadlines = [entry for entry in self._deadlines if entry[2].state != ENDED]
+            heapq.heapify(self._deadlines)
+        return out
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def close(self, drain: bool) -> list[Outcome]:
+        """Take no more requests. Without `drain`, those that wait end now."""
+        self.closed = True
+        out = []
+        for request in [] if drain else list(self._queue.values()):
+            self._count(request, "closed")
+            out.append(Outcome(request, None, ServerClosed("the server was closed")))
+        return out
+
+    def metrics(self) -> Metrics:
+        """Return what was counted."""
+        return Metrics(
+            **self._ended, queued=len(self._queue), running=len(self._running), batches=self._batches,
+            updates=self.updates, batch_sizes=self._sizes.value(), queue_seconds=self._waited.value(),
+            compute_seconds=self._computed.value(),
+        )  # fmt: skip
+
+    def _count(self, request: Request, how: str) -> None:
+        assert request.state != ENDED, "a request ends once"
+        request.state = ENDED
+        request.instance = ()  # what ended holds no data, wherever it is still known
+        self._queue.pop(request.number, None)
+        self._running.pop(request.number, None)
+        self._ended[how] += 1

@@ -1,0 +1,112 @@
+"""What a server counts, and its export.
+
+In: what happens to requests. Out: `Metrics`, a snapshot; or the same as `prometheus_client` collects it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+SIZES = tuple(float(1 << k) for k in range(13))  # upper bounds of sizes of mini-batches
+SECONDS = tuple(m * 10.0**e for e in range(-5, 2) for m in (1.0, 2.0, 5.0))  # ... of durations
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many values lie below which bounds."""
+
+    bounds: tuple[float, ...]  # upper ones, included; ascending
+    counts: tuple[int, ...]  # one more: the last is of values above all bounds
+    sum: float  # of all values
+
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self.counts)
+
+    @property
+    def mean(self) -> float:
+        """Their mean; 0 if there were none."""
+        return self.sum / self.count if self.count else 0.0
+
+
+class Tally:
+    """A histogram that grows."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        """Count a value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def value(self) -> Histogram:
+        """Return what it is now."""
+        return Histogram(self._bounds, tuple(self._counts), self._sum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """What a server has done. Each request that came is in exactly one of the first eight."""
+
+    delivered: int  # with a result
+    failed: int  # with an exception of their own
+    rejected: int  # with `Overloaded`
+    expired: int  # with `DeadlineExceeded`
+    withdrawn: int  # cancelled by who asked
+    closed: int  # with `ServerClosed`
+    queued: int  # that wait
+    running: int  # that are in the mini-batch which runs
+    batches: int  # mini-batches that have run
+    updates: int  # of shared values
+    batch_sizes: Histogram
+    queue_seconds: Histogram  # from the request to its mini-batch
+    compute_seconds: Histogram  # of mini-batches
+
+    @property
+    def requests(self) -> int:
+        """How many have come."""
+        return sum(getattr(self, f.name) for f in fields(self)[:8])
+
+
+def prometheus(read: Callable[[], Metrics], name: str = "acronumba") -> Any:
+    """Return a collector for `prometheus_client.REGISTRY.register`.
+
+    Parameters
+    ----------
+    read : function
+        The method `metrics` of a server.
+    name : str
+        What the names of the metrics begin with.
+    """
+    from prometheus_client import core
+
+    class Collector:
+        def collect(self) -> Iterator[Any]:
+            now = read()
+            ended = core.CounterMetricFamily(f"{name}_requests", "Requests that ended, by how.", labels=["ended"])
+            for how in ("delivered", "failed", "rejected", "expired", "withdrawn", "closed"):
+                ended.add_metric([how], getattr(now, how))
+            yield ended
+            for what in ("queued", "running"):
+                yield core.GaugeMetricFamily(f"{name}_{what}", f"Requests that are {what}.", value=getattr(now, what))
+            for what in ("batches", "updates"):
+                yield core.CounterMetricFamily(f"{name}_{what}", f"How many {what}.", value=getattr(now, what))
+            for what in ("batch_sizes", "queue_seconds", "compute_seconds"):
+                yield _family(core, f"{name}_{what}", getattr(now, what))
+
+    return Collector()
+
+
+def _family(core: Any, name: str, histogram: Histogram) -> Any:
+    total, buckets = 0, []
+    for bound, count in zip((*map(str, histogram.bounds), "+Inf"), histogram.counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    return core.HistogramMetricFamily(name, name.replace("_", " "), buckets=buckets, sum_value=histogram.sum)

@@ -1,0 +1,290 @@
+"""The server: one thread runs mini-batches, and whoever asks is told, in a loop of asyncio or by a future.
+
+In: a model and its shared values, then instances one by one. Out: their results, or their own exceptions. What becomes
+of requests is decided by `desk`; here are the threads, the clock, and the model. Compiled code holds no lock of
+Python's, so that requests are taken while a mini-batch runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic
+
+from acronumba.api.model import Model
+from acronumba.api.snapshot import pack
+from acronumba.errors import AcronumbaError, InstanceErrors
+from acronumba.generics import R
+from acronumba.serve.desk import Desk, Outcome, Request
+from acronumba.serve.metrics import Metrics
+
+_SHORTEST = 1e-4  # seconds that are worth sleeping
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A mini-batch."""
+
+    requests: list[Request]
+    instances: list[tuple[Any, ...]]  # taken out while the lock was held: requests that end hold none
+    shared: dict[str, Any]
+
+
+class Server(Generic[R]):
+    """A model that runs requests in mini-batches, as they come.
+
+    Parameters
+    ----------
+    model : model
+        What is served.
+    max_batch : int
+        How many requests run together.
+    max_wait : float
+        Seconds that a request may wait for others to run with. With 0 a busy server fills its mini-batches by itself,
+        and a lone request does not wait.
+    max_queue : int
+        How many may wait: the next one is `Overloaded`.
+    clock : function
+        Seconds, for tests.
+    **shared
+        The keyword-only parameters of the model, as they are now: later changes are not seen, but see `update`.
+
+    Examples
+    --------
+    >>> async with Server(parse, p=p) as server:  # doctest: +SKIP
+    ...     trees = await asyncio.gather(*map(server, sentences))
+    """
+
+    def __init__(
+        self,
+        model: Model[..., R] | Callable[..., R],
+        *,
+        max_batch: int = 64,
+        max_wait: float = 0.0,
+        max_queue: int = 1024,
+        clock: Callable[[], float] = time.monotonic,
+        **shared: Any,
+    ) -> None:
+        self.model: Any = model if hasattr(model, "batch") else Model(model)
+        self._clock = clock
+        self._desk = Desk(max_batch, max_wait, max_queue)
+        self._shared = {name: _snapshot(value) for name, value in shared.items()}
+        self._lock = threading.RLock()  # held while the desk is asked
+        self._work = threading.Condition(self._lock)  # told when something waits
+        self._room = threading.Condition(self._lock)  # ... when there is room in the queue
+        self._times = threading.Condition(self._lock)  # ... when another deadline is the next
+        self._runner = threading.Thread(target=self._run, name="acronumba-serve", daemon=True)
+        self._watcher: threading.Thread | None = None  # of deadlines, from the first one on
+        self._runner.start()
+
+    async def __call__(self, *instance: Any, deadline: float | None = None, wait: bool = False) -> R:
+        """Return the result of an instance.
+
+        Parameters
+        ----------
+        *instance
+            A value for each positional parameter of the model.
+        deadline : float, optional
+            Seconds from now.
+        wait : bool
+            Wait for room in the queue, in place of `Overloaded`.
+
+        Raises
+        ------
+        Overloaded, DeadlineExceeded, ServerClosed
+            Or what the model raises for this instance. If the task is cancelled the request is withdrawn.
+        """
+        loop = asyncio.get_running_loop()
+        request = Request(instance, loop.create_future(), loop)
+        self._admit(request, deadline, wait)
+        try:
+            return await request.future  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            self._withdraw(request)
+            raise
+
+    def submit(self, *instance: Any, deadline: float | None = None, wait: bool = False) -> Future[R]:
+        """Return a future of the result of an instance, for threads; `wait` blocks until there is room.
+
+        A future that is cancelled withdraws its request, until its mini-batch begins.
+        """
+        request = Request(instance, Future[R]())
+        with self._lock:
+            while wait and self._desk.full and not self._desk.closed:
+                self._room.wait()
+            self._admit(request, deadline, wait=False)
+        request.future.add_done_callback(lambda future: self._withdraw(request) if future.cancelled() else None)
+        return request.future  # type: ignore[no-any-return]
+
+    def update(self, **shared: Any) -> None:
+        """Let shared values be others, from the next mini-batch on; what runs keeps what it has."""
+        if unknown := sorted(shared.keys() - self._shared.keys()):
+            raise TypeError(f"`{unknown[0]}` is no shared value of this server: {', '.join(self._shared) or 'none'}")
+        made = {name: _snapshot(value) for name, value in shared.items()}
+        with self._lock:
+            self._shared = self._shared | made
+            self._desk.updates += 1
+
+    def metrics(self) -> Metrics:
+        """Return what was counted until now."""
+        with self._lock:
+            return self._desk.metrics()
+
+    def close(self, drain: bool = True, timeout: float | None = None) -> None:
+        """Take no more requests, and return when the last one has ended, or after `timeout` seconds.
+
+        Parameters
+        ----------
+        drain : bool
+            Whether those that wait are run. If not, they end with `ServerClosed`; what runs is always delivered.
+        timeout : float, optional
+        """
+        with self._lock:
+            ended = self._desk.close(drain)
+            self._tell_all()
+        self._deliver(ended)
+        if threading.current_thread() is not self._runner:
+            self._runner.join(timeout)
+
+    def __enter__(self) -> Server[R]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close(drain=kind is None)
+
+    async def __aenter__(self) -> Server[R]:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self.close, kind is None)
+
+    def _admit(self, request: Request, deadline: float | None, wait: bool) -> None:
+        with self._lock:
+            self._desk.admit(request, self._clock(), deadline, wait)
+            if deadline is not None and self._watcher is None:
+                self._watcher = threading.Thread(target=self._watch, name="acronumba-deadlines", daemon=True)
+                self._watcher.start()
+            if deadline is not None and self._desk.next_deadline == request.deadline:
+                self._times.notify()
+            self._work.notify()
+
+    def _withdraw(self, request: Request) -> None:
+        with self._lock:
+            self._desk.withdraw(request)
+            self._room.notify()
+
+    def _tell_all(self) -> None:
+        for condition in (self._work, self._room, self._times):
+            condition.notify_all()
+
+    def _run(self) -> None:
+        """Run mini-batches, until the server is closed and nothing waits."""
+        while (work := self._next()) is not None:
+            begin = time.perf_counter()
+            outcomes = self._answers(work.instances, work.shared)
+            seconds = time.perf_counter() - begin
+            with self._lock:
+                ended = self._desk.finish(work.requests, outcomes, seconds)
+                if self._desk.closed:
+                    self._tell_all()
+            self._deliver(ended)
+            del work, outcomes, ended  # while nothing comes, nothing is held
+
+    def _next(self) -> _Work | None:
+        """Wait for requests; return the next mini-batch, None if there will be none."""
+        with self._lock:
+            while True:
+                due = self._desk.due(now := self._clock())
+                if due is None and self._desk.closed:
+                    return None
+                if due != 0:
+                    self._work.wait(due)
+                    continue
+                requests = [r for r in self._desk.take(now) if self._begins(r)]
+                self._room.notify(len(requests))
+                if requests:
+                    return _Work(requests, [r.instance for r in requests], self._shared)
+
+    def _begins(self, request: Request) -> bool:
+        """Whether a request still wants to run: a future may have been cancelled."""
+        if request.loop is not None or request.future.set_running_or_notify_cancel():
+            return True
+        self._desk.withdraw(request)
+        return False
+
+    def _watch(self) -> None:
+        """End requests whose deadline has come."""
+        while True:
+            with self._lock:
+                late = self._desk.expire(now := self._clock())
+                self._room.notify(len(late))
+                if not late:
+                    if self._desk.closed and self._desk.idle:
+                        return
+                    at = self._desk.next_deadline
+                    self._times.wait(None if at is None else max(at - now, _SHORTEST))
+            self._deliver(late)
+
+    def _answers(
+        self, instances: Sequence[tuple[Any, ...]], shared: dict[str, Any]
+    ) -> list[tuple[Any, BaseException | None]]:
+        """Return result and exception of each instance: a failure is that of one alone."""
+        try:
+            return [(r, None) for r in self.model.batch(*map(list, zip(*instances, strict=True)), **shared)]
+        except InstanceErrors as failed:
+            return [(r, _raisable(failed.errors.get(k))) for k, r in enumerate(failed.results)]
+        except BaseException as error:
+            if len(instances) == 1:
+                return [(None, _raisable(error))]
+            return [found for x in instances for found in self._answers([x], shared)]
+
+    @staticmethod
+    def _deliver(ended: Sequence[Outcome]) -> None:
+        """Tell whoever asked; a loop is woken once for all of its requests."""
+        loops: defaultdict[Any, list[Outcome]] = defaultdict(list)
+        for outcome in ended:
+            if outcome.request.loop is not None:
+                loops[outcome.request.loop].append(outcome)
+            else:
+                _settle([outcome])
+        for loop, some in loops.items():
+            try:
+                loop.call_soon_threadsafe(_settle, some)
+            except RuntimeError:  # the loop is closed: nobody waits
+                continue
+
+
+def _settle(ended: Sequence[Outcome]) -> None:
+    for outcome in ended:
+        future = outcome.request.future
+        if future.done():
+            continue
+        with suppress(InvalidStateError):  # cancelled in this moment
+            if outcome.error is None:
+                future.set_result(outcome.result)
+            else:
+                future.set_exception(outcome.error)
+
+
+def _raisable(error: BaseException | None) -> BaseException | None:
+    """Return an exception that a future can hold, and that ends nothing but its request."""
+    if error is None or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
+        return error
+    made = RuntimeError(f"{type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
+
+
+def _snapshot(value: Any) -> Any:
+    """Return a shared value as it is now, if it can change."""
+    try:
+        return pack(value)
+    except AcronumbaError:  # a number, a flag, a function
+        return value

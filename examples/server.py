@@ -1,0 +1,150 @@
+"""A model behind HTTP, and a generator of load that draws latency against it.
+
+The application is ASGI, by Starlette: `uvicorn examples.server:app` serves it. Run as a script it asks the application
+itself, without a network, at growing load. Without Starlette it says so and ends.
+
+    pip install acronumba[serve] starlette
+    curl -d '{"word": 1, "kids": [{"word": 2}]}' localhost:8000/encode
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from acronumba import model, serve
+
+try:
+    from starlette.applications import Starlette
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+except ImportError:
+    raise SystemExit(print("skipped: this example needs Starlette (pip install starlette)")) from None
+
+
+@dataclass
+class Tree:
+    word: int
+    kids: list[Tree] = field(default_factory=list)
+
+
+@dataclass
+class Params:
+    embed: np.ndarray
+    w: np.ndarray
+
+
+@model
+def encode(t: Tree, *, p: Params) -> np.ndarray:
+    h = p.embed[t.word]
+    for k in t.kids:
+        h = h + encode(k, p=p)
+    return np.tanh(p.w @ h)
+
+
+def tree(read: Any) -> Tree:
+    return Tree(int(read["word"]), [tree(k) for k in read.get("kids", [])])
+
+
+RNG = np.random.default_rng(0)
+PARAMS = Params(*(RNG.standard_normal(s).astype(np.float32) / 8 for s in ((100, 64), (64, 64))))
+
+
+@asynccontextmanager
+async def lifespan(app: Any) -> Any:
+    async with serve.Server(encode, p=PARAMS, max_queue=256) as app.state.server:
+        await app.state.server(Tree(0))  # compiles before the first request has a deadline
+        yield
+
+
+async def answer(request: Any) -> Any:
+    try:
+        instance = tree(json.loads(await request.body()))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return JSONResponse({"error": 'a tree is {"word": number, "kids": [trees]}'}, 400)
+    try:
+        result = await request.app.state.server(instance, deadline=2.0)
+    except serve.Overloaded as error:
+        return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
+    except serve.DeadlineExceeded as error:
+        return JSONResponse({"error": str(error)}, 504)
+    except Exception as error:  # of this instance: a word that there is not
+        return JSONResponse({"error": str(error)}, 422)
+    return JSONResponse([float(x) for x in result])
+
+
+app = Starlette(routes=[Route("/encode", answer, methods=["POST"])], lifespan=lifespan)
+
+
+async def post(body: bytes) -> int:
+    """Ask the application; return the status."""
+    status = [0]
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        status[0] = message.get("status", status[0])
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/encode",
+    }
+    scope |= {"raw_path": b"/encode", "query_string": b"", "headers": [], "root_path": ""}
+    await app(scope, receive, send)
+    return status[0]
+
+
+def body(chance: random.Random, leaves: int) -> Any:
+    kids = [body(chance, leaves // 2) for _ in range(2)] if leaves > 1 else []
+    return {"word": chance.randrange(100), "kids": kids}
+
+
+async def ask(rate: float, seconds: float = 0.5) -> tuple[list[float], int]:
+    """Send requests at random times; return the latencies of what was answered, and how many were not."""
+    chance, took, lost, tasks = random.Random(0), list[float](), [0], set[asyncio.Task[None]]()
+    bodies = [json.dumps(body(chance, 8)).encode() for _ in range(64)]
+
+    async def one(k: int) -> None:
+        begin = time.perf_counter()
+        if await post(bodies[k % 64]) == 200:
+            took.append(time.perf_counter() - begin)
+        else:
+            lost[0] += 1
+
+    at, end = time.perf_counter(), time.perf_counter() + seconds
+    while (at := at + chance.expovariate(rate)) < end:
+        await asyncio.sleep(max(0.0, at - time.perf_counter()))
+        tasks.add(asyncio.create_task(one(len(tasks))))
+    await asyncio.gather(*tasks)
+    return sorted(took), lost[0]
+
+
+async def main() -> None:
+    async with app.router.lifespan_context(app):
+        assert [await post(b) for b in (b'{"word": 1}', b'{"word": 500}', b"[1]", b"no")] == [200, 422, 400, 400]
+        trees = [tree(body(random.Random(k), 8)) for k in range(8)]
+        served = await asyncio.gather(*map(app.state.server, trees))
+        assert [x.tobytes() for x in served] == [x.tobytes() for x in encode.batch(trees, p=PARAMS)]
+        assert np.allclose(served, [encode(t, p=PARAMS) for t in trees], atol=1e-5)
+        print(" requests/s   median      p99   refused")
+        for rate in (50, 200, 800, 3200):
+            took, lost = await ask(rate)
+            p50, p99 = (1e3 * took[int(q * len(took))] for q in (0.5, 0.99))
+            print(f"{rate:11} {p50:5.1f} ms {p99:5.1f} ms {lost:9}   {'#' * min(60, round(p50))}")
+        metrics = app.state.server.metrics()
+        print(f"{metrics.delivered} delivered, {metrics.failed} failed, {metrics.batch_sizes.mean:.1f} together")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
