@@ -173,7 +173,12 @@ def test_the_zoo(module: Any, f: Any) -> None:
     assert both.possible and both.error() < 1e-5
 
 
-@pytest.mark.parametrize("case", one_in(16, CASES, ids=[c.name for c in CASES]))
+OTHERS = [  # those that `test_pullbacks` leaves to `--slow`, and here the other way round
+    pytest.param(c, id=c.name, marks=() if k % 2 else pytest.mark.slow) for k, c in enumerate(CASES)
+]
+
+
+@pytest.mark.parametrize("case", one_in(8, OTHERS))
 def test_models_of_the_language(case: Any) -> None:
     try:
         both = Both(case.model, case.columns, case.shared)
