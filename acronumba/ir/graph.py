@@ -109,7 +109,8 @@ def live_at_start(blocks: tuple[ir.Block, ...]) -> list[set[ir.Var]]:
     """Return the variables that are read after the start of each block before they are assigned."""
     read, assigned = [], []
     for b in blocks:
-        first, own = set(reads(b.end)), set()
+        first = set(reads(b.end))
+        own: set[ir.Var] = set()
         for i in reversed(b.instrs):
             made = writes(i)
             own.update(made)

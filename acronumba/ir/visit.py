@@ -46,6 +46,10 @@ _WRITES: dict[type, Callable[[Any], tuple[ir.Var, ...]]] = {
 }
 
 
+def _write_one(i: Any) -> tuple[ir.Var, ...]:
+    return (i.out,)
+
+
 def reads(instr: ir.Instr | ir.End) -> tuple[ir.Var, ...]:
     """Return the variables that an instruction or block end uses."""
     return _READS[type(instr)](instr)
@@ -53,7 +57,7 @@ def reads(instr: ir.Instr | ir.End) -> tuple[ir.Var, ...]:
 
 def writes(instr: ir.Instr) -> tuple[ir.Var, ...]:
     """Return the variables that an instruction assigns."""
-    return _WRITES.get(type(instr), lambda i: (i.out,))(instr)
+    return _WRITES.get(type(instr), _write_one)(instr)
 
 
 def retarget(end: ir.End, to: Callable[[int], int]) -> ir.End:
