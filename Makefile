@@ -12,6 +12,9 @@
 #     make gpu-carry CARRY=folder    what a machine without a network needs for that (NEEDS="platformdirs": only these
 #                      packages; THERE=3.12: its Python; CAPABILITY=9.0: its GPU), then there: make gpu CARRY=folder
 #
+#     make test-browser   the explorer in Debian's Chromium (as root it is installed if it is missing; BROWSER=required:
+#                         without it, that is a failure), under node, in a notebook; and what npm's checks say of its scripts
+#
 #     make lint     ruff and mypy          make format   writes the layout that ruff wants
 #     make clean    removes .venv and what builds leave behind
 
@@ -29,7 +32,7 @@ PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
 VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 FITS   := import venv, ensurepip; $(VERSION)
 
-.PHONY: demo test test-cuda gpu gpu-carry lint format clean
+.PHONY: demo test test-cuda test-browser gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -40,6 +43,21 @@ test: $(VENV)/installed-test
 
 test-cuda: $(VENV)/installed-cuda
 	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/bench/test_meter.py $(PYTEST)
+
+BROWSERS := tests/views/test_explorer_browser.py tests/views/test_explorer_page.py tests/views/test_explorer_data.py \
+    tests/views/test_notebook.py
+
+# npm is asked for what looks at the scripts, no more; what is missing is said in the last lines, not passed over.
+test-browser: $(VENV)/installed-browser
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || [ "$$(id -u)" != 0 ] || \
+	    { apt-get update && apt-get install -y --no-install-recommends chromium chromium-driver; } >/dev/null 2>&1 || true
+	@command -v npm >/dev/null && (cd tools/js && npm ci --silent --no-audit --no-fund >/dev/null 2>&1) || true
+	@$(BIN)/python -m pytest --long $(BROWSERS) $(PYTEST)
+	@if [ -d tools/js/node_modules ]; then \
+	    cd tools/js && ./node_modules/.bin/tsc -p . && ./node_modules/.bin/biome lint --error-on-warnings ../../acronumba/views/explorer/js; \
+	else echo "NOT RUN: no npm packages; cd tools/js && npm ci"; fi
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+	    echo "NOT RUN: no Chromium; apt-get install chromium chromium-driver"; [ "$(BROWSER)" != required ]; }
 
 # With what was carried there, any Python that fits will do; else one that has everything; else one is set up (network).
 gpu:
@@ -91,6 +109,10 @@ $(VENV)/installed-test: $(VENV)/installed
 
 $(VENV)/installed-cuda: $(VENV)/installed-test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,cuda]"
+	@touch $@
+
+$(VENV)/installed-browser: $(VENV)/installed-test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,test-browser]"
 	@touch $@
 
 $(VENV)/installed-lint: $(VENV)/installed-test

@@ -21,7 +21,7 @@ from acronumba.api.model import model
 from acronumba.api.results import Ragged, Results
 from acronumba.api.snapshot import pack
 from acronumba.api.trace import Trace
-from acronumba.config import Options
+from acronumba.config import VERSION, Options
 from acronumba.errors import (
     AcronumbaError,
     DataError,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from acronumba.data.row_grad import RowGrad
     from acronumba.storage import leaves, load, save
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",

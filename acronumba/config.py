@@ -23,6 +23,7 @@ from typing import Any
 
 from acronumba.errors.codes import refuse
 
+VERSION = "0.1.0"
 SCHEDULES = ("lookahead", "depth", "agenda")
 COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch
 PRECISIONS = ("float32", "tf32", "bf16")

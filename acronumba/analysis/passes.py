@@ -29,10 +29,9 @@ from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import value_flow
 from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
 from acronumba.config import Options, verify_level
-from acronumba.errors import Loc
 from acronumba.ir.nodes import Function, Program
 from acronumba.ir.notes import Note, notes_text, told_in
-from acronumba.ir.spec import KernelSpec
+from acronumba.ir.spec import KernelSpec, Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +43,7 @@ class Draft:
     computed: tuple[Computed, ...] = ()  # what is computed once per mini-batch
     apart: Split = NO_SPLIT  # which operations must be different kernels
     kernels: tuple[KernelSpec, ...] = ()
-    uses: tuple[tuple[Loc, ...], ...] = ()  # per kernel: where it is recorded
+    uses: tuple[tuple[Use, ...], ...] = ()  # per kernel: where it is recorded
     notes: tuple[Note, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)  # per pass that has something to show: what it found
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from acronumba.analysis.value_flow import components, value_flow
-from acronumba.errors import Loc
 from acronumba.ir.nodes import Emit, Program
-from acronumba.ir.spec import KernelSpec
+from acronumba.ir.spec import KernelSpec, Use
 
 
-def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[Sequence[Loc]]) -> str:
+def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[Sequence[Use]]) -> str:
     """Return the phases of a planned program as text.
 
     Parameters
@@ -34,7 +33,7 @@ def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[
         lines.append(f"phase {number}: {', '.join(kernels[k].name for k in phase)}")
         for k in phase:
             spec = kernels[k]
-            places = ", ".join(dict.fromkeys(f"{loc.function} line {loc.line}" for loc in uses[k]))
+            places = ", ".join(dict.fromkeys(f"{use.loc.function} line {use.loc.line}" for use in uses[k]))
             sources = ", ".join(kernels[j].name for j in sorted(reads[k])) or "no kernel"
             lines.append(f"    {spec.name}: {places}; reads {sources}")
         each = " of equal run-time extents" if any(kernels[k].dims and kernels[k].rows for k in phase) else ""

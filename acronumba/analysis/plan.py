@@ -21,10 +21,9 @@ from dataclasses import dataclass, field
 
 from acronumba.analysis.passes import Draft, Pass, run_passes
 from acronumba.config import Options
-from acronumba.errors import Loc
 from acronumba.ir.nodes import Program
 from acronumba.ir.notes import Note
-from acronumba.ir.spec import KernelSpec
+from acronumba.ir.spec import KernelSpec, Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,7 @@ class Plan:
 
     program: Program  # without `Op`
     kernels: tuple[KernelSpec, ...]  # `Emit.kernel` counts in them
-    uses: tuple[tuple[Loc, ...], ...]  # per kernel: where it is recorded
+    uses: tuple[tuple[Use, ...], ...]  # per kernel: where it is recorded
     notes: tuple[Note, ...] = ()  # what the analyses decided, for `Model.explain`
     texts: Mapping[str, str] = field(default_factory=dict)  # per analysis, in order: what it found, for `Model.stages`
 

@@ -61,8 +61,10 @@ class Check:
         return sum(v.verdict == verdict for v in self.verdicts)
 
     def __str__(self) -> str:
+        from acronumba.views.words import counted
+
         counts = ", ".join(f"{self.count(v)} {v}" for v in VERDICTS if self.count(v)) or "no instances"
-        lines = [f"{self.model}: {len(self.verdicts)} instances: {counts}"]
+        lines = [f"{self.model}: {counted(len(self.verdicts), 'instance')}: {counts}"]
         worst = max(self.verdicts, key=lambda v: v.error, default=None)
         if worst is not None and worst.error:
             lines.append(
@@ -75,6 +77,15 @@ class Check:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from acronumba.views.explorer.summary import table_summary
+
+        told = sorted(self.verdicts, key=lambda v: -v.error)
+        rows = [(str(v.instance), v.verdict, f"{v.error:.2e}", f"{v.plain_error:.2e}", v.where) for v in told]
+        heads = ("instance", "verdict", "error", "error of the plain call", "where")
+        words = str(self).splitlines()[0].removeprefix(f"{self.model}: ")
+        return {"text/plain": str(self), "text/html": table_summary(self.model, words, heads, rows)}
 
 
 def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], done: Done) -> Check:

@@ -25,7 +25,13 @@ def accounts(trace: TraceData, options: Options) -> list[list[tuple[Account, int
     """Return for each batch of a trace, of its nodes with the same extents: the account, how many nodes or rows."""
     fusion = Fusion.of(options)
     of = {name: accountant(spec, fusion) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
-    return [[(of[b.kernel](many, extents), b.rows or many) for extents, many in b.extents] for b in trace.batches]
+    return [
+        [
+            (one, b.rows * many // b.size if b.rows else many)
+            for one, (_, many) in zip(of[b.kernel](b.extents), b.extents, strict=True)
+        ]
+        for b in trace.batches
+    ]
 
 
 def count(trace: TraceData, options: Options) -> Count:

@@ -9,7 +9,7 @@ it, unless the model waits for values (`effects`). `views.explain` prints it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,11 +20,12 @@ import numpy as np
 from acronumba.api.effects import count
 from acronumba.errors import Loc
 from acronumba.ir.source import functions_of, spanned
-from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand
+from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand, Use
 from acronumba.ir.types import type_text
 from acronumba.kernels.account import fusion_notes, stage_texts
 from acronumba.kernels.strategy import Fusion
 from acronumba.views.explained import Block, Effect, Explained, Remark, SourceFunction, SourceLine
+from acronumba.views.words import letter
 
 if TYPE_CHECKING:
     from acronumba.ir.notes import Note
@@ -47,6 +48,16 @@ class Explanation(Explained):
         from acronumba.views.explain import explanation_view
 
         return explanation_view(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from acronumba.views.explorer.summary import table_summary
+        from acronumba.views.words import counted
+
+        c = self.count
+        words = f"{counted(self.instances, 'instance')}, {counted(c.nodes, 'node')} in {counted(c.batches, 'batch')}"
+        rows = [(b.letter, b.name, "; ".join(b.stages), f"{b.nodes:,}", f"{b.batches:,}") for b in self.blocks]
+        heads = ("", "kernel", "what it does", "nodes", "batches")
+        return {"text/plain": str(self), "text/html": table_summary(self.model, words, heads, rows)}
 
     def to_text(self, path: str | Path, width: int = 80) -> Path:
         """Write it as plain text; return the path."""
@@ -110,7 +121,8 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
             Block(
                 letter=letter(number),
                 name=spec.name,
-                places=tuple(dict.fromkeys((*compiled.plan.uses[k], *(op.loc for op in spec.body if op.loc.line)))),
+                calls=_calls(compiled.plan.uses[k]),
+                places=tuple(dict.fromkeys(_places(spec, compiled.plan.uses[k]))),
                 operations=tuple(op.op for op in spec.body),
                 stages=stage_texts(spec, fusion, paths=paths),
                 shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),
@@ -125,14 +137,22 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
     return tuple(out)
 
 
-def letter(number: int) -> str:
-    """Return A, B, ..., Z, AA, AB, ... for 0, 1, ..."""
-    text = ""
-    number += 1
-    while number:
-        number, digit = divmod(number - 1, 26)
-        text = chr(ord("A") + digit) + text
-    return text
+def _places(spec: KernelSpec, uses: Sequence[Use]) -> Iterator[Loc]:
+    """Yield where a kernel is recorded, then where its operations stand."""
+    yield from (use.loc for use in uses)
+    operations = chain((loc for use in uses for loc, _ in use.operations), (op.loc for op in spec.body))
+    yield from (loc for loc in operations if loc.line)
+
+
+def _calls(uses: Sequence[Use]) -> tuple[str, ...]:
+    """Return by which calls a kernel is reached, the functions that are compiled on their own left out."""
+    return tuple(dict.fromkeys(call_text(use.loc) for use in uses if use.loc.caller is not None))
+
+
+def call_text(loc: Loc) -> str:
+    """Return "lstm, called from read line 69, from tag line 94"."""
+    calls = ", ".join(f"from {call.function} line {call.line}" for call in loc.path[1:])
+    return f"{loc.function}, called {calls}" if calls else loc.function
 
 
 def _operand(o: Operand, name: str) -> str:

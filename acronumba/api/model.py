@@ -23,6 +23,7 @@ from acronumba.api.columns import groups, is_packed
 from acronumba.api.failures import plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall
+from acronumba.api.ran import Ran
 from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.api.trace import Trace
@@ -35,8 +36,13 @@ from acronumba.locks import undivided
 from acronumba.runtime.devices.names import check_device, default_device
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
     from acronumba.api.check import Check
     from acronumba.api.explanation import Explanation
+    from acronumba.api.exploration import Exploration
     from acronumba.api.gradients import ValueAndGrad
     from acronumba.api.stages import Stages
     from acronumba.ir.notes import Note
@@ -188,7 +194,69 @@ class Model:
         with one_frame:
             done = self._run(columns, shared, trace=True)
         assert done.trace is not None
-        return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors)
+        ran = self._what_ran(done)
+        return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors, ran=ran)
+
+    def _what_ran(self, done: Done) -> Ran | None:
+        call, compiled = done.call, done.compiled
+        if call is None or compiled is None:
+            return None
+        record = lambda options, trace: self._recorded(call, options, compiled, trace)
+
+        def sites(trace: TraceData) -> NDArray[Any] | None:
+            _, leaves, packed = self._specialise(call)
+            return None if packed is None else compiled.sites(packed, leaves, trace)
+
+        return Ran(compiled=compiled, instances=call.count, record=record, sites=sites)
+
+    def explore(
+        self,
+        *columns: Any,
+        path: str | Path | None = None,
+        schedules: bool = True,
+        options: bool | None = None,
+        **shared: Any,
+    ) -> Exploration:
+        """Run a mini-batch, write a page that shows how it was compiled and batched, and print the page's path.
+
+        In a notebook the page is shown, and written only if a `path` is given. Of five runs the fastest is shown.
+
+        Parameters
+        ----------
+        *columns, **shared
+            As of `batch`.
+        path : str or Path, optional
+            Of the page; by default the model's name with ``.html``, in the current folder.
+        schedules, options
+            See `Trace.explored`.
+
+        Returns
+        -------
+        Exploration
+            With ``data``, ``html(path)`` and ``json(path)``.
+        """
+        from acronumba.api.exploration import RUNS
+        from acronumba.views.console import in_notebook
+
+        with one_frame:
+            found = self.explored(columns, shared, runs=RUNS, schedules=schedules, options=options)
+        if path is not None or not in_notebook():
+            print(found.html(path or f"{self.__name__}.html"))
+        return found
+
+    def explored(
+        self, columns: Sequence[Any], shared: Mapping[str, Any], *, runs: int = 1, schedules: bool = True,
+        options: bool | None = None,
+    ) -> Exploration:  # fmt: skip
+        """Return what `explore` shows, of the fastest of so many runs; nothing is written."""
+        from acronumba.api.exploration import exploration
+
+        traced = min((self.trace(*columns, **shared) for _ in range(runs)), key=lambda t: t.seconds["execute"])
+        count = len(traced.results)
+        return exploration(
+            self.__qualname__, traced.data, traced.errors, count, traced.ran,
+            schedules=schedules, options=options, runs=runs,
+        )  # fmt: skip
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
         """Return what the compiler decided, on the user's source lines, and what each option is worth.
@@ -369,7 +437,7 @@ class Model:
 
         results = Results(call.count, _unless(errors, Decoder.of(result)), _unless(errors, Decoder.of(there)))
         largest = max(parts, key=lambda part: len(part[0]))[1]
-        return Done(results, errors, compiled=largest.compiled, trace=largest.trace)
+        return Done(results, errors, compiled=largest.compiled, trace=largest.trace, call=largest.call)
 
     def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float) -> Done:
         compiled, leaves, packed = found
@@ -394,7 +462,7 @@ class Model:
             _unless(errors, compiled.decoder(run, packed, stay=True)) if run.pending is not None else None,
         )
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
-        return Done(results, errors, compiled=compiled, trace=data)
+        return Done(results, errors, compiled=compiled, trace=data, call=call)
 
     def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
         """Return the plain call's own exception, if it raises one; `soon`: only if it does so after few steps."""

@@ -18,6 +18,7 @@ from acronumba.data.decoder import Decoder
 from acronumba.errors.codes import refuse
 
 if TYPE_CHECKING:
+    from acronumba.api.arguments import Call
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
 
@@ -102,6 +103,15 @@ class Results(Sequence[Any]):
             return NotImplemented
         return len(self) == len(other) and all(equal(a, b) for a, b in zip(self, other, strict=True))
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from acronumba.views.explorer.summary import ROWS, table_summary
+        from acronumba.views.words import counted
+
+        rows = [(str(k), type(self[k]).__name__, _shape(self[k]), repr(self[k])) for k in range(min(len(self), ROWS))]
+        words = counted(len(self), "instance") + (f", the first {ROWS} shown" if len(self) > ROWS else "")
+        heads = ("instance", "type", "shape", "value")
+        return {"text/plain": repr(self), "text/html": table_summary("Results", words, heads, rows)}
+
     def __repr__(self) -> str:
         shown = ", ".join(_short(self[k]) for k in range(min(3, len(self))))
         return f"Results([{shown}{', ...' if len(self) > 3 else ''}]) of {len(self)}"
@@ -172,11 +182,16 @@ class Done:
     errors: dict[int, BaseException]
     compiled: Compiled | None = None  # None: there are no instances
     trace: TraceData | None = None  # if it was asked for
+    call: Call | None = None  # what was compiled ran for
 
 
 def is_device_array(value: Any) -> bool:
     """Whether a value is a tensor that is on a device; see `acronumba.runtime.devices.arrays`."""
     return hasattr(type(value), "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
+
+
+def _shape(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray | np.generic) else ""
 
 
 def _nothing(index: int) -> Any:

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from acronumba.pipeline.texts import cuda_persistent_text, cuda_tiles_text
+
 if TYPE_CHECKING:
     from acronumba.analysis.backward.derive import Backward
     from acronumba.pipeline.compiled import Compiled
@@ -45,8 +47,8 @@ class Stages(Mapping[str, str]):
             self._makers[f"kernels/{name}/cuda"] = partial(compiled.cuda_text, k)
             if backward and (backward[k].gives or backward[k].terms):
                 self._makers[f"backward/{name}"] = partial(_backward, backward[k])
-        self._makers["tiles/cuda"] = compiled.cuda_tiles_text
-        self._makers["persistent/cuda"] = compiled.cuda_persistent_text
+        self._makers["tiles/cuda"] = partial(cuda_tiles_text, compiled.plan, compiled.options)
+        self._makers["persistent/cuda"] = partial(cuda_persistent_text, compiled.plan, compiled.options)
 
     def __getitem__(self, name: str) -> str:
         if name not in self._texts:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import networkx
 
+    from acronumba.api.exploration import Exploration
+    from acronumba.api.ran import Ran
     from acronumba.api.results import Results
     from acronumba.runtime.trace import BackRecord, BatchRecord, TraceData
 
@@ -28,12 +30,15 @@ class Trace:
         The dataflow graph, its schedule and their costs.
     errors : dict
         The exceptions of the instances that failed.
+    ran : Ran, optional
+        The model, its arguments and what was compiled; a trace that was pickled has none.
     """
 
     model: str
     results: Results
     data: TraceData
     errors: Mapping[int, BaseException] = field(default_factory=dict)
+    ran: Ran | None = field(default=None, repr=False)
 
     @property
     def nodes(self) -> int:
@@ -91,9 +96,11 @@ class Trace:
         return graphs.graph(self.data)
 
     def __repr__(self) -> str:
-        bound = "proved optimal" if self.optimal else f"at least {self.lower_bound}"
-        size = f"{len(self.results)} instances, {self.nodes} nodes in {len(self.batches)} batches ({bound})"
-        return f"<trace of {self.model}: {size}>"
+        from acronumba.views.words import counted
+
+        bound = "proved optimal" if self.optimal else f"at least {self.lower_bound:,}"
+        size = f"{counted(len(self.results), 'instance')}, {counted(self.nodes, 'node')}"
+        return f"<trace of {self.model}: {size} in {counted(len(self.batches), 'batch')} ({bound})>"
 
     def __str__(self) -> str:
         from acronumba.views import report
@@ -105,11 +112,46 @@ class Trace:
 
         return report.trace_view(self.data, self.model)
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write a page that shows the trace; return its path."""
-        from acronumba.views import html
+    def __reduce__(self) -> Any:
+        return _restored, (self.model, self.results, self.data, dict(self.errors))
 
-        return _write(path, html.trace_html(self.data, self.model))
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from acronumba.views.explorer.summary import trace_summary
+
+        return {"text/plain": str(self), "text/html": trace_summary(self.data, self.model, len(self.results))}
+
+    def explored(self, *, schedules: bool = True, options: bool | None = None) -> Exploration:
+        """Return what the explorer shows of the trace: its data, a page, JSON.
+
+        Parameters
+        ----------
+        schedules : bool
+            Whether to say what the other schedules would have been.
+        options : bool, optional
+            Whether to say what each option is worth; by default, unless the model waits for values.
+        """
+        from acronumba.api.exploration import exploration
+
+        count = len(self.results)
+        return exploration(self.model, self.data, self.errors, count, self.ran, schedules=schedules, options=options)
+
+    def html(self, path: str | Path, *, schedules: bool = True, options: bool | None = None) -> Path:
+        """Write the explorer, a page that needs nothing else; return its path. See `explored`."""
+        return self.explored(schedules=schedules, options=options).html(path)
+
+    def json(self, path: str | Path, *, schedules: bool = True, options: bool | None = None) -> Path:
+        """Write the data of the explorer; return the path. See `explored`."""
+        return self.explored(schedules=schedules, options=options).json(path)
+
+    def show(self, *, schedules: bool = True, options: bool | None = None) -> None:
+        """Show the explorer in a notebook, in a frame of its own. See `explored`."""
+        from acronumba.views.explorer.page import display
+
+        display(self.explored(schedules=schedules, options=options).data)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Do what `html` does; for one release more."""
+        return self.html(path)
 
     def to_dot(self, path: str | Path) -> Path:
         """Write the dataflow graph for Graphviz; return its path."""
@@ -122,6 +164,10 @@ class Trace:
         from acronumba.views import perfetto
 
         return _write(path, perfetto.trace_json(self.data))
+
+
+def _restored(model: str, results: Results, data: TraceData, errors: Mapping[int, BaseException]) -> Trace:
+    return Trace(model=model, results=results, data=data, errors=errors)
 
 
 def _write(path: str | Path, text: str) -> Path:

@@ -3,6 +3,7 @@
 acronumba demo [--train]                    a model, run plainly and batched; or trained
 acronumba explain CODE                      the page of a refusal
 acronumba show FILE.py:MODEL [--stage NAME] what the compiler makes of a model
+acronumba explore FILE.py:MODEL             a page that shows how a model is compiled and batched
 acronumba bench [--train | --ragged]        how fast the models of the zoo are, what each option is worth
 acronumba doctor                            what the machine has, and what was found wrong
 acronumba cache clear                       forget compiled code
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from acronumba.cli.doctor import doctor
+from acronumba.cli.explore import explore
 from acronumba.cli.show import show
 from acronumba.errors import AcronumbaError
 
@@ -61,6 +63,12 @@ def _parser() -> argparse.ArgumentParser:
     shown = add("show", show, "what the compiler makes of a model")
     shown.add_argument("model", metavar="FILE.py:MODEL")
     shown.add_argument("--stage", metavar="NAME", help="explain, or a stage such as ir, plan, host; `list` names them")
+    explored = add("explore", explore, "a page that shows how a model is compiled and batched")
+    explored.add_argument("model", metavar="FILE.py:MODEL")
+    explored.add_argument("-o", dest="out", metavar="FILE", help="of the page (default: MODEL.html)")
+    explored.add_argument("--json", action="store_true", help="write the data alone")
+    explored.add_argument("--open", action="store_true", help="show the page in a browser")
+    explored.add_argument("-n", type=int, metavar="N", help="how many instances")
     add_arguments(add("bench", _bench, "how fast the models of the zoo are, and what each option is worth"))
     add("doctor", doctor, "what the machine has, and what was found wrong")
     cache = add("cache", _cache, "the cache of compiled code")

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,12 @@ def show(args: argparse.Namespace) -> int:
     return 0
 
 
-def find_example(file: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def find_example(file: str, name: str, count: int | None = None) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return a model of a file with instances to show it on.
 
     The instances come from the file: from its function ``example()``, which returns the columns (a tuple) and the
     shared values (a dict); else from ``instances(n)`` and ``params()``, as the models of `acronumba.zoo` have them;
-    else from what its ``main()`` passes to the model.
+    else from what its ``main()`` passes to the model. There are `count` of them, if the file has so many.
     """
     from acronumba.api.model import Model
     from acronumba.errors.codes import refuse
@@ -67,11 +68,11 @@ def find_example(file: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, 
         raise refuse("ACR710", message=f"{file} has no model `{name}`", seen=seen, rewrite=rewrite)
     if hasattr(module, "example"):
         columns, shared = module.example()
-        return model, tuple(columns), dict(shared)
+        return model, _first(columns, count), dict(shared)
     if hasattr(module, "instances"):
         names = [p.name for p in _keyword_only(model)]
         shared = {n: module.params() for n in names} if hasattr(module, "params") else {}
-        return model, (module.instances(4),), shared
+        return model, (module.instances(count or 4),), shared
     call = _observe(module, model)
     if call is None:
         raise refuse(
@@ -79,7 +80,11 @@ def find_example(file: str, name: str) -> tuple[Any, tuple[Any, ...], dict[str, 
             message=f"{file} does not say what `{name}` is called with",
             rewrite="define `example()` in the file; it returns a tuple of columns and a dict of shared values",
         )
-    return model, *call
+    return model, _first(call[0], count), call[1]
+
+
+def _first(columns: Sequence[Any], count: int | None) -> tuple[Any, ...]:
+    return tuple(columns) if count is None else tuple(column[:count] for column in columns)
 
 
 def _keyword_only(model: Any) -> list[Any]:

@@ -47,7 +47,7 @@ class _Pieces:
         out: tree.Body = []
         title = "nest"
         for stmt in body:
-            if isinstance(stmt, tree.Comment):
+            if isinstance(stmt, tree.Comment) and stmt.text:
                 title = stmt.text
             if isinstance(stmt, tree.For) and _loops([stmt]) > MOST // 2:
                 stmt = replace(stmt, body=self.cut(stmt.body))

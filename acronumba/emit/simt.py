@@ -290,21 +290,26 @@ def function_text(function: tree.Function, names: Sequence[str] = (), kernel: bo
 
 
 def _written(function: tree.Function, names: Sequence[str], kernel: bool, setting: Setting) -> tuple[str, _Found]:
+    lines, found = _lines(function, names, kernel, setting)
+    return text.joined(lines), found
+
+
+def _lines(
+    function: tree.Function, names: Sequence[str], kernel: bool, setting: Setting
+) -> tuple[list[text.Placed], _Found]:
     printer = _Printer([*names, function.name], setting)
     name = _WIDTH.sub("", function.name)
     params = ", ".join([*setting.first, *(p.name for p in function.params)])
     out = [
         "@cuda.jit" if kernel else "@cuda.jit(device=True)",
         f"def {setting.name or name}({setting.call(setting.name or name)}{params}):",
+        *text.doc_lines(function.doc),
     ]
-    if function.doc:
-        first, *rest = function.doc.strip().replace("\\", "\\\\").replace('"""', "'''").split("\n")
-        out += ['    """' + first + ("" if rest else '"""')]
-        out += [f"    {line.strip()}".rstrip() for line in rest] + (['    """'] if rest else [])
     printer.body(function.body, 1)
+    printer.place_lines()
     if printer.uses_lane:
         out.append(f"    lane = {setting.lane}")
-    return "\n".join([*out, *printer.lines]) + "\n", printer.found
+    return [*((line, None) for line in out), *zip(printer.lines, printer.places, strict=True)], printer.found
 
 
 def parts(module: tree.Module) -> tuple[Part, ...]:
@@ -321,8 +326,14 @@ def parts(module: tree.Module) -> tuple[Part, ...]:
 
 def module_text(module: tree.Module) -> str:
     """Return the text of a module: its header, then its functions, kernels last."""
+    return text.joined(module_lines(module))
+
+
+def module_lines(module: tree.Module) -> list[text.Placed]:
+    """Return the lines of `module_text`."""
     names = [f.name for f in module.functions]
-    order = sorted(module.functions, key=lambda f: f.name in module.exports)
-    header = "".join(f"# {line}".rstrip() + "\n" for line in module.header.split("\n")) if module.header else ""
-    parts = [function_text(f, names, f.name in module.exports).rstrip("\n") for f in order]
-    return header + "\n\n\n".join(parts) + "\n"
+    out = text.header_lines(module)
+    for k, f in enumerate(sorted(module.functions, key=lambda f: f.name in module.exports)):
+        out += [("", None)] * (2 if k else 0)
+        out += _lines(f, names, f.name in module.exports, ALONE)[0]
+    return out

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from acronumba.emit import tree
 from acronumba.emit.tree import F32, F64, I8, I16, I32, I64, VOID, Expr, Ty
+from acronumba.errors import Loc
 
 # how strongly operators bind, as in Python
 _OR, _AND, _NOT, _COMPARE, _BITOR, _BITXOR, _BITAND, _SHIFT, _SUM, _PRODUCT, _SIGN, _ATOM = range(12)
@@ -51,6 +53,8 @@ class _Printer:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = frozenset(names)
         self.lines: list[str] = []
+        self.places: list[Loc | None] = []  # of the lines, as far as `place_lines` was called
+        self.loc: Loc | None = None  # where the user wrote what is being printed
 
     # ---- expressions: text and how strongly its outermost operator binds
 
@@ -155,11 +159,20 @@ class _Printer:
     # ---- statements
 
     def body(self, body: tree.Body, depth: int, goto: str = "") -> None:
-        start = len(self.lines)
+        start, outer = len(self.lines), self.loc
+        self.loc = first_place(body) or outer
         for s in body:
+            if isinstance(s, tree.Comment):
+                self.loc = s.loc or self.loc
             self.stmt(s, depth, goto)
+            self.place_lines()
+        self.loc = outer
         if not any(not line.lstrip().startswith("#") for line in self.lines[start:]):
             self.lines.append("    " * depth + "pass")
+
+    def place_lines(self) -> None:
+        """Let the lines that were printed since the last time belong to the present place."""
+        self.places += [self.loc] * (len(self.lines) - len(self.places))
 
     def stmt(self, s: tree.Stmt, depth: int, goto: str) -> None:
         pad, out = "    " * depth, self.lines.append
@@ -191,10 +204,11 @@ class _Printer:
                 out(pad + "return" + (f" {self.free(value)}" if value is not None else ""))
             case tree.Do(expr):
                 out(pad + self.expr(expr))
-            case tree.Comment(text):
+            case tree.Comment(text) if text:
                 self.lines += [f"{pad}# {line}".rstrip() for line in text.split("\n")]
             case tree.Dispatch(var, blocks):
                 out(f"{pad}while True:")
+                self.place_lines()
                 for k, (number, comment, body) in enumerate(blocks):
                     out(f"{pad}    {'el' if k else ''}if {var.name} == {number}:")
                     if comment:
@@ -229,11 +243,35 @@ class _Printer:
         return f"store({self.expr(address)}, {self.expr(value)})"
 
 
+def first_place(body: tree.Body) -> Loc | None:
+    """Return the first place that a comment names in some statements, or in those inside of them."""
+    for s in body:
+        match s:
+            case tree.Comment(loc=loc):
+                found = loc
+            case tree.For(body=inner) | tree.While(body=inner):
+                found = first_place(inner)
+            case tree.If(yes=yes, no=no):
+                found = first_place(yes) or first_place(no)
+            case _:
+                continue
+        if found is not None:
+            return found
+    return None
+
+
 _MODES = {"always": "@inline", "never": "@noinline"}
+
+Placed: TypeAlias = tuple[str, Loc | None]  # a line of text, and where the user wrote what it does
 
 
 def function_text(function: tree.Function, names: Sequence[str] = ()) -> str:
     """Return the text of one function; `names` are the functions beside it."""
+    return joined(function_lines(function, names))
+
+
+def function_lines(function: tree.Function, names: Sequence[str] = ()) -> list[Placed]:
+    """Return the lines of `function_text`."""
     printer = _Printer([*names, function.name])
     out = printer.lines
     if function.inline in _MODES:
@@ -241,21 +279,43 @@ def function_text(function: tree.Function, names: Sequence[str] = ()) -> str:
     params = ", ".join(p.name if p.type == I64 else f"{p.name}: {p.type}" for p in function.params)
     result = "" if function.result == VOID else f" -> {function.result}"
     out.append(f"def {function.name}({params}){result}:")
-    if function.doc:
-        first, *rest = function.doc.strip().replace("\\", "\\\\").replace('"""', "'''").split("\n")
-        out += ['    """' + first + ("" if rest else '"""')]
-        out += [f"    {line.strip()}".rstrip() for line in rest] + (['    """'] if rest else [])
+    out += doc_lines(function.doc)
+    printer.place_lines()
     printer.body(function.body, 1)
-    return "\n".join(out) + "\n"
+    printer.place_lines()
+    return list(zip(out, printer.places, strict=True))
+
+
+def doc_lines(doc: str) -> list[str]:
+    """Return the lines of a docstring in a function."""
+    if not doc:
+        return []
+    first, *rest = doc.strip().replace("\\", "\\\\").replace('"""', "'''").split("\n")
+    out = ['    """' + first + ("" if rest else '"""')]
+    return out + [f"    {line.strip()}".rstrip() for line in rest] + (['    """'] if rest else [])
 
 
 def module_text(module: tree.Module) -> str:
     """Return the text of a module: its header, then its functions, entry points last."""
+    return joined(module_lines(module))
+
+
+def module_lines(module: tree.Module) -> list[Placed]:
+    """Return the lines of `module_text`."""
     names = [f.name for f in module.functions]
     order = sorted(module.functions, key=lambda f: f.name in module.exports)
-    header = "".join(f"# {line}".rstrip() + "\n" for line in module.header.split("\n")) if module.header else ""
-    return (
-        header
-        + "\n\n".join(("\n" if k else "") + function_text(f, names).rstrip("\n") for k, f in enumerate(order))
-        + "\n"
-    )
+    out = header_lines(module)
+    for k, function in enumerate(order):
+        out += [("", None)] * (2 if k else 0)
+        out += function_lines(function, names)
+    return out
+
+
+def header_lines(module: tree.Module) -> list[Placed]:
+    """Return the comment above a module."""
+    return [(f"# {line}".rstrip(), None) for line in module.header.split("\n")] if module.header else []
+
+
+def joined(lines: Sequence[Placed]) -> str:
+    """Return lines as one text."""
+    return "".join(f"{line}\n" for line, _ in lines)

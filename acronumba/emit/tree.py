@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from acronumba.emit.intrinsics import INTRINSICS
+from acronumba.errors import Loc
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +284,8 @@ class Do:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comment:
-    text: str
+    text: str  # "": it prints nothing
+    loc: Loc | None = None  # where the user wrote what follows in this body
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -464,8 +466,8 @@ class Builder:
     def do(self, expr: Expr) -> None:
         self.body.append(Do(expr))
 
-    def comment(self, text: str) -> None:
-        self.body.append(Comment(text))
+    def comment(self, text: str, loc: Loc | None = None) -> None:
+        self.body.append(Comment(text, loc))
 
     def ret(self, value: Operand | None = None) -> None:
         self.body.append(Return(None if value is None else const(value, self.result)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copyreg
 import linecache
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -25,9 +25,20 @@ class Loc:
     column: int
     end_line: int
     end_column: int
+    # The call in whose place the function was walked, if it was: a range is the same whoever calls it.
+    caller: Loc | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column + 1}"
+
+    @property
+    def path(self) -> tuple[Loc, ...]:
+        """The range, and the calls that lead to it, the innermost first: what tells two of its uses apart."""
+        out, loc = [self], self.caller
+        while loc is not None:
+            out.append(loc)
+            loc = loc.caller
+        return tuple(out)
 
 
 NOWHERE = Loc("", "", 0, 0, 0, 0)
@@ -222,7 +233,8 @@ def _member(error: BaseException) -> Exception:
 
 
 def _summary(errors: Mapping[int, BaseException], count: int) -> str:
-    return f"{len(errors)} of {count} instances failed" if count else f"{len(errors)} instances failed"
+    failed = f"{len(errors)} of {count}" if count else f"{len(errors)}"
+    return f"{failed} instance{'s' * ((count or len(errors)) != 1)} failed"
 
 
 def together(errors: Iterable[AcronumbaError]) -> AcronumbaError:
@@ -252,6 +264,7 @@ def format_refusal(error: AcronumbaError) -> str:
             indent = len(text) - len(text.lstrip())
             start, end = max(start, indent), max(end, start + 1)
             lines += [f"    {text[indent:]}", "    " + " " * (start - indent) + "^" * (end - start)]
+        lines += [f"  called from {call}, in {call.function}" for call in loc.path[1:]]
     if error.seen:
         lines.append(f"  seen: {error.seen}")
     if error.rewrite:

@@ -10,7 +10,7 @@ import ast
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from acronumba.data.shared import SharedLeaf
@@ -163,6 +163,7 @@ class Blocks:
         self.trying = False  # whether what is walked is only tried, as a straight line
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
+        self.caller: Loc | None = None  # the call in whose place the function is walked
         self.building: set[tuple[str, int]] = set()  # objects whose `__init__` is being walked
         self.sealed: dict[tuple[str, int], ir.Var] | None = None  # where objects change no more: their rows
         self.sites: dict[ir.Site, int] = {}
@@ -191,7 +192,7 @@ class Blocks:
             return node
         if node is None or self.source is None or not hasattr(node, "lineno"):
             return self.loc
-        return self.source.loc(node)
+        return self.source.loc(node, self.caller)
 
     def refuse(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
@@ -350,7 +351,8 @@ class Blocks:
         return (yes, dict(state)), (no, dict(state))
 
     def site(self, error: str, text: str, node: ast.AST | Loc | None = None) -> int:
-        return self.sites.setdefault(ir.Site(error, text, self.at(node)), len(self.sites))
+        loc = replace(self.at(node), caller=None)  # one site for all that call the function
+        return self.sites.setdefault(ir.Site(error, text, loc), len(self.sites))
 
     def check(
         self, cond: Num, error: str, text: str, args: Sequence[Num] = (), node: ast.AST | Loc | None = None

@@ -228,10 +228,10 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
     """Walk the body of a function in place of a call."""
     here = spot(node)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, here))
-    saved = w.source, w.loc, w.outer_loc
+    saved = w.source, w.loc, w.outer_loc, w.caller
     if (func.globals.get("__name__") or "").startswith(LIBRARY) and node is not None:
         w.outer_loc = w.at(node)
-    w.source = func.source
+    w.source, w.caller = func.source, w.at(node)
     for name, val in params.items():
         val = named_iterator(w, val) if is_iterator(val) else val
         w.kept(val)
@@ -241,7 +241,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
     if w.block is not None:
         frame.returns.append((w.point(), NoneVal(), w.loc))
         w.block = None
-    w.source, w.loc, w.outer_loc = saved
+    w.source, w.loc, w.outer_loc, w.caller = saved
     w.frames.pop()
     points = []
     for (block, state), _, _ in frame.returns:

@@ -334,11 +334,11 @@ def template_words(w: Walker, shape: Template, val: Val) -> list[ir.Var]:
 def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured: Mapping[Any, Val]) -> None:
     """Write the code of a recursive function for one set of argument types."""
     func = instance.func
-    saved = w.code, w.block, w.state, w.source, w.loc, w.frames
+    saved = w.code, w.block, w.state, w.source, w.loc, w.frames, w.caller
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
     w.loc = w.code.loc
     w.source = func.source
-    w.frames = []
+    w.frames, w.caller = [], None
     frame = w.push(func, (func.source.name, func.source.node.lineno))
     w.block = w.new_block()
     w.state = {}
@@ -358,7 +358,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     finish(w, instance.key, frame)
     w.functions[instance.index] = w.code
     instance.walking = False
-    w.code, w.block, w.state, w.source, w.loc, w.frames = saved
+    w.code, w.block, w.state, w.source, w.loc, w.frames, w.caller = saved
 
 
 def function_name(w: Walker, func: Func) -> str:

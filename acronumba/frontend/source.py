@@ -38,12 +38,13 @@ class Source:
     file: str
     name: str  # qualified name, for positions and messages
 
-    def loc(self, node: ast.AST) -> Loc:
-        """Return the position of a node of this function."""
+    def loc(self, node: ast.AST, caller: Loc | None = None) -> Loc:
+        """Return the position of a node of this function, which is walked in place of a call."""
         line = getattr(node, "lineno", getattr(self.node, "lineno", 0))
         column = getattr(node, "col_offset", 0)
         end_line = getattr(node, "end_lineno", line) or line
-        return Loc(self.file, self.name, line, column, end_line, getattr(node, "end_col_offset", column + 1) or 0)
+        end_column = getattr(node, "end_col_offset", column + 1) or 0
+        return Loc(self.file, self.name, line, column, end_line, end_column, caller)
 
     @property
     def body(self) -> list[ast.stmt]:

@@ -132,6 +132,7 @@ class Mark:
     lengths: tuple[tuple[list[Any], int], ...]  # of lists to which is only added
     source: Source | None
     outer_loc: Loc | None
+    caller: Loc | None
     trying: bool
 
 
@@ -311,7 +312,7 @@ class Walker(Contract):
             block=self.block, state=dict(self.state), sizes=tuple(map(len, self.code.blocks)),
             ends=tuple(self.code.ends), names=dict(self.code.names), widenings=dict(self.widenings),
             lengths=tuple((x, len(x)) for x in grows), source=self.source, outer_loc=self.outer_loc,
-            trying=self.trying,
+            caller=self.caller, trying=self.trying,
         )  # fmt: skip
 
     def go_back(self, mark: Mark) -> None:
@@ -323,4 +324,4 @@ class Walker(Contract):
             del x[n:]
         self.code.ends, self.code.names = list(mark.ends), dict(mark.names)
         self.block, self.state, self.widenings = mark.block, dict(mark.state), dict(mark.widenings)
-        self.source, self.outer_loc, self.trying = mark.source, mark.outer_loc, mark.trying
+        self.source, self.outer_loc, self.caller, self.trying = mark.source, mark.outer_loc, mark.caller, mark.trying

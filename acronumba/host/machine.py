@@ -369,6 +369,7 @@ class _Machine(Writer):
             if k:
                 self.loops[back] = (*segment.block.instrs, segment.block.end)[0].loc
         for instr in segment.instrs:
+            b.comment("", instr.loc)
             match instr:
                 case ir.Call():
                     self._call(segment, instr)
@@ -391,6 +392,7 @@ class _Machine(Writer):
     def _end(self, segment: Segment) -> None:
         """Write the end of a block."""
         b, frame, end = self.b, segment.frame, segment.block.end
+        b.comment("", end.loc)
         match end:
             case ir.Jump():
                 b.goto(frame.segments[end.block][0].number)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 import os
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from acronumba.errors import Loc
 from acronumba.ir import nodes as ir
@@ -16,18 +16,33 @@ from acronumba.ir.types import ListT, RefT, TensorT, type_text
 from acronumba.ir.visit import writes
 
 
+class Line(NamedTuple):
+    """A line of text, and what it is of."""
+
+    text: str
+    loc: Loc | None = None  # where the user wrote that
+    instr: ir.Instr | ir.End | None = None
+
+
 def program_text(program: ir.Program) -> str:
     """Return the whole program as text: shared values, layouts, sites, functions."""
+    return "\n".join(line.text for line in program_lines(program)).rstrip() + "\n"
+
+
+def program_lines(program: ir.Program) -> list[Line]:
+    """Return the lines of `program_text`."""
     params = ", ".join(map(type_text, program.params))
-    lines = [f"program {program.name}({params}) -> {type_text(program.result)}"]
-    lines += [f"warning {w}" for w in program.warnings]
-    lines += [f"shared {k} {p.path}: {type_text(p.type)}" for k, p in enumerate(program.shared)]
-    lines += [f"once {o.index} = kernel {o.kernel}" for o in program.once]
-    lines += [layout_text(k, s) for k, s in enumerate(program.layouts)]
-    lines += [f"site {k} {s.error} {s.text!r} {_place(s.loc)}".rstrip() for k, s in enumerate(program.sites)]
+    lines = [Line(f"program {program.name}({params}) -> {type_text(program.result)}")]
+    lines += [Line(f"warning {w}") for w in program.warnings]
+    lines += [Line(f"shared {k} {p.path}: {type_text(p.type)}") for k, p in enumerate(program.shared)]
+    lines += [Line(f"once {o.index} = kernel {o.kernel}") for o in program.once]
+    lines += [Line(layout_text(k, s)) for k, s in enumerate(program.layouts)]
+    lines += [
+        Line(f"site {k} {s.error} {s.text!r} {_place(s.loc)}".rstrip(), s.loc) for k, s in enumerate(program.sites)
+    ]
     for function in program.functions:
-        lines += ["", function_text(function, program)]
-    return "\n".join(lines).rstrip() + "\n"
+        lines += [Line(""), *function_lines(function, program)]
+    return lines
 
 
 def layout_text(number: int, layout: ir.StructLayout) -> str:
@@ -38,19 +53,24 @@ def layout_text(number: int, layout: ir.StructLayout) -> str:
 
 def function_text(function: ir.Function, program: ir.Program | None = None) -> str:
     """Return one function as text; with the program, calls and shared operands are printed by name."""
+    return "\n".join(line.text for line in function_lines(function, program))
+
+
+def function_lines(function: ir.Function, program: ir.Program | None = None) -> list[Line]:
+    """Return the lines of `function_text`."""
     params = ", ".join(f"{p.name}: {type_text(p.type)}" for p in function.params)
     results = ", ".join(map(type_text, function.results)) or "None"
-    lines = [f"def {function.name}({params}) -> {results}:"]
+    lines = [Line(f"def {function.name}({params}) -> {results}:", function.loc)]
     last: tuple[str, int] = ("", 0)
     for number, block in enumerate(function.blocks):
         label = f"{number:>2}: "
         for instr in (*block.instrs, block.end):
             if instr.loc.line and (instr.loc.file, instr.loc.line) != last:
                 last = (instr.loc.file, instr.loc.line)
-                lines.append(f"    # {_place(instr.loc)}  {_source(instr.loc)}".rstrip())
-            lines.append(label + _line(instr, program))
+                lines.append(Line(f"    # {_place(instr.loc)}  {_source(instr.loc)}".rstrip(), instr.loc))
+            lines.append(Line(label + _line(instr, program), instr.loc, instr))
             label = "    "
-    return "\n".join(lines)
+    return lines
 
 
 def instr_text(instr: ir.Instr | ir.End, program: ir.Program | None = None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.errors import NOWHERE, Loc
 from acronumba.ir.evaluate import OperationFailed, apply, as_array
 from acronumba.ir.ops import Array
 from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size
@@ -114,6 +115,11 @@ def tensor_text(dtype: str, shape: tuple[Size, ...]) -> str:
 
 def spec_text(spec: KernelSpec) -> str:
     """Return the specification as readable text, one line per operand and operation."""
+    return "".join(f"{text}\n" for text, _ in spec_lines(spec))
+
+
+def spec_lines(spec: KernelSpec) -> list[tuple[str, Loc]]:
+    """Return the lines of `spec_text`, each with its place in the user's source."""
     names = names_of_values(spec)
 
     def static(attr: object) -> str:
@@ -132,29 +138,29 @@ def spec_text(spec: KernelSpec) -> str:
             return f"{o.kind} {tensor_text(o.dtype, o.shape)}"
         return o.kind
 
-    def operation(k: int, op: KernelOp) -> tuple[str, str, int]:
+    def operation(k: int, op: KernelOp) -> tuple[str, str, Loc]:
         inner = ", ".join([*(names[a] for a in op.args), *map(static, op.attrs)])
         site = f"  fails at site {op.site}" if op.site >= 0 else ""
-        return f"    {names[k]} = {op.op}({inner})", f"{tensor_text(op.dtype, op.shape)}{site}", op.loc.line
+        return f"    {names[k]} = {op.op}({inner})", f"{tensor_text(op.dtype, op.shape)}{site}", op.loc
 
-    rows: list[tuple[str, str, int]] = []
+    rows: list[tuple[str, str, Loc]] = []
     for k, o in enumerate(spec.operands):
         number = f"shared {o.index}" if o.kind == "shared" else f"argument {o.index}"
         if o.kind != "shared" and spec.rows is not None and spec.rows[o.index] != "whole":
             number = f"{spec.rows[o.index]} of {number}"
-        rows.append((f"    {names[k]}: {operand(o)}", f"# {number}", 0))
+        rows.append((f"    {names[k]}: {operand(o)}", f"# {number}", NOWHERE))
     first = len(spec.operands)
     rows += [operation(first + k, op) for k, op in enumerate(spec.body)]
     width = min(max((len(a) for a, _, _ in rows), default=0), 60)
     dims = f"  # extents {', '.join(f'd{k}' for k in range(spec.dims))}" if spec.dims else ""
-    lines = [f"kernel {spec.name}{', one row' if spec.rows is not None else ''}:{dims}"]
+    lines = [(f"kernel {spec.name}{', one row' if spec.rows is not None else ''}:{dims}", NOWHERE)]
     last = 0
-    for left, right, line in rows:
-        note = f"  # line {line}" if line and line != last else ""
-        last = line
-        lines.append(f"{left:<{width}}  {right}{note}".rstrip())
-    lines.append("    return " + ", ".join(names[k] for k in spec.results))
-    return "\n".join(lines) + "\n"
+    for left, right, loc in rows:
+        note = f"  # line {loc.line}" if loc.line and loc.line != last else ""
+        last = loc.line
+        lines.append((f"{left:<{width}}  {right}{note}".rstrip(), loc))
+    lines.append(("    return " + ", ".join(names[k] for k in spec.results), NOWHERE))
+    return lines
 
 
 def names_of_values(spec: KernelSpec) -> list[str]:

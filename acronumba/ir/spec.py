@@ -34,6 +34,7 @@ word each.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -110,6 +111,19 @@ class KernelOp:
     name: str
     site: int  # failure reported by the kernel; -1 if it cannot fail
     loc: Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Where nodes of a kernel are recorded, and of which operations of the program it was made there."""
+
+    loc: Loc
+    operations: tuple[tuple[Loc, str], ...]  # (place, name)
+
+
+def distinct(uses: Iterable[Use]) -> tuple[Use, ...]:
+    """Return uses without those of the same place, reached by the same calls."""
+    return tuple({use.loc.path: use for use in reversed(list(uses))}.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True)

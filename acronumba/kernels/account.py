@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from acronumba.emit.target import Target, host
 from acronumba.errors import Loc
@@ -85,15 +86,29 @@ def account(
     target : Target, optional
         The processor; by default this one.
     """
-    return accountant(spec, fusion, target)(nodes, tuple(extents))
+    return accountant(spec, fusion, target)(((tuple(extents), nodes),))[0]
+
+
+Groups: TypeAlias = "tuple[tuple[tuple[int, ...], int], ...]"  # run-time extents, and how many nodes have them
 
 
 def accountant(
     spec: KernelSpec, fusion: Fusion = EVERYTHING, target: Target | None = None
-) -> Callable[[int, tuple[int, ...]], Account]:
-    """Return the function from nodes and extents of a batch to its account, for many batches of one kernel."""
+) -> Callable[[Groups], list[Account]]:
+    """Return the function from the nodes of a batch to the accounts of those with the same extents."""
     stages = plan_stages(spec, target or host(), fusion)
-    return functools.cache(lambda nodes, extents: _Counter(stages, extents).count(nodes))
+    counter = functools.cache(lambda extents: _Counter(stages, extents))
+
+    def accounts(groups: Groups) -> list[Account]:
+        counters = [counter(extents) for extents, _ in groups]
+        rows = [many * one.rows for (_, many), one in zip(groups, counters, strict=True)]
+        blocks = -(-sum(rows) // stages.rows) if stages.blocked else 1
+        return [
+            one.count(many, blocks * mine / max(sum(rows), 1))
+            for (_, many), one, mine in zip(groups, counters, rows, strict=True)
+        ]
+
+    return accounts
 
 
 class _Counter:
@@ -120,13 +135,16 @@ class _Counter:
             total += c
         return total
 
-    def count(self, nodes: int) -> Account:
+    @property
+    def rows(self) -> int:
+        """How many rows of products a node adds to its block."""
+        return min(max([1, *map(self.number, self.stages.leads)]), self.stages.rows)
+
+    def count(self, nodes: int, passes: float) -> Account:
+        """Return the account of some nodes; `passes`: how often weights are read for them."""
         graph, spec = self.graph, self.graph.spec
-        read = scratch = flops = product_flops = looked_up = shared = 0
-        passes = 1
-        if self.stages.blocked:
-            block = max(1, self.stages.rows // max([1, *map(self.number, self.stages.leads)]))
-            passes = -(-nodes // block)
+        read = scratch = flops = product_flops = looked_up = 0
+        shared = 0.0
         for v in self.stages.gathered:
             read += self.elements(v) * self.size(v)
             scratch += self.elements(v) * self.size(v)
@@ -157,7 +175,7 @@ class _Counter:
             scratch=scratch,
             flops=flops,
             product_flops=product_flops,
-            shared=shared + nodes * looked_up,
+            shared=round(shared) + nodes * looked_up,
             stages=parts(self.stages),
         )
 

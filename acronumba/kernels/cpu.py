@@ -522,12 +522,12 @@ class Generator:
         if self.scratch.dynamic():
             size = w.bind("size", w.ends())
             total = total + select(size < RAGGED_BYTES, const(RAGGED_BYTES, I64), size)
-        own: Expr = const(0, I64)
+        own: Expr | None = None
         for number in range(len(self.stages.stages)):
             if self.scratch.dynamic(number):
                 end = w.bind("end", w.ends(number))
-                own = w.bind("own", select(own < end, end, own))
-        total = total + own
+                own = end if own is None else w.bind("own", select(own < end, end, own))
+        total = total if own is None else total + own
         w.f.store(w.f["OUT"], 0, total)
         w.f.store(w.f["OUT"], 2 + len(self.spec.results), self._time(w, "time", None))
         return self._sizes(w)

@@ -56,6 +56,8 @@ from acronumba.pipeline.fit import (
 from acronumba.pipeline.log import Patience, bar, debug
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from acronumba.analysis.active import Active, Wanted
     from acronumba.analysis.backward.derive import Backward
     from acronumba.analysis.passes import Draft, Pass
@@ -71,7 +73,6 @@ if TYPE_CHECKING:
     from acronumba.ir.nodes import Program, StructLayout
     from acronumba.ir.spec import KernelSpec
     from acronumba.ir.tape import Recorder
-    from acronumba.kernels.cuda.generate import CudaCode
     from acronumba.runtime.driver import Executable
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -377,42 +378,23 @@ class Compiled:
 
     def host_text(self) -> str:
         """Return the host program as text."""
-        from acronumba.emit.text import module_text
-        from acronumba.host.machine import make_host
+        from acronumba.emit.text import joined
+        from acronumba.pipeline.texts import host_lines
 
-        return module_text(make_host(self.plan, self.options).module)
+        return joined(host_lines(self.plan, self.options))
 
     def kernel_text(self, k: int) -> str:
         """Return the code of a kernel as text."""
-        from acronumba.emit.target import host
-        from acronumba.emit.text import module_text
-        from acronumba.kernels.cpu import generate
-        from acronumba.kernels.strategy import Fusion
+        from acronumba.emit.text import joined
+        from acronumba.pipeline.texts import kernel_lines
 
-        return module_text(generate(self.plan.kernels[k], host(), Fusion.of(self.options)).module)
+        return joined(kernel_lines(self.plan.kernels[k], self.options))
 
     def cuda_text(self, k: int) -> str:
         """Return the code of a kernel for a GPU as text."""
-        return self._cuda_code(k).text
+        from acronumba.pipeline.texts import cuda_code
 
-    def cuda_tiles_text(self) -> str:
-        """Return the tiles of products that kernels for a GPU call, as text."""
-        wanted = {tile for k in range(len(self.plan.kernels)) for tile in self._cuda_code(k).tiles}
-        return "\n\n".join(tile.text() for tile in sorted(wanted)) or "# no kernel calls a tile\n"
-
-    def cuda_persistent_text(self) -> str:
-        """Return the kernel that runs all others on a GPU, as text."""
-        from acronumba.kernels.cuda.persistent import persistent
-
-        once = {o.kernel for o in self.plan.program.once}  # these are the processor's
-        codes = [self._cuda_code(k) for k in range(len(self.plan.kernels)) if k not in once]
-        return persistent(codes).own if codes else "# no kernel runs on a GPU\n"
-
-    def _cuda_code(self, k: int) -> CudaCode:
-        from acronumba.kernels.cuda.generate import generate
-        from acronumba.kernels.strategy import Fusion
-
-        return generate(self.plan.kernels[k], Fusion.of(self.options), self.options.precision)
+        return cuda_code(self.plan.kernels[k], self.options).text
 
     @property
     def constants(self) -> list[str]:
@@ -489,6 +471,18 @@ class Compiled:
                 pass
         with memory_refused():
             return self.executable.record(packed.roots, words, skip=packed.errors, keep=keep)
+
+    def sites(self, packed: Batch, leaves: Sequence[Any], trace: TraceData) -> NDArray[Any] | None:
+        """Return which of its kernel's `uses` recorded each node of a trace; None where instances have several fibers.
+
+        The mini-batch is recorded once more for it.
+        """
+        from acronumba.pipeline.sites import sites
+
+        if self.forks:
+            return None
+        words, keep = self._shared_words(packed, leaves)
+        return sites(self.plan, self.options, trace, packed.roots, words, skip=packed.errors, keep=keep)
 
     def records_like(self, other: Compiled) -> bool:
         """Whether both record and schedule the same: their options differ in nothing that these depend on."""

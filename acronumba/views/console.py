@@ -7,6 +7,7 @@ to write: these are told that there is no notebook.
 from __future__ import annotations
 
 import io
+import sys
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -23,3 +24,9 @@ def plain_text(view: RenderableType, width: int) -> str:
     with console.capture() as captured:
         console.print(view)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def in_notebook() -> bool:
+    """Whether what a cell ends with is shown as a page: in Jupyter, not in a terminal."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")

@@ -20,6 +20,7 @@ from acronumba.ir.notes import KINDS
 from acronumba.views.console import plain_text
 from acronumba.views.explained import Block, Count, Explained, Remark, SourceFunction, SourceLine
 from acronumba.views.report import bytes_text
+from acronumba.views.words import counted
 
 _ORDER = {kind: k for k, kind in enumerate(KINDS)}  # that remarks are shown in
 _BLOCK = "bold yellow"
@@ -30,9 +31,10 @@ def explanation_view(e: Explained) -> RenderableType:
     """Return the whole explanation."""
     c = e.count
     bound = "proved optimal" if c.optimal else f"at least {c.lower_bound:,}"
-    rounds = f", {_count(c.rounds, 'round')}" if c.rounds > 1 else ""
+    rounds = f", {counted(c.rounds, 'round')}" if c.rounds > 1 else ""
     head = Text(f"{e.model}: ", "bold").append(
-        f"{_count(e.instances, 'instance')}, {_count(c.nodes, 'node')} in {_batches(c.batches)} ({bound}){rounds}",
+        f"{counted(e.instances, 'instance')}, {counted(c.nodes, 'node')} in {counted(c.batches, 'batch')} "
+        f"({bound}){rounds}",
         "bold",
     )
     parts: list[RenderableType] = [head]
@@ -68,14 +70,6 @@ def _shown(file: str) -> str:
     except ValueError:  # another drive
         return os.path.basename(file)
     return os.path.basename(file) if short.startswith("..") else short
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"
-
-
-def _batches(n: int) -> str:
-    return f"{n:,} {'batch' if n == 1 else 'batches'}"
 
 
 def _grid(*widths: int | None) -> Table:
@@ -195,7 +189,7 @@ def _legend(e: Explained) -> Iterator[RenderableType]:
 def _block(block: Block) -> Table:
     table = _grid(2, None)
     phases = f"phase{'s' * (len(block.phases) > 1)} {_listing(block.phases)}"
-    used = f"{phases}, {_count(block.nodes, 'node')} in {_batches(block.batches)}"
+    used = f"{phases}, {counted(block.nodes, 'node')} in {counted(block.batches, 'batch')}"
     head = Text(f"{block.name}: ", "bold").append(
         used if block.nodes else "once per mini-batch" if block.once else "not used", ""
     )
@@ -204,6 +198,10 @@ def _block(block: Block) -> Table:
         inner = _grid(8, None)
         inner.add_row(Text(f"stage {number}", "dim"), Text(stage))
         table.add_row("", inner)
+    for call in block.calls[:_MOST]:
+        table.add_row("", Text(call, "dim"))
+    if len(block.calls) > _MOST:
+        table.add_row("", Text(f"... and {len(block.calls) - _MOST} more calls", "dim"))
     for title, items in (
         ("shared", block.shared),
         ("varying", block.varying),
@@ -243,11 +241,11 @@ def _effects(e: Explained) -> Iterator[RenderableType]:
 def _differences(mine: Count, theirs: Count) -> Iterator[str]:
     """Return "18 batches instead of 61", and the same for what else differs."""
     if mine.rounds != theirs.rounds:
-        yield f"{_count(mine.rounds, 'round')} instead of {theirs.rounds:,}"
+        yield f"{counted(mine.rounds, 'round')} instead of {theirs.rounds:,}"
     if mine.batches != theirs.batches:
-        yield f"{_batches(mine.batches)} instead of {theirs.batches:,}"
+        yield f"{counted(mine.batches, 'batch')} instead of {theirs.batches:,}"
     if mine.nodes != theirs.nodes:
-        yield f"{_count(mine.nodes, 'node')} instead of {theirs.nodes:,}"
+        yield f"{counted(mine.nodes, 'node')} instead of {theirs.nodes:,}"
     elif mine.batches == theirs.batches and mine.launches != theirs.launches:
         passes = "pass" if mine.launches == 1 else "passes"
         yield f"{mine.launches:,} {passes} over nodes instead of {theirs.launches:,}"

@@ -21,6 +21,7 @@ from rich.tree import Tree
 from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
 from acronumba.views.console import plain_text
 from acronumba.views.graphs import operands_of, result_shapes
+from acronumba.views.words import counted
 
 _STYLES = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow", "bright_green", "white")
 
@@ -64,7 +65,7 @@ def bytes_text(n: int) -> str:
 def bound_text(trace: TraceData) -> str:
     """Return "N batches, at least M": what was scheduled and what no schedule can beat."""
     end = ", proved optimal" if trace.optimal else ""
-    return f"{len(trace.batches)} batches, at least {trace.lower_bound}{end}"
+    return f"{counted(len(trace.batches), 'batch')}, at least {trace.lower_bound:,}{end}"
 
 
 def summary(trace: TraceData) -> Table:
@@ -257,7 +258,9 @@ def _more(count: int, what: str) -> list[Text]:
 
 def trace_view(trace: TraceData, name: str = "", limit: int = 40, graph: bool = True) -> RenderableType:
     """Return the whole report, or all but the dataflow graph."""
-    head = Text(f"{name}: " if name else "", "bold").append(f"{trace.nodes:,} nodes in {bound_text(trace)}", "bold")
+    head = Text(f"{name}: " if name else "", "bold").append(
+        f"{counted(trace.nodes, 'node')} in {bound_text(trace)}", "bold"
+    )
     parts: list[RenderableType] = [head, "", summary(trace)]
     if trace.nodes:
         parts += ["", rounds(trace), "", timeline(trace)] if trace.rounds > 1 else []

@@ -61,7 +61,7 @@ def test_equal_kernels_of_different_functions_are_one() -> None:
         others.append(f)
     plan = make_plan(program([main, *others], sites, [VEC], VEC), Options())
     assert len(plan.kernels) == 1
-    assert [loc.function for loc in plan.uses[0]] == ["main", "g", "h"]
+    assert [use.loc.function for use in plan.uses[0]] == ["main", "g", "h"]
 
 
 def test_constants_of_different_types_are_different_kernels() -> None:

@@ -650,7 +650,7 @@ def test_a_trace_of_failures_raises_nothing():
 
 def test_traces_can_be_written(tmp_path):
     trace = classify.trace(trees(3), p=params())
-    for write, name in ((trace.to_html, "t.html"), (trace.to_dot, "t.dot"), (trace.to_perfetto, "t.json")):
+    for write, name in ((trace.html, "t.html"), (trace.to_dot, "t.dot"), (trace.to_perfetto, "t.json")):
         path = write(tmp_path / name)
         assert path.stat().st_size > 100
 

@@ -36,6 +36,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
     script.write_text(program)
     done = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", str(script)],
+        cwd=script.parent,
         env={**os.environ, "PYTHONPATH": str(root), "NO_COLOR": "1", "COLUMNS": "120"},
         capture_output=True,
         text=True,
@@ -58,6 +59,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         pytest.param("docs/numpy_code.md", 6, marks=pytest.mark.long),
         ("docs/training.md", 6),
         ("docs/ragged.md", 5),
+        ("docs/explorer.md", 2),
     ],
 )
 def test_programs_print_what_the_page_shows(
@@ -260,7 +262,7 @@ def test_the_page_for_contributors_names_what_there_is(root: Path) -> None:
     assert example in (root / "acronumba" / "frontend" / "calls" / "written.py").read_text(encoding="utf-8")
     assert set(re.findall(r"`([A-Z]{4,})`", page)) <= {
         "PASSES", "KINDS", "SINGLES", "RULES", "NONE", "REQUIRED", "EXPRESSIONS", "TARGETS", "TOPICS", "USUAL",
-        "REASONS", "ULPS",
+        "REASONS", "ULPS", "MODULES",
     }  # fmt: skip
 
 

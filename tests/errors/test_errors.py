@@ -41,6 +41,27 @@ def test_a_refusal_shows_place_caret_seen_and_rewrite(source):
     assert (error.code, error.file, error.line, error.column) == ("ACR201", source, 2, 9)
 
 
+def draws(x):
+    return np.random.normal(size=3) + x  # noqa: NPY002
+
+
+def calls(x):
+    return draws(x) * 2
+
+
+def test_a_refusal_in_a_helper_says_by_which_calls_it_was_reached():
+    @acronumba.model
+    def main(x):
+        return calls(x)
+
+    with pytest.raises(Unsupported) as refused:
+        main.batch(np.ones((2, 3), np.float32))
+    places = [line.strip() for line in str(refused.value).splitlines() if ", in " in line]
+    assert [place.rpartition(", in ")[2].rpartition(".")[2] for place in places] == ["draws", "calls", "main"]
+    assert [place.startswith("called from ") for place in places] == [False, True, True]
+    assert refused.value.loc.path[1].line == calls.__code__.co_firstlineno + 1
+
+
 def test_columns_count_bytes_as_ast_does(source):
     error = Unsupported("ACR117", "no", at(source, 2, 21, 22))
     assert str(error).splitlines()[3].index("^") == 4 + len("y = größe(x) + ")

@@ -56,6 +56,14 @@ def halves() -> KernelSpec:
     return b.spec(b.op("tanh", b.op("matmul", both, w, shape=(N, 20)), shape=(N, 20)))
 
 
+def parts() -> KernelSpec:
+    """The same with pieces whose lengths are known at run time only."""
+    b = SpecBuilder("parts", dims=3)
+    x, y, w = b.tensor("x", N, M), b.tensor("y", N, Dim(2)), b.shared("w", 24, 20)
+    both = b.op("concat", x, y, shape=(N, 24), attrs=(1,))
+    return b.spec(b.op("exp", b.op("matmul", both, w, shape=(N, 20)), shape=(N, 20)))
+
+
 def attended() -> KernelSpec:
     """Projections, attention in tiles, and a projection: stages of all kinds."""
     b = SpecBuilder("attended", dims=1)
@@ -85,7 +93,7 @@ def cells() -> KernelSpec:
     return b.spec(z, b.op("sum", z, shape=(N,), attrs=((1,),)), b.op("cumsum", z, shape=(N, M), attrs=(1,)))
 
 
-SPECS = {s.name: s for s in (sentence(), pairs(), halves(), attended(), by_matrices(), cells())}
+SPECS = {s.name: s for s in (sentence(), pairs(), halves(), parts(), attended(), by_matrices(), cells())}
 
 
 def lengths(spec: KernelSpec, count: int, seed: int = 0) -> list[tuple[int, ...]]:
@@ -97,6 +105,9 @@ def lengths(spec: KernelSpec, count: int, seed: int = 0) -> list[tuple[int, ...]
     found[count // 2] = 4 * most if spec.dims == 1 else 2 * most
     if spec.name == "pairs":
         found = np.minimum(found, 14)
+    if spec.name == "parts":
+        found[:, 1] = np.minimum(found[:, 1] // 4 * 12, 24)  # 0, 12, or all
+        found[:, 2] = 24 - found[:, 1]
     return [tuple(map(int, own)) for own in found]
 
 
@@ -140,8 +151,7 @@ def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool, compiled:
 @pytest.mark.parametrize("name", SPECS)
 def test_the_interpreter_gives_the_same(name: str, compiled: dict[str, Any]) -> None:
     spec = SPECS[name]
-    each = [(3, 2), (0, 1), (1, 0), (7, 5), (2, 2)] if spec.dims == 2 else [(3,), (0,), (1,), (9,), (2,)]
-    each = each[:2] if name == "by_matrices" else each
+    each = lengths(spec, 2 if name == "by_matrices" else 5)
     rows, shared = nodes_of(spec, each)
     mine, _ = interpreted(spec)(rows, shared, each=each, units=2)
     theirs, _ = compiled[name][0](rows, shared, each=each)

@@ -603,7 +603,7 @@ def test_traces_print_and_are_written(count: int, tmp_path: Path, monkeypatch: p
     events = json.loads(trace.to_perfetto(tmp_path / "t.json").read_text())["traceEvents"]
     assert all({"name", "ph", "pid"} <= set(e) for e in events)
     tags = Tags()
-    tags.feed(trace.to_html(tmp_path / "t.html").read_text(encoding="utf-8"))
+    tags.feed(trace.html(tmp_path / "t.html").read_text(encoding="utf-8"))
     assert tags.open == []
 
 

@@ -76,7 +76,7 @@ def test_a_process_needs_no_standard_streams(
             patch.setattr(sys, name, STREAMS[kind]())
         results = list(doubled.batch(XS))
         trace, explanation = str(doubled.trace(XS)), str(doubled.explain(XS))
-        doubled.trace(XS).to_html(tmp_path / "page.html")
+        doubled.trace(XS).html(tmp_path / "page.html")
         ok = doubled.check(XS).ok
         assert doubled.stages(XS)["ir"]
     assert ok and len(results) == 2 and "Summary" in trace and "tanh" in explanation
@@ -153,7 +153,7 @@ def test_texts_are_the_same_in_a_notebook(notebook: str, monkeypatch: pytest.Mon
 
     def texts(name: str) -> list[str]:
         trace, explanation = tripled.trace(XS), tripled.explain(XS)
-        pages = trace.to_html(tmp_path / f"{name}.html"), explanation.to_text(tmp_path / f"{name}.txt")
+        pages = trace.html(tmp_path / f"{name}.html"), explanation.to_text(tmp_path / f"{name}.txt")
         lines = [line for line in str(trace).split("\n") if not line.strip().endswith("█") and " s" not in line]
         return [str(explanation), pages[1].read_text(), *lines[:4], str("tripled" in pages[0].read_text())]
 

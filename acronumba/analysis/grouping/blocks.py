@@ -24,7 +24,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, fixed_variables
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size
+from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size, Use, distinct
 from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.ir.visit import reads, writes
 
@@ -365,9 +365,12 @@ class Kernels:
         self.options = options
         self.specs: list[KernelSpec] = []
         self.index: dict[object, int] = {}
-        self.uses: list[list[Loc]] = []
+        self.uses: list[list[Use]] = []
         self.notes: list[Note] = []
         self.names: set[str] = set()
+        self.callers: dict[str, dict[tuple[int, ...], str]] = defaultdict(
+            dict
+        )  # by name and calls: what names begin with
         first: dict[ir.Site, int] = {}
         self.site = [first.setdefault(s, k) for k, s in enumerate(program.sites)]
 
@@ -382,8 +385,8 @@ class Kernels:
         assert len(indices) == len(numbers) and not emit.dims
         return ir.Once(index=computed.index, kernel=emit.kernel, numbers=indices)
 
-    def finish(self) -> tuple[tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...]]:
-        return tuple(self.specs), tuple(tuple(dict.fromkeys(u)) for u in self.uses)
+    def finish(self) -> tuple[tuple[KernelSpec, ...], tuple[tuple[Use, ...], ...]]:
+        return tuple(self.specs), tuple(map(distinct, self.uses))
 
     def emit(self, group: _Group, wanted: set[ir.Var], single: Mapping[ir.Var, ir.Instr]) -> list[ir.Instr]:
         """Return the instructions that record a node of the group's kernel."""
@@ -406,7 +409,7 @@ class Kernels:
             self._note_rows(group)
         emit = ir.Emit(
             outs=tuple(outs),
-            kernel=self._intern(spec, loc),
+            kernel=self._intern(spec, Use(loc, tuple((op.loc, op.op) for op in group.body))),
             args=tuple(args),
             dims=tuple(make.dims),
             shapes=tuple(shape[v] for v in outs),
@@ -424,7 +427,7 @@ class Kernels:
         for loc in dict.fromkeys(op.loc for op in group.own):
             self.notes.append(Note(loc=loc, kind="rows", text=text, option="hoist"))
 
-    def _intern(self, spec: KernelSpec, loc: Loc) -> int:
+    def _intern(self, spec: KernelSpec, use: Use) -> int:
         key = (
             tuple(replace(o, name="") for o in spec.operands),
             spec.dims,
@@ -434,17 +437,26 @@ class Kernels:
         )
         typed = (key, repr(key))  # 1, 1.0 and True are equal but not the same constant; nor are 0.0 and -0.0
         if typed not in self.index:
-            base = re.sub(r"\W+", "_", f"{loc.function.rpartition('.')[2] or 'kernel'}_{loc.line}")
-            name, n = base, 2
-            while name in self.names:
-                name, n = f"{base}_{n}", n + 1
-            self.names.add(name)
             self.index[typed] = len(self.specs)
-            self.specs.append(replace(spec, name=name))
+            self.specs.append(replace(spec, name=self._name(use.loc)))
             self.uses.append([])
         k = self.index[typed]
-        self.uses[k].append(loc)
+        self.uses[k].append(use)
         return k
+
+    def _name(self, loc: Loc) -> str:
+        """Return a name that no other kernel has: function and line; the line of the call that tells it apart."""
+        base = re.sub(r"\W+", "_", f"{loc.function.rpartition('.')[2] or 'kernel'}_{loc.line}")
+        calls = tuple(call.line for call in loc.path[1:])
+        if calls not in self.callers[base]:
+            others = [dict(enumerate(known)) for known in self.callers[base]]
+            lines = (n for k, n in enumerate(calls) if all(known.get(k) != n for known in others))
+            line = next(lines, None) if others else None
+            self.callers[base][calls] = base if line is None else f"{base}_from_{line}"
+        first = self.callers[base][calls]
+        name = next(n for n in (first, *(f"{first}_{k}" for k in range(2, len(self.specs) + 3))) if n not in self.names)
+        self.names.add(name)
+        return name
 
 
 class _Spec:

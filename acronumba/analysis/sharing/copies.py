@@ -23,11 +23,11 @@ from dataclasses import replace
 
 from acronumba.analysis.sharing.facts import Context, Sharing
 from acronumba.config import COPIES, Options
-from acronumba.errors import NOWHERE, Loc
+from acronumba.errors import NOWHERE
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.spec import KernelOp, KernelSpec, Operand
+from acronumba.ir.spec import KernelOp, KernelSpec, Operand, Use, distinct
 from acronumba.ir.types import TensorT
 from acronumba.ir.visit import writes
 
@@ -69,8 +69,8 @@ def same_but_shared(spec: KernelSpec, lines: bool) -> object:
 
 
 def merge_copies(
-    program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Loc, ...]], options: Options
-) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...], tuple[Note, ...]]:
+    program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Use, ...]], options: Options
+) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Use, ...], ...], tuple[Note, ...]]:
     """Return the program, its kernels and where each is recorded, with copies merged; and notes.
 
     Parameters
@@ -129,8 +129,8 @@ def _paths(program: ir.Program, spec: KernelSpec, which: Iterable[int]) -> str:
 
 
 def _merged(
-    program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Loc, ...]], sets: Sequence[Sequence[int]]
-) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Loc, ...], ...]]:
+    program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Use, ...]], sets: Sequence[Sequence[int]]
+) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Use, ...], ...]]:
     opened: dict[int, tuple[int, set[int]]] = {}  # by kernel: what it becomes, and its operands that are opened
     for members in sets:
         differ = _differing(kernels, members)
@@ -139,8 +139,7 @@ def _merged(
     number = {k: n for n, k in enumerate(kept)}
     specs = tuple(open_operands(kernels[k], opened[k][1]) if k in opened else kernels[k] for k in kept)
     places = tuple(
-        tuple(dict.fromkeys(loc for m in range(len(kernels)) if opened.get(m, (m,))[0] == k for loc in uses[m]))
-        for k in kept
+        distinct(use for m in range(len(kernels)) if opened.get(m, (m,))[0] == k for use in uses[m]) for k in kept
     )
     functions = tuple(_rewritten(f, program, kernels, opened, number) for f in program.functions)
     once = tuple(replace(o, kernel=number[o.kernel]) for o in program.once)

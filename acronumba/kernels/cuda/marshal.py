@@ -135,17 +135,8 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     results, shared = len(spec.results), len(code.shared)
     stream = f.let("stream", tree.load(f["P"], FIXED + results + shared))
     nodes = f.let("nodes", f["hi"] - f["lo"])
-    first = None
-    if spec.dims:
-        with f.when(nodes.eq(0)):
-            f.ret()
-        first = f.let("first", tree.load(tree.load(f["P"], PARAMETERS.at["nodes"]), f["lo"]))
-    extents = f.let("extents", const(0, I64) if first is None else first + tree.load(f["P"], PARAMETERS.at["extents"]))
-
-    def place(k: int) -> Expr:
-        """Return what the table says of a result or an entry: results of ragged nodes lie where the first one's do."""
-        word = tree.load(f["P"], FIXED + k)
-        return tree.load(first + word) if first is not None and k < results else word
+    first = _first(f, nodes) if spec.dims else const(0, I64)
+    extents = f.let("extents", first + tree.load(f["P"], PARAMETERS.at["extents"]))
 
     def number(size: Size) -> Expr:
         return tree.load(extents, size.index) if isinstance(size, Dim) else const(size, I64)
@@ -187,7 +178,12 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     for name, word in (("nodes", words + delta), ("fails", found), ("extents", dims + delta), ("begun", begun)):
         f.store(table, PARAMETERS.at[name], word)
     for k in range(results + shared):
-        f.store(table, FIXED + k, _Resolver(f, stream, "place")(place(k)))
+        word = tree.load(f["P"], FIXED + k)
+        f.store(
+            table,
+            FIXED + k,
+            _Resolver(f, stream, "place")(word if k >= results or not spec.dims else tree.load(first + word)),
+        )
     f.store(stream, STREAM.at["top"], end)
     if fallible:
         f.store(stream, STREAM.at["end"], fails)
@@ -195,6 +191,13 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     _launch(f, stream, extents, kernel=kernel, nodes=nodes, table=table + delta, fails=found)
     f.ret()
     return f.function()
+
+
+def _first(f: Builder, nodes: Local) -> Expr:
+    """Return the argument words of the first node: all have its run-time extents, its results come first."""
+    with f.when(nodes.eq(0)):
+        f.ret()
+    return f.let("first", tree.load(tree.load(f["P"], PARAMETERS.at["nodes"]), f["lo"]))
 
 
 def _launch(f: Builder, stream: Local, extents: Local, *, kernel: Expr, nodes: Local, table: Expr, fails: Expr) -> None:

@@ -70,16 +70,13 @@ class Chooser:
             v = op.args[0]
         return True
 
-    def in_rows(self, v: int, together: bool = False) -> tuple[int, ...]:
-        """See to it that the rows of `v` lie in memory; return the pieces they consist of.
-
-        `together`: rows of several nodes are read together: a piece is as long in one as in the other.
-        """
+    def in_rows(self, v: int) -> tuple[int, ...]:
+        """See to it that the rows of `v` lie in memory; return the pieces they consist of."""
         op = self.graph.op(v)
-        pieces: tuple[int, ...] = (v,)
         if op is not None and op.op == "concat" and v not in self.stored and op.attrs[0] == len(op.shape) - 1:
-            if not together or all(isinstance(self.graph.shape(piece)[-1], int) for piece in op.args):
-                pieces = op.args
+            pieces = op.args
+        else:
+            pieces = (v,)
         for piece in pieces:
             self.piece_in_rows(piece)
         return pieces
@@ -92,9 +89,9 @@ class Chooser:
         sx, sy = graph.shape(x), graph.shape(y)
         floats = DTYPES[op.dtype].kind == "f" and graph.dtype(x) == graph.dtype(y) == op.dtype
         if floats and (w := weight(graph.spec, y)) is not None:
-            return Product(v, "shared", x, w.operand, self.in_rows(x, True), sx[:-1], sy[1], flip=w.flip, weight=w)
+            return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], flip=w.flip, weight=w)
         if floats and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
-            return Product(v, "shared", y, w.operand, self.in_rows(y, True), (), sx[0], flip=not w.flip, weight=w)
+            return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], flip=not w.flip, weight=w)
         matrix, vector = (x, y) if len(sy) == 1 else (y, x)
         large = floats and {len(sx), len(sy)} == {1, 2} and (count(graph.shape(matrix)).constant or 0) >= LARGE
         by_rows = "transposed" if large else "lanes"

@@ -1,8 +1,9 @@
 """Writes how a block of nodes is described whose nodes have run-time extents of their own.
 
-In: the stages of a kernel. Out: statements of its function `begin`. A block ends where the rows of its products are as
-many as the caches keep, or where what depends on the extents takes much memory: it has one node at least. What each
-node adds is noted in tables of the block (`kernel.RaggedSlots`).
+In: the stages of a kernel. Out: statements of its function `begin`. A block has one node at least. It ends where the
+rows of its products are as many as the caches keep, where what depends on the extents takes much memory, or where the
+pieces that rows consist of have another length. What each node adds is noted in tables of the block
+(`kernel.RaggedSlots`).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from acronumba.emit.tree import I1, I64, Expr, Local, const, select
-from acronumba.ir.spec import BLOCK, UNITS
-from acronumba.kernels.stages.index import ONE, count
+from acronumba.ir.spec import BLOCK, UNITS, Dim
+from acronumba.kernels.stages.index import ONE, count, size_poly
 from acronumba.kernels.stages.tasks import ProductStage
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.tiled import units
@@ -50,6 +51,7 @@ class BlockOfNodes:
         self.top = w.local("top", const(self.fixed, I64))
         self.times = [w.local("time", const(0, I64)) for _ in self.stages]
         self.starts = {number: w.local("start", const(0, I64)) for number in self.slots.starts}
+        self.lengths = {n: w.local("length", const(0, I64)) for n in self.lengths_of_pieces()}
 
     def write(self) -> Expr:
         """Write it for nodes i0... before `hi`; return the end of the block."""
@@ -72,6 +74,13 @@ class BlockOfNodes:
         self.finish()
         return w.bind("i1", f["i0"] + self.nodes)
 
+    def lengths_of_pieces(self) -> list[Dim]:
+        """Return the run-time lengths of pieces that make up rows of products."""
+        products = [part.product for s in self.stages if isinstance(s, ProductStage) for part in s.parts]
+        pieces = [piece for product in products if len(product.pieces) > 1 for piece in product.pieces]
+        found = (self.w.graph.shape(piece)[-1] for piece in pieces)
+        return list(dict.fromkeys(n for n in found if isinstance(n, Dim)))
+
     def rows_of_node(self) -> Expr:
         """Return how many rows of products the node at hand has: one at least."""
         w = self.w
@@ -83,8 +92,10 @@ class BlockOfNodes:
         return out
 
     def has_room(self, rows: Expr, size: Expr) -> Expr:
-        """Return whether there is room for one more node."""
+        """Return whether the node at hand can be one more of the block."""
         room = self.top + size <= self.fixed + RAGGED_BYTES
+        for n, length in self.lengths.items():
+            room = room & length.eq(self.w.number(size_poly(n)))
         return room if self.most_rows is None else room & (self.rows + rows <= self.most_rows)
 
     def add(self, row: Local, rows: Expr, size: Expr) -> None:
@@ -100,6 +111,8 @@ class BlockOfNodes:
                 f.set(self.starts[number], self.starts[number] + many)
         assert w.words is not None
         self.operands(row, w.words)
+        for n, length in self.lengths.items():
+            f.set(length, w.number(size_poly(n)))
         f.set(self.nodes, self.nodes + 1)
         f.set(self.rows, self.rows + rows)
         f.set(self.top, self.top + size)

@@ -7,7 +7,8 @@ Those of a node's own operands are written by `kernels.write.matrices`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
@@ -59,10 +60,7 @@ class ProductWriter(OrderWriter):
         self.row, self.node, self.words = row, node, None
         arguments = row is None and any(o.kind != "shared" for o in self.graph.spec.operands)
         if arguments or self.kernel.ragged is not None:
-            nodes = self.cached("nodes")
-            if nodes is None:
-                nodes = self.keep("nodes", self.bind("nodes", tree.load(self.f["P"], PARAMETERS.at["nodes"])))
-            self.words = self.bind("words", tree.load(nodes, node))
+            self.words = self.bind("words", tree.load(self.loaded("nodes", self.f["P"], PARAMETERS.at["nodes"]), node))
 
     def concat(self, v: int) -> None:
         op = self.graph.op(v)
@@ -377,21 +375,37 @@ class ProductWriter(OrderWriter):
 
         self.space(range(len(lead)), lead, at, inner)
 
-    def enter_row(self, r: Local, lead: tuple[Size, ...], owners: int | None = None) -> list[Poly]:
-        """Find the node that row `r` of the block belongs to; return the place of the row in the node.
-
-        `owners`: the slot of scratch that knows, where not all nodes have equally many rows.
-        """
-        if owners is None:
-            many = self.number(count(lead))
-            node = r if count(lead) == ONE else self.bind("node_of", r // many)
-            row: Expr = r - node * many
-        else:
-            owner = self.bind("owner", tree.load(self.scratch(owners), r))
-            node, row = self.bind("node_of", owner >> 32), owner & 0xFFFFFFFF
+    def enter_row(self, r: Local, lead: tuple[Size, ...]) -> list[Poly]:
+        """Find the node that row `r` of the block belongs to; return the place of the row in the node."""
+        many = self.number(count(lead))
+        node = r if count(lead) == ONE else self.bind("node_of", r // many)
         self.home_depth = len(self.scopes) - 1
         self.enter_node(node)
-        return self.place_of(row, lead)
+        return self.place_of(r - node * many, lead)
+
+    @contextmanager
+    def rows_of_block(
+        self, begin: Expr, end: Expr, lead: tuple[Size, ...], owners: int | None
+    ) -> Iterator[tuple[Local, list[Poly]]]:
+        """Write a loop over rows of the block; yield the row, and its place in the node at hand.
+
+        `owners`: the slot of scratch that knows whose a row is, where not all nodes have equally many.
+        """
+        if owners is None:
+            with self.loop("r", begin, end) as r:
+                yield r, self.enter_row(r, lead)
+            return
+        first, end = self.local("first", begin), self.local("end", end)
+        with self.f.while_(first < end), self.scope():
+            owner = self.local("owner", tree.load(self.scratch(owners), first))
+            row = self.bind("row_of", owner & 0xFFFFFFFF)
+            self.home_depth = len(self.scopes) - 1
+            self.enter_node(self.bind("node_of", owner >> 32))
+            until = self.local("until", first - row + self.number(count(lead)))
+            self.f.set(until, select(until < end, until, end))
+            with self.loop("r", first, until) as r:
+                yield r, self.place_of(row + (r - first), lead)
+            self.f.set(first, until)
 
     def place_of(self, row: Expr, lead: tuple[Size, ...]) -> list[Poly]:
         """Return the place of a row of the node at hand."""
@@ -516,13 +530,24 @@ class _Products:
                     for part, piece in enumerate(left):
                         at = w.plus(self.table, start + step * part)
                         w.row_addresses(piece, stage.lead, at, begin, len(lefts), j)
+        lengths: dict[tuple[int, ...], list[Size]] = {}
+        for product in (part.product for part in stage.parts):
+            sizes = [w.graph.shape(piece)[-1] for piece in product.pieces]
+            # the extent of a single one may be its own, and is checked to be that of the weight
+            lengths[product.pieces] = sizes if len(sizes) > 1 else [w.inner(product)]
+        known = all(isinstance(n, int) for sizes in lengths.values() for n in sizes)
+        with nullcontext() if known else self.first_node():
+            for lefts, (_, first) in self.places.items():
+                for number, n in enumerate(lengths[lefts[0]], first):
+                    w.f.store(self.lengths, number, w.number(size_poly(n)))
         w.home_depth = 0
-        lengths = {part.product.pieces: w.inner(part.product) for part in stage.parts}
-        for lefts, (_, first) in self.places.items():
-            one = len(lefts[0]) == 1  # an extent of its own that is checked to be that of the weight
-            for part, piece in enumerate(lefts[0], first):
-                length: Size = lengths[lefts[0]] if one else w.graph.shape(piece)[-1]
-                w.f.store(self.lengths, part, w.number(size_poly(length)))
+
+    @contextmanager
+    def first_node(self) -> Iterator[None]:
+        """Values are those of the first node: pieces are as long in the others."""
+        with self.w.loop("r", 0, 1) as r:
+            self.w.at_node(r, self.w.f["i0"])
+            yield
 
     def units(self, one: Pass, low: Expr, high: Expr, tiles: Local, panels: int) -> None:
         """Write units low..high of a pass: its sums, then its tail."""
@@ -596,9 +621,8 @@ class _Tail:
         gates = {part.product.value for part in self.stage.parts}
         w.inline = {v for v in one.tail if v not in gates}
         for step in one.steps:
-            with w.loop("r", a, a + m) as r:
+            with w.rows_of_block(a, a + m, self.stage.lead, self.owners) as (r, at):
                 acc = w.bind("acc", self.sums + (r - a) * self.apart)
-                at = w.enter_row(r, self.stage.lead, self.owners)
                 if j is not None:
                     self.vector(step, at, acc, single, j)
                 else:

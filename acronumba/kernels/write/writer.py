@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from acronumba.emit import tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import I1, I8, I64, Const, Expr, Load, Local, const, convert, intrinsic, select
+from acronumba.errors import Loc
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import BLOCK, FIXED, PARAMETERS, Dim, Size
 from acronumba.kernels.stages.graph import axis_of, onward, stretch, through
@@ -150,13 +151,18 @@ class Writer(Scopes):
         """Return the address of run-time extents: those that `plan` is given, or of the node at hand."""
         if "D" in self.f.locals:
             return self.f["D"]
-        key = "extents"
-        known = self.cached(key)
+        known = self.cached("extents")
         if known is None:
             assert self.words is not None
-            before = self.bind("before_extents", tree.load(self.f["P"], PARAMETERS.at["extents"]))
-            known = self.keep(key, self.bind("extents", self.words + before))
+            before = self.loaded("before_extents", self.f["P"], PARAMETERS.at["extents"])
+            known = self.keep("extents", self.bind("extents", self.words + before))
         return known
+
+    def loaded(self, name: str, table: Expr, word: int) -> Expr:
+        """Return a word of a table, loaded once."""
+        key = ("loaded", name)
+        known = self.cached(key)
+        return known if known is not None else self.keep(key, self.bind(name, tree.load(table, word)))
 
     def scratch(self, slot: int) -> Expr:
         key = ("scratch", slot)
@@ -167,7 +173,7 @@ class Writer(Scopes):
             base: Expr = self.f["T" if stage is not None and "T" in self.f.locals else "S"]
             if scratch.slots[slot][1].constant is None:
                 base = self.block_place() if stage is None else self.own_place(base)
-            known = self.bind(scratch.slots[slot][0], base + self.offset(slot))
+            known = self.bind(scratch.slots[slot][0], after(base, self.offset(slot)))
             self.keep(key, known)
         return known
 
@@ -180,7 +186,7 @@ class Writer(Scopes):
         """Return where the slots of unknown size lie that a thread has for itself; `base`: its scratch."""
         if "T" not in self.f.locals:
             return base + self.kernel.scratch.fixed()[1]
-        return base + self.bind("own", tree.load(self.f["S"], BLOCK.at["own"]))
+        return base + self.loaded("own", self.f["S"], BLOCK.at["own"])
 
     def offset(self, slot: int) -> Expr:
         """Return where a slot of scratch starts: from the beginning; if its size is unknown, from that of its kind."""
@@ -197,7 +203,7 @@ class Writer(Scopes):
         known = self.cached(key)
         if known is None:
             size = self.number(self.kernel.scratch.slots[slot][1])
-            known = self.keep(key, self.bind("end", (self.offset(slot) + size + 127) & -64))
+            known = self.keep(key, self.bind("end", (after(size, self.offset(slot)) + 127) & -64))
         return known
 
     def ends(self, own: int | None = None) -> Expr:
@@ -404,17 +410,18 @@ class Writer(Scopes):
             if row.takes != "float" and row.gives != "any":
                 common = max((have for _, have in args), key=lambda h: ("buif".index(h.kind), h.size))
             args = [(cast(x, have, common), common) for x, have in args]
-        self.note(op.loc.line)
+        self.note(op.loc)
         exprs = alike([x for x, _ in args])
         out = ELEMENT[op.op](self, exprs, common)
         if row.gives == "same" and op.op != "where":
             out = cast(out, common, t)
         return self.bind(self.kernel.names[v], out)
 
-    def note(self, line: int) -> None:
-        if line and line != self.line:
-            self.line = line
-            self.scopes[-1].body.append(tree.Comment(f"line {line}"))
+    def note(self, loc: Loc) -> None:
+        """Say which line of the user's what follows belongs to, in words where it is another than before."""
+        if loc.line:
+            self.scopes[-1].body.append(tree.Comment(f"line {loc.line}" if loc.line != self.line else "", loc))
+            self.line = loc.line
 
     def load(self, v: int, index: Index) -> Expr:
         """Load from memory."""
@@ -618,6 +625,11 @@ def row_step(shape: Sequence[Size], lanes: int) -> Poly:
     """Return how many elements there are from one row of a tile to the next, `shape` each: rows begin with a vector."""
     real = [n for n in shape if n != 1]
     return rounded(real[0], lanes) if len(real) == 1 else count(shape)
+
+
+def after(base: Expr, offset: Expr) -> Expr:
+    """Return a place further on."""
+    return base if isinstance(offset, Const) and offset.value == 0 else base + offset
 
 
 def alike(args: list[Expr]) -> list[Expr]:

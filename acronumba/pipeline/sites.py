@@ -1,0 +1,97 @@
+"""Which of several places in the source a node was recorded at.
+
+A kernel may be recorded at several places, and a machine notes no more than the kernel of each node. In: a `Plan`. Out:
+the same plan with a kernel for each place, of which one may record a mini-batch once more: its nodes are the same, in
+the same order. Nobody else pays for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.analysis.plan import Plan
+from acronumba.analysis.waits import waiting_functions
+from acronumba.config import Options
+from acronumba.ir.nodes import Emit, Function
+from acronumba.pipeline.link import link
+from acronumba.runtime.reference import idle_kernels
+from acronumba.runtime.room import Astray
+from acronumba.runtime.trace import TraceData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """A plan whose kernels are told apart by the places where they are recorded."""
+
+    plan: Plan
+    kernel: NDArray[np.int64]  # of each of its kernels: number in the plan that it was made of
+    site: NDArray[np.int64]  # number in the `uses` of that kernel
+
+    def sites(self, found: TraceData, trace: TraceData) -> NDArray[np.int64] | None:
+        """Return the site of each node of a trace by what this plan has recorded; None if that is something else."""
+        alike = found.nodes == trace.nodes and (found.inst == trace.inst).all()
+        if not alike or (self.kernel[found.kinds] != trace.kinds).any():
+            return None
+        return self.site[found.kinds]
+
+
+def sites(
+    plan: Plan,
+    options: Options,
+    trace: TraceData,
+    roots: NDArray[Any],
+    shared: Sequence[Any],
+    *,
+    skip: Collection[int],
+    keep: Sequence[NDArray[Any]],
+) -> NDArray[np.int64] | None:
+    """Return which of its kernel's uses recorded each node of a trace; None where that cannot be told.
+
+    Parameters
+    ----------
+    plan, options
+        Of what ran. An instance has one fiber.
+    trace
+        What was recorded, with the values that were read.
+    roots, shared, skip, keep
+        The mini-batch, see `Executable.record`.
+    """
+    waits = bool(waiting_functions(plan.program))
+    if waits and trace.read is None:
+        return None
+    apart = told_apart(plan)
+    made = link(apart.plan, replace(options, threads=1, schedule="depth"), kernels=idle_kernels(apart.plan.kernels))
+    try:
+        found = made.record(roots, shared, skip=skip, keep=keep, told=trace.read if waits else None)
+    except Astray:
+        return None
+    return apart.sites(found, trace)
+
+
+def told_apart(plan: Plan) -> Apart:
+    """Return a plan with a kernel for each place where one is recorded."""
+    numbers = [(k, 0) for k in range(len(plan.kernels))]
+    numbers += [(k, j) for k, uses in enumerate(plan.uses) for j in range(1, len(uses))]
+    of = {(k, plan.uses[k][j].loc.path): n for n, (k, j) in enumerate(numbers) if plan.uses[k]}
+
+    def renumbered(function: Function) -> Function:
+        blocks = []
+        for block in function.blocks:
+            instrs = (
+                replace(i, kernel=of.get((i.kernel, i.loc.path), i.kernel)) if isinstance(i, Emit) else i
+                for i in block.instrs
+            )
+            blocks.append(replace(block, instrs=tuple(instrs)))
+        return replace(function, blocks=tuple(blocks))
+
+    program = replace(plan.program, functions=tuple(map(renumbered, plan.program.functions)))
+    return Apart(
+        plan=replace(plan, program=program, kernels=tuple(plan.kernels[k] for k, _ in numbers)),
+        kernel=np.array([k for k, _ in numbers], np.int64),
+        site=np.array([j for _, j in numbers], np.int64),
+    )

@@ -1,0 +1,36 @@
+"""Columns of integers as text: small in JSON, and read with what Python and every browser have.
+
+A column is ``{"n": length, "zlib": text}``: base64 of zlib of the first differences as little-endian int32.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def column(values: Iterable[int] | NDArray[Any]) -> dict[str, Any]:
+    """Return integers as a column.
+
+    Raises
+    ------
+    OverflowError
+        A number, or what lies between two neighbours, takes more than 32 bits.
+    """
+    array = np.asarray(values if isinstance(values, np.ndarray) else list(values), np.int64)
+    differences = np.diff(array, prepend=0)
+    if len(array) and max(abs(int(differences.min())), int(differences.max()), int(array.max())) >= 1 << 31:
+        raise OverflowError("a column holds numbers of 32 bits")
+    packed = zlib.compress(differences.astype("<i4").tobytes(), 9)
+    return {"n": len(array), "zlib": base64.b64encode(packed).decode("ascii")}
+
+
+def numbers(column: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Return the integers of a column."""
+    packed = zlib.decompress(base64.b64decode(column["zlib"]))
+    return np.cumsum(np.frombuffer(packed, "<i4"), dtype=np.int64)

@@ -1,0 +1,89 @@
+"""The explorer's page: one HTML file that needs nothing else and loads nothing.
+
+In: the data of `data.explorer_data`. Out: the text of the page, the data as JSON, or a frame for a notebook. The
+scripts of `js` are one module here, in the order of `MODULES`, without their `import` statements. Only this script and
+this style are allowed, by their hashes; the user's strings are data, of which the scripts never make markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from acronumba.views.words import counted
+
+MODULES = (
+    "columns", "links", "ready", "layout", "game", "tokens",  # no DOM
+    "frame", "source", "stages", "strip", "schedule", "graph", "player", "compare", "predict", "detail", "search",
+    "keys", "start",
+)  # fmt: skip
+HEIGHT = 640  # pixels of a frame in a notebook
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """Return the data as JSON, the same for the same data."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """Return the page."""
+    code, style, title = script(), _read("style.css"), html.escape(headline(data))
+    parts = {
+        "TITLE": title,
+        "STYLE": style,
+        "CODE": code,
+        "DATA": json_text(data).replace("<", "\\u003c"),
+        "CSP": f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; base-uri 'none'",
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
+
+
+def headline(data: Mapping[str, Any]) -> str:
+    """Return "classify: 1,590 nodes in 12 batches (proved optimal)"."""
+    s = data["summary"]
+    bound = "proved optimal" if s["optimal"] else f"at least {s['lower_bound']:,}"
+    return f"{data['model']}: {counted(s['nodes'], 'node')} in {counted(s['batches'], 'batch')} ({bound})"
+
+
+def script() -> str:
+    """Return the scripts as one module."""
+    texts = (_read(f"js/{name}.js") for name in MODULES)
+    return "\n".join(re.sub(r"^import\b[^;]*;\n", "", text, flags=re.M) for text in texts)
+
+
+def frame(data: Mapping[str, Any]) -> str:
+    """Return the page in a frame of its own, which can reach nothing of the notebook around it."""
+    label = html.escape(headline(data), quote=True)
+    return (
+        f'<iframe sandbox="allow-scripts" title="{label}" width="100%" height="{HEIGHT}" '
+        f'srcdoc="{html.escape(page(data), quote=True)}"></iframe>'
+    )
+
+
+def display(data: Mapping[str, Any]) -> None:
+    """Show the page in a notebook; elsewhere, say how to have it.
+
+    Raises
+    ------
+    RuntimeError
+        There is no notebook.
+    """
+    try:
+        from IPython.display import publish_display_data
+    except ImportError:
+        raise RuntimeError("`show` is for notebooks; `html(path)` writes the same page to a file") from None
+    publish_display_data({"text/plain": headline(data), "text/html": frame(data)})
+
+
+def _read(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
