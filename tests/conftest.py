@@ -76,6 +76,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _left_out.update(reasons[item][0] for item in left_out)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let no collection of garbage go over all tests and modules, and fewer over the models of tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Every worker collects all tests: take over the numbers of the last one."""
@@ -148,5 +155,4 @@ def interrupts() -> Iterator[None]:
     gc.collect()
     gc.freeze()
     yield
-    gc.unfreeze()
     signal.signal(signal.SIGINT, before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import random
 from collections.abc import Iterable
+from functools import cache
 from os import PathLike
 from pathlib import Path
 
@@ -28,9 +29,14 @@ def of_docstrings(name: str, seed: int = 0) -> list[int]:
     seed : int
         Of the order; equal seeds give equal lengths under one version of Python.
     """
-    out = [min(len(text.split()), LONGEST) for text in python_docstrings(DOCSTRINGS[name])]
+    out = [*_in_order(name)]
     random.Random(seed).shuffle(out)
     return out
+
+
+@cache  # to read the library takes seconds
+def _in_order(name: str) -> tuple[int, ...]:
+    return tuple(min(len(text.split()), LONGEST) for text in python_docstrings(DOCSTRINGS[name]))
 
 
 def read(path: str | PathLike[str]) -> list[int]:

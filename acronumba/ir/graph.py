@@ -7,6 +7,7 @@ block starts, which are assigned once.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from acronumba.ir import nodes as ir
 from acronumba.ir.visit import reads, writes
@@ -54,31 +55,75 @@ def fixed_variables(function: ir.Function) -> set[ir.Var]:
 
 def dominators(blocks: tuple[ir.Block, ...]) -> list[set[int]]:
     """Return the blocks that dominate each block, itself included."""
-    before = predecessors(blocks)
-    out = [set(range(len(blocks))) for _ in blocks]
-    out[0] = {0}
+    return dominating([successors(b.end) for b in blocks], 0)
+
+
+def dominating(below: Sequence[Sequence[int]], root: int) -> list[set[int]]:
+    """Return the nodes of a graph that every path from the root to each node goes through, itself included.
+
+    `below` has the successors of each node. A node that no path leads to has itself alone.
+    """
+    order = _reverse_postorder(below, root)
+    rank = {k: n for n, k in enumerate(order)}
+    before: list[list[int]] = [[] for _ in below]
+    for k in order:
+        for s in below[k]:
+            before[s].append(k)
+    above = {root: root}  # the next dominator of each node, as far as it is known (Cooper, Harvey, Kennedy 2001)
     changed = True
     while changed:
         changed = False
-        for k in range(1, len(blocks)):
-            new = set.intersection(*(out[p] for p in before[k])) | {k}
-            if new != out[k]:
-                out[k], changed = new, True
+        for k in order[1:]:
+            new, *others = (p for p in before[k] if p in above)
+            for p in others:
+                while new != p:
+                    if rank[new] > rank[p]:
+                        new = above[new]
+                    else:
+                        p = above[p]
+            if above.get(k) != new:
+                above[k], changed = new, True
+    out = [{k} for k in range(len(below))]
+    for k in order[1:]:
+        out[k] |= out[above[k]]
     return out
+
+
+def _reverse_postorder(below: Sequence[Sequence[int]], root: int) -> list[int]:
+    out, seen = [], {root}
+    work = [(root, iter(below[root]))]
+    while work:
+        k, rest = work[-1]
+        for s in rest:
+            if s not in seen:
+                seen.add(s)
+                work.append((s, iter(below[s])))
+                break
+        else:
+            out.append(k)
+            work.pop()
+    return out[::-1]
 
 
 def live_at_start(blocks: tuple[ir.Block, ...]) -> list[set[ir.Var]]:
     """Return the variables that are read after the start of each block before they are assigned."""
+    read, assigned = [], []
+    for b in blocks:
+        first = set(reads(b.end))
+        own: set[ir.Var] = set()
+        for i in reversed(b.instrs):
+            made = writes(i)
+            own.update(made)
+            first.difference_update(made)
+            first.update(reads(i))
+        read.append(first)
+        assigned.append(own)
     out: list[set[ir.Var]] = [set() for _ in blocks]
     changed = True
     while changed:
         changed = False
         for k in reversed(range(len(blocks))):
-            b = blocks[k]
-            live = {v for s in successors(b.end) for v in out[s]} | set(reads(b.end))
-            for i in reversed(b.instrs):
-                live -= set(writes(i))
-                live |= set(reads(i))
+            live = read[k].union(*(out[s] - assigned[k] for s in successors(blocks[k].end)))
             if live != out[k]:
                 out[k], changed = live, True
     return out

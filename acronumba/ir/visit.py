@@ -6,6 +6,7 @@ their place.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -14,43 +15,49 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import Word
 
 
+def _read_by_op(i: ir.Op) -> tuple[ir.Var, ...]:
+    inner = (x for a in i.attrs for x in (a if isinstance(a, tuple) else (a,)))
+    return tuple(x for x in (*i.args, *inner, *i.shape) if isinstance(x, ir.Var))
+
+
+def _read_by_emit(i: ir.Emit) -> tuple[ir.Var, ...]:
+    return (*i.args, *i.dims, *(x for s in i.shapes for x in s if isinstance(x, ir.Var)))
+
+
+# By class: passes ask for what each instruction reads and assigns very often.
+_READS: dict[type, Callable[[Any], tuple[ir.Var, ...]]] = {
+    **dict.fromkeys((ir.Const, ir.Shared, ir.Jump, ir.Join), lambda i: ()),
+    **dict.fromkeys((ir.Copy, ir.Pad), lambda i: (i.src,)),
+    **dict.fromkeys(
+        (ir.Scalar, ir.ListOp, ir.ListNew, ir.New, ir.Call, ir.Return, ir.Fail), operator.attrgetter("args")
+    ),
+    **dict.fromkeys((ir.IsNull, ir.ClassTag, ir.IsMade, ir.Load), lambda i: (i.ref,)),
+    ir.Store: lambda i: (i.ref, *i.args),
+    ir.Check: lambda i: (i.cond, *i.args),
+    **dict.fromkeys((ir.ExtentOf, ir.Read), lambda i: (i.tensor,)),
+    ir.Spawn: lambda i: (*(i.into or ()), *i.args),
+    ir.Branch: lambda i: (i.cond,),
+    ir.Op: _read_by_op,
+    ir.Emit: _read_by_emit,
+}
+_WRITES: dict[type, Callable[[Any], tuple[ir.Var, ...]]] = {
+    **dict.fromkeys((ir.Load, ir.ListOp, ir.Emit, ir.Call, ir.Join), operator.attrgetter("outs")),
+    **dict.fromkeys((ir.Check, ir.Spawn, ir.Store), lambda i: ()),
+}
+
+
+def _write_one(i: Any) -> tuple[ir.Var, ...]:
+    return (i.out,)
+
+
 def reads(instr: ir.Instr | ir.End) -> tuple[ir.Var, ...]:
     """Return the variables that an instruction or block end uses."""
-    match instr:
-        case ir.Const() | ir.Shared() | ir.Jump() | ir.Join():
-            return ()
-        case ir.Copy() | ir.Pad():
-            return (instr.src,)
-        case ir.Scalar() | ir.ListOp() | ir.ListNew() | ir.New() | ir.Call() | ir.Return() | ir.Fail():
-            return instr.args
-        case ir.IsNull() | ir.ClassTag() | ir.IsMade() | ir.Load():
-            return (instr.ref,)
-        case ir.Store():
-            return (instr.ref, *instr.args)
-        case ir.Check():
-            return (instr.cond, *instr.args)
-        case ir.ExtentOf() | ir.Read():
-            return (instr.tensor,)
-        case ir.Spawn():
-            return (*(instr.into or ()), *instr.args)
-        case ir.Branch():
-            return (instr.cond,)
-        case ir.Op():
-            inner = (x for a in instr.attrs for x in (a if isinstance(a, tuple) else (a,)))
-            return tuple(x for x in (*instr.args, *inner, *instr.shape) if isinstance(x, ir.Var))
-        case ir.Emit():
-            return (*instr.args, *instr.dims, *(x for s in instr.shapes for x in s if isinstance(x, ir.Var)))
+    return _READS[type(instr)](instr)
 
 
 def writes(instr: ir.Instr) -> tuple[ir.Var, ...]:
     """Return the variables that an instruction assigns."""
-    match instr:
-        case ir.Load() | ir.ListOp() | ir.Emit() | ir.Call() | ir.Join():
-            return instr.outs
-        case ir.Check() | ir.Spawn() | ir.Store():
-            return ()
-        case _:
-            return (instr.out,)
+    return _WRITES.get(type(instr), _write_one)(instr)
 
 
 def retarget(end: ir.End, to: Callable[[int], int]) -> ir.End:

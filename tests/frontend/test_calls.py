@@ -12,7 +12,7 @@ import itertools
 import math
 import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -340,7 +340,19 @@ EVERY = [r for r in EVERY if not r.what.endswith((*INTO, ".at", "np.linalg.svd")
 EVERY = [r for r in EVERY if callable(r.function)]  # and not `np.r_`
 
 
-@pytest.mark.parametrize("row", one_in(16, EVERY, [row.what for row in EVERY]))
+def first_of_each_kind(rows: Sequence[Row]) -> list[Any]:
+    """Parameters for all rows; slow are those with a handler of the same code and the same parameters as one before."""
+    seen: set[Any] = set()
+    params = []
+    for row in rows:
+        code = getattr(row.handler, "__code__", row.handler)
+        kind = (code, row.honoured, row.whole, row.rank0, str(signature_of(row.function)))
+        params.append(pytest.param(row, id=row.what, marks=pytest.mark.slow if kind in seen else ()))
+        seen.add(kind)
+    return params
+
+
+@pytest.mark.parametrize("row", one_in(16, first_of_each_kind(EVERY)))
 def test_every_parameter_is_honoured_or_refused_under_the_argument(row: Row, program: Any) -> None:
     check(calls_of(row), program, columns())
 

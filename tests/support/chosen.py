@@ -24,9 +24,12 @@ def one_in(n: int, cases: Iterable[Any], ids: Sequence[str] | None = None, mark:
 
 
 def by_ways(cases: Sequence[Any], ids: Sequence[str], *, compiled: int, simulated: int) -> list[Any]:
-    """Parameters for a name in `WAYS` and each case: all interpreted, by default one of `compiled` as machine code."""
+    """Parameters for a name in `WAYS` and each case: all interpreted, by default one of `compiled` as machine code.
+
+    With ``--long`` it is one of four: what is particular to a case is decided before machine code is made.
+    """
     params = []
-    for way, now, long in (("interpreted", 1, 1), ("compiled", compiled, 2), ("simulated", 4 * simulated, simulated)):
+    for way, now, long in (("interpreted", 1, 1), ("compiled", compiled, 4), ("simulated", 4 * simulated, simulated)):
         every = [(way, *(case if type(case) is tuple else (case,))) for case in cases]
         marked = one_in(long, every, [f"{way}-{name}" for name in ids], "slow")
         params += one_in(now // long, marked)

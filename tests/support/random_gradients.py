@@ -12,7 +12,7 @@ from acronumba import AcronumbaError
 from tests.support import fuzz
 
 BOUND = 1e-3  # of the largest part of an instance
-TWENTIES = [pytest.param(20 * k, marks=pytest.mark.slow if k else pytest.mark.long) for k in range(10)]
+TENS = [pytest.param(10 * k, marks=pytest.mark.slow if k else pytest.mark.long) for k in range(20)]
 
 
 def wrong_programs(

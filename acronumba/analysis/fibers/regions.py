@@ -22,7 +22,7 @@ from acronumba.analysis.fibers.calls import what_needs
 from acronumba.analysis.fibers.world import Facts, Item, World, one_item, region_item
 from acronumba.analysis.simplify import simplify
 from acronumba.ir import nodes as ir
-from acronumba.ir.graph import dominators, live_at_start, loops, successors
+from acronumba.ir.graph import dominating, dominators, live_at_start, loops, predecessors, successors
 from acronumba.ir.visit import Names, reads, retarget, writes
 
 
@@ -78,28 +78,10 @@ def chains(function: ir.Function, directly_in: object = None) -> list[list[int]]
     return sorted(out, key=lambda chain: (-len(chain), chain))
 
 
-def _postdominators(blocks: Sequence[ir.Block]) -> list[set[int]]:
+def _postdominators(blocks: tuple[ir.Block, ...]) -> list[set[int]]:
     """Return the blocks that every path from each block to a return goes through, itself included."""
-    ends = {k for k, b in enumerate(blocks) if isinstance(b.end, ir.Return)}
-    alive = set(ends)
-    changed = True
-    while changed:
-        changed = False
-        for k, b in enumerate(blocks):
-            if k not in alive and alive.intersection(successors(b.end)):
-                alive.add(k)
-                changed = True
-    out = [set(alive) if k in alive else {k} for k in range(len(blocks))]
-    for k in ends:
-        out[k] = {k}
-    changed = True
-    while changed:
-        changed = False
-        for k in sorted(alive - ends, reverse=True):
-            new = set.intersection(*(out[s] for s in successors(blocks[k].end) if s in alive)) | {k}
-            if new != out[k]:
-                out[k], changed = new, True
-    return out
+    before = [*predecessors(blocks), [k for k, b in enumerate(blocks) if isinstance(b.end, ir.Return)]]
+    return [over - {len(blocks)} for over in dominating(before, len(blocks))[:-1]]
 
 
 @dataclass(frozen=True, slots=True)
