@@ -486,7 +486,7 @@ class Generator:
     def _ragged_nodes(self, w: ProductWriter) -> Expr:
         """Describe a block of nodes with run-time extents of their own; return its end."""
         stages = self.stages.stages
-        rows = None if self._alone else self.stages.rows
+        rows = None if self._alone else self.kernel.block.constant
         return BlockOfNodes(
             w, rows, lambda k: self._time(w, "time", self._computed(stages[k])), partial(self._operands, w)
         ).write()
@@ -517,7 +517,7 @@ class Generator:
         for number, stage in enumerate(self.stages.stages):
             if self.ragged and isinstance(stage, ProductStage) and count(stage.lead).constant is None:
                 rows = w.bind("rows", w.number(count(stage.lead)))
-                least = const(self.stages.rows, I64)
+                least = w.number(self.kernel.block)
                 w.symbols[f"rows{number}"] = w.bind("rows", select(rows < least, least, rows))
         if self.scratch.dynamic():
             size = w.bind("size", w.ends())

@@ -464,7 +464,7 @@ def most_rows(kernel: Kernel, number: int, stage: ProductStage) -> Poly:
     if kernel.ragged is None:
         return kernel.block * count(stage.lead)
     known = count(stage.lead).constant
-    return Poly.of(f"rows{number}") if known is None else Poly.of(max(known, kernel.stages.rows))
+    return Poly.of(f"rows{number}") if known is None else Poly.of(max(known, kernel.block.constant or 0))
 
 
 class _Products:
