@@ -64,6 +64,7 @@ table       address of P
 first       first node of the block
 last        ... and where it ends
 own         bytes from the beginning of a thread's scratch to what it needs for itself
+finer       how often tiles of rows are halved, 0 to 2: written before `begin` is called
 """)
 # The units of a stage of a block.
 UNITS = Words("""

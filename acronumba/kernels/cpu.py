@@ -438,6 +438,8 @@ class Generator:
     def _blocks(self) -> tree.Function:
         w = Writer(self.kernel, "run", ("P", "lo", "hi", "S"), f"{self.spec.name}: nodes lo..hi, in blocks.")
         f = w.f
+        if self.kernel.tile_bytes:
+            f.store(f["S"], BLOCK.at["finer"], 0)
         i0 = w.variable("i0", f["lo"])
         with f.while_(i0 < f["hi"]), w.scope():
             i1 = f.let("i1", tree.Call("begin", (f["P"], i0, f["hi"], f["S"]), I64))

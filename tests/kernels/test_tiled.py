@@ -152,8 +152,10 @@ def test_units_are_cut_anywhere(name: str, units: int, compiled: dict[str, Any])
         tiles, _ = compiled[name]
         expected = tiles(rows, {}, dims)[0]
         for parts in ([(0, 11)], [(0, 4), (4, 5), (5, 11)]):
-            for mine, theirs in zip(tiles(rows, {}, dims, parts, units=units)[0], expected, strict=True):
-                assert mine.tobytes() == theirs.tobytes(), (dims, parts)
+            for finer in (0, 1 + units % 2):
+                found = tiles(rows, {}, dims, parts, units=units, finer=finer)[0]
+                for mine, theirs in zip(found, expected, strict=True):
+                    assert mine.tobytes() == theirs.tobytes(), (dims, parts, finer)
 
 
 @pytest.mark.parametrize("name", one_in(3, finite := [name for name in SPECS if name not in ("turned", "far")], finite))

@@ -12,7 +12,7 @@ from acronumba.emit import compile as compiler
 from acronumba.emit import interpret, tree
 from acronumba.emit.target import Target, host
 from acronumba.errors import NOWHERE
-from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size, plan_words
+from acronumba.ir.spec import BLOCK, Dim, KernelOp, KernelSpec, Operand, Size, plan_words
 from acronumba.kernels import cpu
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import tile_module
@@ -86,7 +86,7 @@ class Runner:
     def __call__(
         self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array] | None = None, dims: Sequence[int] = (),
         parts: Sequence[tuple[int, int]] | None = None, poison: int = 255, units: int = 0, times: int = 0,
-        each: Sequence[Sequence[int]] | None = None,
+        each: Sequence[Sequence[int]] | None = None, finer: int = 0,
     ) -> tuple[list[Array], Array]:  # fmt: skip
         """Run a batch; `nodes[i]` are the operands of node i in the order of the spec without the shared ones.
 
@@ -97,7 +97,8 @@ class Runner:
         `times`: how many batches the kernel has run before. `poison`: what each byte of scratch is at first. Of 127,
         all numbers there are so large that their products are infinite: if one was multiplied, that is an error.
 
-        `each`: run-time extents of each node, where they are not all `dims`.
+        `each`: run-time extents of each node, where they are not all `dims`. `finer`: how often tiles are halved, with
+        `units`.
 
         Returns the results, one array with a leading axis for the batch each (with `each`: a list of arrays), and the
         failures.
@@ -183,6 +184,7 @@ class Runner:
                 self.call(memory, "run", p.ctypes.data, lo, hi, scratch.ctypes.data)
                 continue
             while lo < hi:
+                scratch[8 * BLOCK.at["finer"] :][:8].view(np.int64)[0] = finer
                 lo = self.call(memory, "begin", p.ctypes.data, lo, hi, scratch.ctypes.data)
                 for k, stage in enumerate(code.stages):
                     head = 8 * word_of(k, "count")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Const, Expr, Load, Local, const, convert, select
-from acronumba.ir.spec import Size
+from acronumba.ir.spec import BLOCK, Size
 from acronumba.kernels.stages.index import ZERO, Poly
 from acronumba.kernels.stages.tasks import ROWS
 from acronumba.kernels.write.kernel import Kernel
@@ -155,7 +155,10 @@ class Scopes:
     def tile_rows(self, row: Poly) -> Expr:
         """Return how many rows a tile has, so that it stays in the cache."""
         fit = self.bind("fit", const(TILE_BYTES, I64) // self.bind("row_bytes", self.number(row + 1)))
-        fit = self.bind("fit", select(fit < ROWS, fit, ROWS))
+        most: Expr = const(ROWS, I64)
+        if "S" in self.f.locals:
+            most = self.bind("most", most >> tree.load(self.f["S"], BLOCK.at["finer"]))
+        fit = self.bind("fit", select(fit < most, fit, most))
         return select(fit < FEWEST, FEWEST, fit)
 
     def plus(self, base: Expr, poly: Poly) -> Expr:

@@ -16,10 +16,11 @@ from acronumba.runtime.library.workers import pool_run
 from acronumba.runtime.state import DONE, PARTS, PAUSE
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BLOCK_BYTES, BSTART, CUTS, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_DIMS, K_FALLIBLE,
-    K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_FAILS,
-    PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE, SCRATCH, SIZES, STAGE_BYTES, STAGE_RUN, STAGE_WEIGHTS,
-    STRIDE, TABLE, TAKEN, THREADS, UNITS_BYTES, UNITS_COUNT, UNITS_STARTS, UNITS_TIME, UNITS_TIMES,
+    ARGS, BATCHES, BKEY, BLOCK_BYTES, BLOCK_FINER, BSTART, CUTS, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_DIMS,
+    K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN,
+    PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE, SCRATCH, SIZES, STAGE_BYTES,
+    STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS, UNITS_BYTES, UNITS_COUNT, UNITS_STARTS, UNITS_TIME,
+    UNITS_TIMES,
 )  # fmt: skip
 
 
@@ -185,7 +186,11 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
     threads, scratch = lds(ST, THREADS, SCRATCH)
     low = 0
     while low < count:
+        st(scratch, BLOCK_FINER, 0)
         high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
+        while wants_finer(table + 8 * k, scratch, threads) != 0:
+            st(scratch, BLOCK_FINER, ld(scratch, BLOCK_FINER) + 1)
+            high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
         for s in range(ld(table, k + K_STAGES)):
             stage = ld(table, k + K_SHARES) + STAGE_BYTES * s
             run = ld(stage, STAGE_RUN)
@@ -204,3 +209,15 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
             else:
                 call_address(run, scratch, 0, many, scratch)
         low = high
+
+
+def wants_finer(kernel: i64, block: i64, threads: i64) -> i64:
+    """Return whether tiles of a block had better have fewer rows: there are few for each thread, and they are long."""
+    if ld(block, BLOCK_FINER) == 2:
+        return 0
+    for s in range(ld(kernel, K_STAGES)):
+        known = block + BLOCK_BYTES + UNITS_BYTES * s
+        many, time, starts = lds(known, UNITS_COUNT, UNITS_TIME, UNITS_STARTS)
+        if starts != 0 and many < min(16 * threads, units_of(time)):
+            return 1
+    return 0
