@@ -39,6 +39,13 @@ def by_columns(x: Any, *, w: Any) -> Any:
 
 
 @model
+def of_rows(x: Any, *, w: Any) -> Any:
+    """Rows along the first axis, each of which is a matrix of a length of its own."""
+    y = np.tanh(x @ w)
+    return np.sum(y * y)
+
+
+@model
 def decided(x: Any, *, w: Any) -> Any:
     while x[0, 0] > 0 and len(x) > 2:
         x = np.tanh(np.sort(x[1:], axis=0) @ w[:, :WIDTH])
@@ -109,3 +116,19 @@ def test_an_instance_that_fails_changes_no_gradient_of_others() -> None:
     with pytest.raises(InstanceErrors) as caught:
         gradients(pooled, [xs], threads=2)
     assert [*caught.value.errors] == [1, 4]
+
+
+def test_rows_have_the_extents_of_their_node() -> None:
+    r = np.random.default_rng(3)
+    sizes = [(3, 2), (1, 5), (0, 4), (7, 1), (2, 0), (2, 40), (3, 2)]
+    xs = [r.standard_normal((n, m, WIDTH)).astype(F32) for n, m in sizes]
+    (_, own, shared), (_, own_apart, shared_apart) = (gradients(of_rows, [xs], ragged=r) for r in (True, False))
+    assert shared.tobytes() == shared_apart.tobytes()
+    alone = [gradients(of_rows, [[x]]) for x in xs]
+    for mine, apart, (_, (single,), _) in zip(own, own_apart, alone, strict=True):
+        assert mine.tobytes() == apart.tobytes() == single.tobytes()
+    np.testing.assert_allclose(shared, sum(g for _, _, g in alone), rtol=1e-4, atol=1e-5)
+    long = [
+        np.full((n, m, WIDTH), 0.1, F32) for n, m in [(3000, 1), (1, 30_000)]
+    ]  # no row is as long as another's node
+    assert np.isfinite(gradients(of_rows, [long])[2]).all()

@@ -128,7 +128,7 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
         return
     add_up(ST, W, BT, kernel, k, alive)
     first, width, made = ld(W, B_ROWS), ld(kernel, BK_WIDTH), ld(W, B_MADE)
-    entries = find_entries(ST, W, kernel, alive)
+    entries = find_entries(ST, W, kernel, k, alive)
     if entries == 0:
         return
     offset = ld(BT, OFFSET) + 16 * ld(W, B_BATCHES) * ld(BT, MOST)
@@ -138,7 +138,7 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
         for e in range(entries):
             st(ld(BT, ARGS), made + e, first + width * e)
         st(W, B_MADE, made + entries)
-    write_rows(ST, W, BT, kernel, first, entries, offset)
+    write_rows(ST, W, BT, kernel, k, first, entries, offset)
     st(W, B_ROWS, first + width * entries)
     for g in range(ld(kernel, BK_GIVES)):  # the last one first: see `give`
         give_all(ST, W, kernel, first, entries, ld(kernel, BK_GIVES) - 1 - g)
@@ -197,13 +197,14 @@ def find_alive(ST: i64, W: i64, kernel: i64, k: i64, b: i64) -> i64:
     return count
 
 
-def find_entries(ST: i64, W: i64, kernel: i64, alive: i64) -> i64:
+def find_entries(ST: i64, W: i64, kernel: i64, k: i64, alive: i64) -> i64:
     """Write down the rows of the nodes that have an adjoint; return how many there are.
 
     Of each: its node, which row of it it is, and its forward row; of a node of several rows what stands for one.
     """
     there, of, turns = lds(W, B_THERE, B_OF, B_TURNS)
     first, width = ld(W, B_ROWS), ld(kernel, BK_WIDTH)
+    known = 0
     e = 0
     for a in range(alive):
         v = ld(ld(W, B_ALIVE), a)
@@ -217,6 +218,7 @@ def find_entries(ST: i64, W: i64, kernel: i64, alive: i64) -> i64:
             st(turns, e, 0)
             e = e + 1
         else:
+            known = plan_node(ST, k, row + 8 * ld(kernel, BK_FORWARD), known)
             for r in range(rows_of(ST, kernel, v)):
                 forward = forward_of(ST, W, kernel, v, r)
                 stand_in(ST, kernel, ld32(ld(ST, KIND), v), row, r, forward, ld(ST, SIZES) + 8)
@@ -258,7 +260,7 @@ def open_batch(W: i64, BT: i64, number: i64) -> None:
     st(W, B_BATCHES, nb + 1)
 
 
-def write_rows(ST: i64, W: i64, BT: i64, kernel: i64, first: i64, entries: i64, offset: i64) -> None:
+def write_rows(ST: i64, W: i64, BT: i64, kernel: i64, k: i64, first: i64, entries: i64, offset: i64) -> None:
     """Write backward rows, from `first` on, whose results lie where `offset` says."""
     there, of, turns = lds(W, B_THERE, B_OF, B_TURNS)
     args, before, results, width = lds(kernel, BK_ARGS, BK_BEFORE, BK_RESULTS, BK_WIDTH)
@@ -278,17 +280,19 @@ def write_rows(ST: i64, W: i64, BT: i64, kernel: i64, first: i64, entries: i64, 
     if before > args:
         for e in range(entries):
             copy_bytes(first + width * e + 8 * args, ld(there, e) + extents, 8 * (before - args))
-    for k in range(results):
-        data = ld(offset, 2 * k)
+    for i in range(results):
+        data = ld(offset, 2 * i)
         known = 0
         for e in range(entries):
             known = plan_node(BT, K_WORDS * ld(kernel, BK_KERNEL), ld(there, e) + extents, known)
-            st(first + width * e, before + k, data)
-            data = data + ld(ld(BT, SIZES), 1 + k)
+            st(first + width * e, before + i, data)
+            data = data + ld(ld(BT, SIZES), 1 + i)
     heads, most, zeros = lds(W, B_HEADS, B_MOST, B_ZEROS)
     for j in range(ld(kernel, BK_OWN)):
-        size = ld(ld(ST, SIZES), 1 + j)
+        known = 0
         for e in range(entries):
+            known = plan_node(ST, k, ld(there, e) + extents, known)
+            size = ld(ld(ST, SIZES), 1 + j)
             head = heads + HEAD_BYTES * (ld(of, e) * most + j)
             data = zeros
             if ld(head, HEAD_KEY) != 0:
