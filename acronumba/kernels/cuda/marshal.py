@@ -12,7 +12,7 @@ stream has the words of `STREAM`, its table rows of `ROW`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from acronumba.emit import tree
@@ -171,19 +171,12 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
         if fallible:
             f.store(fails + (i - f["lo"]) * 8, 0, 0)
         f.set(row, row + 8)
-    for k in range(spec.dims):
-        f.store(dims, k, tree.load(extents, k))
     found = fails + delta if fallible else fails
     begun = tree.load(f["P"], PARAMETERS.at["begun"])
-    for name, word in (("nodes", words + delta), ("fails", found), ("extents", dims + delta), ("begun", begun)):
-        f.store(table, PARAMETERS.at[name], word)
-    for k in range(results + shared):
-        word = tree.load(f["P"], FIXED + k)
-        f.store(
-            table,
-            FIXED + k,
-            _Resolver(f, stream, "place")(word if k >= results or not spec.dims else tree.load(first + word)),
-        )
+    head = {"nodes": words + delta, "fails": found, "extents": dims + delta, "begun": begun}
+    _write_table(f, _Resolver(f, stream, "place"), table, head, results + shared, first, results if spec.dims else 0)
+    for k in range(spec.dims):
+        f.store(dims, k, tree.load(extents, k))
     f.store(stream, STREAM.at["top"], end)
     if fallible:
         f.store(stream, STREAM.at["end"], fails)
@@ -191,6 +184,17 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
     _launch(f, stream, extents, kernel=kernel, nodes=nodes, table=table + delta, fails=found)
     f.ret()
     return f.function()
+
+
+def _write_table(
+    f: Builder, resolve: _Resolver, table: Local, head: Mapping[str, Expr], entries: int, first: Expr, results: int
+) -> None:
+    """Write the GPU's table P; where the first so many results of the first node lie, its row says."""
+    for name, value in head.items():
+        f.store(table, PARAMETERS.at[name], value)
+    for k in range(entries):
+        word = tree.load(f["P"], FIXED + k)
+        f.store(table, FIXED + k, resolve(tree.load(first + word) if k < results else word))
 
 
 def _first(f: Builder, nodes: Local) -> Expr:
