@@ -36,6 +36,7 @@ from acronumba.errors import (
 
 if TYPE_CHECKING:
     from acronumba import init as init
+    from acronumba import learn as learn
     from acronumba import nn as nn
     from acronumba import optim as optim
     from acronumba import random as random
@@ -53,7 +54,7 @@ _LATER = {  # imported when first used
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
     "vjp": "acronumba.api.vjp", "torch": "acronumba.torch", "ray": "acronumba.ray",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
-    "training": "acronumba.training", "serve": "acronumba.serve",
+    "training": "acronumba.training", "serve": "acronumba.serve", "learn": "acronumba.learn",
 }  # fmt: skip
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "Unsupported",
     "fold",
     "init",
+    "learn",
     "leaves",
     "load",
     "model",
