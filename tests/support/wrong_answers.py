@@ -60,4 +60,99 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
             ("mine = ['aab', 'abb']", r"depth is too good here: yours 4"),
         ],
     ],
+    "08_computed_decisions": [
+        [
+            (
+                "def rounds_of(texts):\n    return max(map(len, texts))\n",
+                r"texts of lengths \[0\] took 1 rounds, not 0",
+            ),
+            (
+                "def rounds_of(texts):\n    return 1 + max(map(len, texts))\n\n\n"
+                "def waits_of(texts):\n    return sum(len(text) + 1 for text in texts)\n",
+                r"there were \d+ waits, not \d+",
+            ),
+        ],
+        [
+            (
+                "def rounds_without_fibers(trees):\n    return CHILDREN * max(map(count, trees))\n",
+                r"the trees waited \[27\] times and took 27 rounds, not 42 \(sizes \[14\]\)",
+            )
+        ],
+        [
+            (
+                "def grow_side_by_side(h, level, p):\n"
+                "    return Node(h, [grow_side_by_side(np.tanh(w @ h), level + 1, p) for w in p.grow] if level < 2 else [])\n",
+                r"the tree of start 0 is another one: 13 nodes, not 14",
+            )
+        ],
+    ],
+    "01_why_batch": [
+        [
+            (
+                "def estimate(size, n):\n    return 4 * size * size / n\n",
+                r"for size 64 and n = 64, .* your estimate is 0.25 times",
+            ),
+            (
+                "def estimate(size, n):\n    return size * size / n + 2 * size\n",
+                r"for size 64 and n = 1, .* is 0.25 times",
+            ),
+        ],
+        [
+            (
+                "@model\ndef mine(x: np.ndarray, *, w: np.ndarray):\n    return w.T @ x\n",
+                r"one instance moves [\d,]+ bytes, each of 64 [\d,]+: what is read once",
+            ),
+            ("@model\ndef mine(x: np.ndarray, *, w: np.ndarray):\n    return x\n", r"nothing is computed from x"),
+        ],
+    ],
+    "05_fusion": [
+        [
+            ("kernels = dict.fromkeys(kernels, 1)", r"`gates =` and `c = p.keep` are not in one kernel"),
+            (
+                "kernels = dict(zip(kernels, (1, 2, 2, 2, 3, 4), strict=True))",
+                r"`gates =` and `i, f, o, g =` are in one kernel",
+            ),
+        ],
+        [
+            (
+                "def nodes_without_blocks(sentences):\n    return 17 * sum(map(len, sentences))\n",
+                r"the graph of \[\[0\]\] has 18 nodes, you say 17",
+            )
+        ],
+        [
+            (
+                "def lstm_in_two(x, h, c, p):\n    i, f, o, g = np.split(x + p.u @ h, 4)\n    return nn.sigmoid(o) * c, c\n",
+                "the results are not those of the cell above",
+            )
+        ],
+    ],
+    "07_hoisting": [
+        [
+            (
+                "where['cell.w @ p.embed[word]'] = 'once per sentence'",
+                r"`cell.w @ p.embed\[word\]` is not computed in 'once per",
+            ),
+            (
+                "where = dict.fromkeys(where, 'all words at once')",
+                r"`cell.u @ h` is not computed in 'all words at once': which of its operands",
+            ),
+        ],
+        [
+            (
+                "def batches(lengths, hoist, duplicate):\n    return 2 * max(lengths) + 4 * hoist + 1\n",
+                r"duplicate=False: you say 11, but the kernels ran in batches of \[",
+            )
+        ],
+        [
+            ("least_first = ['both on']", r"name each of \['both on'"),
+            ("least_first = ['duplicate=False', 'hoist=False', 'both on']", r"'duplicate=False' moves more bytes than"),
+        ],
+        [
+            (
+                "@model\ndef split_read(words: list[int], *, p: Params, w: np.ndarray):\n    h = p.start\n"
+                "    for word in words:\n        h = np.tanh(w[:, H:] @ p.embed[word] + w[:, :H] @ h)\n    return h\n",
+                "the results are not those of joined_read",
+            )
+        ],
+    ],
 }
