@@ -155,4 +155,18 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
             )
         ],
     ],
+    "06_memory": [
+        [
+            ("most_first = ['reuse', 'fuse']", "name each of reuse, fuse, gather_fusion once"),
+            ("most_first = ['reuse', 'gather_fusion', 'fuse']", "`gather_fusion` saves less than `fuse`"),
+        ],
+        [
+            ("def bytes_without_reuse(inner):\n    return inner * H * 2 * H\n", r"your estimate is 0\.\d+ times that"),
+        ],
+        [("saves_least = 'fuse'", "not 'fuse': what does a node read")],
+        [
+            ("tree = balanced(10)", "it has 1,024 leaves"),
+            ("tree = balanced(12)", r"[\d,]+ bytes with recycling, [\d,]+ without: how many results"),
+        ],
+    ],
 }
