@@ -81,7 +81,8 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
         [
             (
                 "def grow_side_by_side(h, level, p):\n"
-                "    return Node(h, [grow_side_by_side(np.tanh(w @ h), level + 1, p) for w in p.grow] if level < 2 else [])\n",
+                "    ws = p.grow if level < 2 else []\n"
+                "    return Node(h, [grow_side_by_side(np.tanh(w @ h), level + 1, p) for w in ws])\n",
                 r"the tree of start 0 is another one: 13 nodes, not 14",
             )
         ],
@@ -121,7 +122,8 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
         ],
         [
             (
-                "def lstm_in_two(x, h, c, p):\n    i, f, o, g = np.split(x + p.u @ h, 4)\n    return nn.sigmoid(o) * c, c\n",
+                "def lstm_in_two(x, h, c, p):\n"
+                "    i, f, o, g = np.split(x + p.u @ h, 4)\n    return nn.sigmoid(o) * c, c\n",
                 "the results are not those of the cell above",
             )
         ],
@@ -167,6 +169,34 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
         [
             ("tree = balanced(10)", "it has 1,024 leaves"),
             ("tree = balanced(12)", r"[\d,]+ bytes with recycling, [\d,]+ without: how many results"),
+        ],
+    ],
+    "09_is_it_right": [
+        [
+            (
+                "def close(batched, plain):\n    return np.abs(batched - plain).max() <= 1e-5\n",
+                "a small number beside a large one, .* these should be close",
+            ),
+            (
+                "def close(batched, plain):\n"
+                "    return not (np.abs(batched - plain) > 1e-5 * np.abs(plain).max()).any()\n",
+                "not a number in one of them: these should not be close",
+            ),
+        ],
+        [
+            ("x = np.array([1e8, 1, -1e8, 0])", "four finite numbers of float32 are wanted"),
+            (
+                "x = np.array([1e8, -1, -1e8, 0], np.float32)",
+                "the exact sum is -1, and .* not positive, too: they agree",
+            ),
+        ],
+        [
+            (
+                "def alone_as_together(batch, xs):\n"
+                "    return all(np.allclose(batch(xs[k : k + 1])[0], batch(xs)[k]) for k in range(len(xs)))\n",
+                "`last_bit` depends on company, but your test says otherwise",
+            ),
+            ("def alone_as_together(batch, xs):\n    return False\n", "`ours` does not depend on company"),
         ],
     ],
 }
