@@ -81,8 +81,8 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
         [
             (
                 "def grow_side_by_side(h, level, p):\n"
-                "    ws = p.grow if level < 2 else []\n"
-                "    return Node(h, [grow_side_by_side(np.tanh(w @ h), level + 1, p) for w in ws])\n",
+                "    if level == 2:\n        return Node(h, [])\n"
+                "    return Node(h, [grow_side_by_side(np.tanh(w @ h), level + 1, p) for w in p.grow])\n",
                 r"the tree of start 0 is another one: 13 nodes, not 14",
             )
         ],
@@ -197,6 +197,29 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
                 "`last_bit` depends on company, but your test says otherwise",
             ),
             ("def alone_as_together(batch, xs):\n    return False\n", "`ours` does not depend on company"),
+        ],
+    ],
+    "10_service": [
+        [
+            (
+                "def counts(lengths):\n    return max(lengths) + 2, 2 * sum(lengths)\n",
+                r"for lengths \[4\] you say \(6, 8\) .* batches of \[\[4\], \[1, 1, 1, 1\], \[4\]\]",
+            )
+        ],
+        [
+            (
+                "def highest_rate(max_batch):\n    return max_batch / cost([10])\n",
+                "with max_batch=8, 160 requests were done after",
+            )
+        ],
+        [
+            ("max_batch = 64", "64 is enough, but so is 32"),
+            ("max_batch = 6", "6 is no power of two"),
+            ("max_batch = 1", r"rejected: what does highest_rate\(1\) say"),
+        ],
+        [
+            ("p50_of_rare_requests = cost([10]) * 1e3", "that would be so with max_wait=0"),
+            ("p50_of_rare_requests = 5.0", "5.0 ms is not it"),
         ],
     ],
 }
