@@ -73,14 +73,13 @@ def solve(lesson: str, folder: Path, wrong: list[list[tuple[str, str]]]) -> str:
     """
     run = Run(lesson, folder)
     said, hints = "", []
-    check, answers = "", iter(wrong)
+    answers = iter(wrong)
     for cell in cells(lesson):
         if "check" in cell.tags:
-            check = cell.code
-            hints.append(run.hint(check))
+            hints.append(run.hint(cell.code))
             for answer, pattern in next(answers):
                 run(answer)
-                hints.append(run.hint(check))
+                hints.append(run.hint(cell.code.splitlines()[-1]))  # which calls the check
                 assert re.search(pattern, hints[-1]), f"{pattern!r} is not in what is said of {answer!r}: {hints[-1]}"
         else:
             printed = run(cell.code)
