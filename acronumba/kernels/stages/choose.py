@@ -73,10 +73,11 @@ class Chooser:
     def in_rows(self, v: int) -> tuple[int, ...]:
         """See to it that the rows of `v` lie in memory; return the pieces they consist of."""
         op = self.graph.op(v)
+        pieces: tuple[int, ...] = (v,)
         if op is not None and op.op == "concat" and v not in self.stored and op.attrs[0] == len(op.shape) - 1:
-            pieces = op.args
-        else:
-            pieces = (v,)
+            # a tile of a GPU has rows of several nodes, whose pieces must be equally long
+            if not (self.target.warps and any(isinstance(self.graph.shape(a)[-1], Dim) for a in op.args)):
+                pieces = op.args
         for piece in pieces:
             self.piece_in_rows(piece)
         return pieces
