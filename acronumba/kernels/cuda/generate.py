@@ -29,11 +29,12 @@ from acronumba.emit.tree import I64, Ty
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import Generator, SharedUse, power
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
+from acronumba.kernels.cuda.tiled import HEIGHTS, BlockTiles, counted
 from acronumba.kernels.cuda.tiles import Tile
 from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter, whose
 from acronumba.kernels.stages.index import Poly, count
 from acronumba.kernels.stages.passes import passes_of
-from acronumba.kernels.stages.tasks import Product, ProductStage, Single
+from acronumba.kernels.stages.tasks import Product, ProductStage, RowStage, Single
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write import math
 from acronumba.kernels.write.kernel import Kernel, RaggedSlots
@@ -90,15 +91,18 @@ class _Generator(Generator):
     def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion, precision: str) -> None:
         super().__init__(spec, target, fusion)
         self.precision = precision
-        places = any(whose(self.scratch, slot) == "node" for slot in range(len(self.scratch.slots)))
+        places = any(whose(self.kernel, slot) == "node" for slot in range(len(self.scratch.slots)))
         self.table = NodeTable.of(spec, places, tuple(self._counted()))
 
     def _counted(self) -> Iterator[Counted]:
         """Yield what is counted of each node, as nodes have more or fewer of it."""
-        leads = [count(stage.lead) for stage in self.stages.stages if isinstance(stage, ProductStage)]
-        for lead in dict.fromkeys(leads):
-            if lead.constant is None:
-                yield Counted(lead)
+        found: dict[Counted, None] = {}
+        for stage in self.stages.stages:
+            if isinstance(stage, ProductStage) and count(stage.lead).constant is None:
+                found[Counted(count(stage.lead))] = None
+            elif isinstance(stage, RowStage) and stage.lead:
+                found |= dict.fromkeys(counted(stage))
+        yield from found
 
     def _block(self) -> Poly:
         return Poly.of("block")  # all nodes of the batch
@@ -114,6 +118,9 @@ class _Generator(Generator):
 
     def _product_slots(self, product: Product, number: int, tiles: bool) -> None:
         pass
+
+    def _tile_height(self, number: int) -> Poly:
+        return Poly.of(HEIGHTS[0])
 
     def code(self) -> CudaCode:
         functions: list[tree.Function] = []
@@ -132,6 +139,14 @@ class _Generator(Generator):
                     grids.append(w.tiles(stage, one))
                     called |= w.called
                     functions.append(w.f.function())
+                continue
+            if stage.lead:
+                w = self._writer(len(functions), "tiles of rows")
+                tiles = BlockTiles(w, stage)
+                tiles.write()
+                grids.append(tiles.grids())
+                called |= w.called
+                functions.append(w.f.function())
                 continue
             w = self._writer(len(functions), "loops over nodes")
             if stage.grouped is not None:
@@ -171,7 +186,7 @@ class _Generator(Generator):
         )
         w.start_function(self.table)
         w.f.store(w.f["OUT"], 0, w.end_of("batch"), type=I64)
-        w.f.store(w.f["OUT"], 1, w.end_of("warp"), type=I64)
+        w.f.store(w.f["OUT"], 1, w.own_bytes(), type=I64)
         w.f.set(w.f["OUT"], w.f["OUT"] + 8)
         return self._sizes(w)
 
@@ -179,8 +194,8 @@ class _Generator(Generator):
         w = SimtWriter(self.kernel, self.slots, "adds", ("D", "OUT"), "What one more node adds.")
         w.table = self.table
         w.f.store(w.f["OUT"], 0, w.end_of("node"), type=I64)
-        for k, counted in enumerate(self.table.counted, 1):
-            tiles = w.bind("tiles", (w.number(counted.rows) + (counted.height - 1)) // counted.height)
-            w.f.store(w.f["OUT"], k, tiles * w.number(counted.times), type=I64)
+        for k, one in enumerate(self.table.counted, 1):
+            tiles = w.bind("tiles", (w.number(one.rows) + (one.height - 1)) // one.height)
+            w.f.store(w.f["OUT"], k, tiles * w.number(one.times), type=I64)
         w.f.ret()
         return w.f.function()

@@ -10,7 +10,7 @@ and finish it element by element, each thread with places of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from acronumba.emit import tree
@@ -25,7 +25,7 @@ from acronumba.kernels.stages.passes import Pass
 from acronumba.kernels.stages.steps import Step
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, Single
 from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, less
-from acronumba.kernels.write.kernel import Home, Scratch
+from acronumba.kernels.write.kernel import Home, Kernel
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.scopes import Scope
 
@@ -55,11 +55,14 @@ def columns_of(n: int, gates: int) -> int:
     return max(c for c in (8, 16, 32, 64) if c == 8 or (gates * c <= WIDEST and 4 * (-(-n // c) * c) <= 5 * whole))
 
 
-def whose(scratch: Scratch, slot: int) -> str:
-    """Return whose a slot of scratch is: of a "warp", of a "node", whose extents it depends on, or of the "batch"."""
-    if slot in scratch.own:
-        return "warp"
-    return "node" if scratch.slots[slot][1].symbols - {"block"} else "batch"
+def whose(kernel: Kernel, slot: int) -> str:
+    """Return whose a slot of scratch is: of a "warp", of a "block" of threads, which works on a tile of rows, of a
+    "node", whose extents it depends on, or of the "batch".
+    """
+    stage = kernel.scratch.own.get(slot)
+    if stage is not None:
+        return "block" if kernel.stages.stages[stage].lead else "warp"
+    return "node" if kernel.scratch.slots[slot][1].symbols - {"block"} else "batch"
 
 
 class SimtWriter(ProductWriter):
@@ -122,37 +125,43 @@ class SimtWriter(ProductWriter):
         key = ("scratch", slot)
         known = self.cached(key)
         if known is None:
-            kind = whose(self.kernel.scratch, slot)
-            base = self.warp_memory() if kind == "warp" else self.node_memory() if kind == "node" else self.f["S"]
-            known = self.bind(self.kernel.scratch.slots[slot][0], base + self.offset(slot))
+            known = self.bind(
+                self.kernel.scratch.slots[slot][0], self.memory_of(whose(self.kernel, slot)) + self.offset(slot)
+            )
             self.keep(key, known)
         return known
 
     def of_node(self, slot: int) -> bool:
-        return whose(self.kernel.scratch, slot) == "node"
+        return whose(self.kernel, slot) == "node"
 
-    def warp_memory(self) -> Expr:
-        """Return the address of the scratch memory that the warp at hand has for itself."""
-        known = self.cached("warp memory")
+    def memory_of(self, kind: str) -> Expr:
+        """Return where the slots of a kind lie, see `whose`."""
+        if kind == "batch":
+            return self.f["S"]
+        known = self.cached(("memory", kind))
         if known is None:
-            size = self.end_of("warp") if not self.table.dims else self.loaded("own", self.f["P"], OWN_BYTES)
-            known = self.keep("warp memory", self.bind("T", self.f["T"] + self.warp() * size))
+            if kind == "node":  # behind what all nodes have
+                place = self.f["S"] + self.end_of("batch") + self.word(self.table.place)
+            else:
+                size = self.loaded("own", self.f["P"], OWN_BYTES) if self.table.dims else self.own_bytes()
+                number = self.warp() if kind == "warp" else device("block", type=I64) * WARPS
+                place = self.f["T"] + number * size
+            known = self.keep(("memory", kind), self.bind(f"{kind}_memory", place))
         return known
 
-    def node_memory(self) -> Expr:
-        """Return the address of what the node at hand has in the scratch of the batch, behind what all have."""
-        known = self.cached("node memory")
-        if known is None:
-            place = self.f["S"] + self.end_of("batch") + self.word(self.table.place)
-            known = self.keep("node memory", self.bind("node_memory", place))
-        return known
+    def own_bytes(self) -> Expr:
+        """Return the bytes of scratch of a warp, or of its part of those of its block if these are more."""
+        warp, block = self.end_of("warp"), self.end_of("block")
+        if isinstance(block, Const) and block.value == 0:
+            return warp
+        part = (block + (64 * WARPS - 1)) // (64 * WARPS) * 64
+        return self.bind("own", select(part > warp, part, warp))
 
     def offset(self, slot: int) -> Expr:
         """Return where a slot of scratch starts: those of the batch, of a node and of a warp lie apart."""
         known = self.cached(("offset", slot))
         if known is None:
-            scratch = self.kernel.scratch
-            before = [k for k in range(slot) if whose(scratch, k) == whose(scratch, slot)]
+            before = [k for k in range(slot) if whose(self.kernel, k) == whose(self.kernel, slot)]
             known = self.end_after(before[-1]) if before else const(0, I64)
             self.keep(("offset", slot), known)
         return known
@@ -166,7 +175,7 @@ class SimtWriter(ProductWriter):
 
     def end_of(self, kind: str) -> Expr:
         """Return the bytes of all slots of a kind, see `whose`."""
-        slots = [k for k in range(len(self.kernel.scratch.slots)) if whose(self.kernel.scratch, k) == kind]
+        slots = [k for k in range(len(self.kernel.scratch.slots)) if whose(self.kernel, k) == kind]
         return self.end_after(slots[-1]) if slots else const(0, I64)
 
     def warp(self) -> Expr:
@@ -307,13 +316,23 @@ class SimtWriter(ProductWriter):
     # ---- nodes
 
     @contextmanager
-    def shared_out(self, name: str, many: Expr, first: Expr, step: Expr) -> Iterator[Local]:
-        """Loop over first, first + step, ... below `many`."""
+    def shared_out(
+        self, name: str, many: Expr, first: Expr, step: Expr, base: Expr | None = None, extent: Size | None = None
+    ) -> Iterator[Local]:
+        """Loop over first, first + step, ... below `many`, and add `base` to each."""
         turns = self.bind("turns", (many - first + step - 1) // step)
         with self.loop("turn", 0, turns) as turn:
-            var = self.local(name, first + turn * step)
+            var = self.local(name, first + turn * step if base is None else base + first + turn * step)
             self.symbols[var.name] = var
+            if extent is not None:
+                self.extents[var.name] = extent
             yield var
+
+    def rows_of_tile(self, size: Size) -> AbstractContextManager[Local]:
+        """A loop over the rows of a tile, of which each warp of the block has its own."""
+        assert self.stop is not None
+        first = self.number(self.lead[-1])
+        return self.shared_out("i", self.stop - first, self.thread() // WARP, const(WARPS, I64), first, size)
 
     def nodes(self, items: Sequence[Nest | Single]) -> None:
         """Write a loop over the nodes of a batch: each warp does one after the other."""
