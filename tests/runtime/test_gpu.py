@@ -156,8 +156,9 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
         words[LAUNCH.at[name]] = word
     error = interpret.run(launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 4], memory)
     assert error == 700
-    # handle, blocks, threads, P, nodes, S, T; nothing is launched for no nodes; 7 runs with at most 5 blocks, 8 has its second grid: on two
-    # multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more than can run
+    # handle, blocks, threads, P, nodes, S, T; nothing is launched for no nodes; 7 runs with at most 5 blocks, 8 has its
+    # second grid: on two multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more
+    # than can run
     assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 20, 128, 2000, 65, 11, 12)]
 
 
