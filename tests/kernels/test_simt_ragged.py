@@ -50,7 +50,9 @@ def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool) -> None:
     same_alone(spec, *blocks.nodes_of(spec, each), each, blocks.APART if apart else None)
 
 
-@pytest.mark.parametrize("name", one_in(12, ["heads", *(n for n in tiled.SPECS if n not in ("heads", "around", "far"))]))
+@pytest.mark.parametrize(
+    "name", one_in(12, ["heads", *(n for n in tiled.SPECS if n not in ("heads", "around", "far"))])
+)
 def test_attention_in_tiles(name: str) -> None:
     spec = tiled.SPECS[name]
     each = [(18, 3), (3, 70), (0, 5), (1, 1)]
@@ -88,6 +90,34 @@ def test_nan_and_infinity_stay_in_their_rows() -> None:
     keep = np.ones(found.shape, bool)
     keep[3], keep[:, 5] = False, False
     assert found[keep].tobytes() == clean[keep].tobytes()
+
+
+BANDS = [
+    ("causal", (40, 70), 9),
+    ("ahead", (50, 40), 9),
+    ("far", (5, 300), 260),
+    ("window", (40, 70), 9),
+    ("turned", (40, 33), 9),
+]
+
+
+@pytest.mark.parametrize(("name", "extents", "number"), one_in(5, BANDS))
+@pytest.mark.parametrize("odd", one_in(2, [True, False]))
+def test_a_band_of_columns_is_computed(name: str, extents: tuple[int, ...], number: int, odd: bool) -> None:
+    """Infinities beyond the band are as in the plain call: with them, whole rows are computed."""
+    spec = tiled.SPECS[name]
+    code = generate.generate(spec)
+    assert "low_" in code.text or "low = " in code.text
+    (row,) = tiled.drawn(spec, 1, extents, number)
+    if odd:
+        row[2] = row[2].copy()
+        row[2][-1, 3] = np.inf
+    found = [Simulated(spec, code)([row], each=[extents], units=units)[0] for units in (1, 40)]
+    with np.errstate(all="ignore"):
+        wanted = evaluate(spec, row, {}, extents)
+    for one, other, expected in zip(*found, wanted, strict=True):
+        assert one[0].tobytes() == other[0].tobytes()
+        assert close(one[0], expected)
 
 
 def test_what_a_block_needs_grows_with_the_longest_row_alone() -> None:

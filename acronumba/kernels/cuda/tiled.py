@@ -9,16 +9,19 @@ the block: `HEIGHTS[0]` rows of each value.
 from __future__ import annotations
 
 from acronumba.emit import tree
-from acronumba.emit.simt import device
-from acronumba.emit.tree import I64, Expr, Load, Local, const
+from acronumba.emit.simt import WARP, device
+from acronumba.emit.tree import I64, Expr, Load, Local, const, select
 from acronumba.ir.spec import Dim
 from acronumba.kernels.cuda.nodes import Counted
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, THREADS, Shape, Tile, kind_of
 from acronumba.kernels.cuda.writer import SHARED_MEMORY, Grid, SimtWriter, columns_of
 from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
-from acronumba.kernels.stages.tasks import Product, RowStage, Single
+from acronumba.kernels.stages.tasks import Band, Product, RowStage, Single
+from acronumba.kernels.tiles import CHUNK
 from acronumba.kernels.write.element import DTYPES
+from acronumba.kernels.write.tiled import narrow_all
+from acronumba.kernels.write.writer import OUTSIDE, BandRows
 
 HEIGHTS = (64, 32, 16)  # rows of a tile: fewer where blocks would have nothing to do
 PANEL = 64  # columns of a product that are computed at a time, if their number is not known before
@@ -54,7 +57,7 @@ class BlockTiles:
         for stages in range(MOST_STAGES, 1, -1):
             made = [self.tile(product, stages) for product in products]
             size = sum(tile.shared(True) for tile in {*made})
-            if size + 8 * (HEIGHTS[0] + 1) <= SHARED_MEMORY - 64:
+            if size + 8 * (HEIGHTS[0] + 3) <= SHARED_MEMORY - 64:
                 break
         return made
 
@@ -85,6 +88,8 @@ class BlockTiles:
         high, units, starts = self.choose(blocks)
         self.rows = w.local("rows", device("block_memory", const(8 * HEIGHTS[0], I64), type=I64))
         self.lengths = w.local("lengths", device("block_memory", const(8, I64), type=I64))
+        if self.stage.band is not None:
+            self.flags = w.local("flags", device("block_memory", const(16, I64), type=I64))
         apart = [8 * HEIGHTS[0] * tile.width for tile in self.made.values() if tile.kind not in MOST]
         self.sums = w.local(
             "sums", device("block_memory", const(max(apart), I64), type=I64) if apart else const(0, I64)
@@ -121,7 +126,7 @@ class BlockTiles:
 
     def unit(self, unit: Local, high: Local) -> None:
         """Write a tile of rows of the node at hand."""
-        w, stage, f = self.w, self.stage, self.w.f
+        w, stage = self.w, self.stage
         rows = w.number(size_poly(stage.lead[-1]))
         tiles = w.local("tiles", (rows + (high - 1)) // high)
         matrix = w.local("matrix", unit // tiles)
@@ -132,31 +137,97 @@ class BlockTiles:
             w.extents.update(dict.fromkeys(at.symbols, size))
         outer = Index(stage.lead[:-1], tuple(batch))
         w.lead, w.views = (*batch, w.named("first", first)), stage.views
-        for item in stage.items:
+        if stage.band is None:
+            self.items(outer, first)
+        else:
+            self.in_band(outer, first, w.stop, stage.band)
+        w.lead, w.stop, w.views = (), None, {}
+
+    def items(self, outer: Index, first: Local) -> None:
+        """Write the tasks for the rows at hand."""
+        w = self.w
+        for item in self.stage.items:
             if isinstance(item, Single):
                 w.note_names([item.value])
                 self.product(w.stages.products[item.value], outer, first)
             else:
                 w.nest(item)
+            w.f.do(device("meet"))
+
+    def in_band(self, outer: Index, first: Local, stop: Local, band: Band) -> None:
+        """Write the tasks for the columns of the band of the rows at hand; again for all if there had to be others.
+
+        That is known to all threads of the block: a right operand may have an element that gives no 0 when multiplied
+        by 0, and a value that is summed may not be 0 outside.
+        """
+        w, f = self.w, self.w.f
+        size = w.graph.shape(self.stage.items[0].values[0])[-1]
+        columns = w.number(size_poly(size))
+        with w.loop("turn", 0, 2) as turn:
+            wanted = w.local("wanted", turn.eq(0) | tree.load(self.flags, 1).ne(0))
             f.do(device("meet"))
-        w.lead, w.stop, w.views = (), None, {}
+            with w.when(wanted):
+                low, high = w.local("low", const(0, I64)), w.local("high", columns)
+                with w.when(turn.eq(0)):
+                    narrow_all(w, band, first, stop, columns, low, high, WARP)
+                    f.store(self.flags, 0, 0)
+                    f.store(self.flags, 1, 0)
+                    f.do(device("meet"))
+                    for product in (w.stages.products[v] for v in self.made):
+                        if product.left in band.zero:
+                            self.find_odd(product, outer, low, high)
+                    f.do(device("meet"))
+                    with w.when(tree.load(self.flags).ne(0)):
+                        f.set(low, 0)
+                        f.set(high, columns)
+                bad = w.local("bad", const(0, I64))
+                w.band = BandRows(band, size, low, high, w.local("partial", (low > 0) | (high < columns)), bad)
+                w.extents[OUTSIDE] = size
+                self.items(outer, first)
+                w.band = None
+                with w.when(bad.ne(0)):
+                    f.store(self.flags, 1, 1)
+                f.do(device("meet"))
+
+    def find_odd(self, product: Product, outer: Index, low: Local, high: Local) -> None:
+        """Say so if the rows of the right operand outside of low..high have an element that is not finite."""
+        w, t = self.w, DTYPES[self.w.graph.dtype(product.value)]
+        right, stride = self.right(product, outer)
+        inner, columns = (w.number(size_poly(n)) for n in w.graph.shape(product.right)[-2:])
+        many = w.local("many", (inner - high + low) * columns)
+        with w.anew(), w.shared_out("e", many, w.thread(), const(THREADS, I64)) as e:
+            row = w.local("e_row", e // columns)
+            c = w.local("c", e - row * columns)
+            k = w.local("k", select(row < low, row, row + high - low))
+            at = right + c * stride + k * t.size if product.flip else right + k * stride + c * t.size
+            x = w.local("x", Load(at, t.memory))
+            with w.when((x - x).ne(0)):
+                w.f.store(self.flags, 0, 1)
 
     def product(self, product: Product, outer: Index, first: Local) -> None:
-        """Write the rows of a product, some columns after the other."""
-        w, f, made = self.w, self.w.f, self.made[product.value]
+        """Write the rows of a product, some columns after the other; in a band as far as it is not known to be 0."""
+        w, f, made, band = self.w, self.w.f, self.made[product.value], self.w.band
         assert w.stop is not None
         t = DTYPES[w.graph.dtype(product.value)]
         m = w.local("m", w.stop - first)
-        self.addresses(product, outer, first, m)
         right, stride = self.right(product, outer)
         columns = w.local("columns", w.number(size_poly(product.columns)))
-        inner = w.graph.shape(product.right)[-2]
-        f.store(self.lengths, 0, w.number(size_poly(inner)))
+        begin, end = w.local("begin", const(0, I64)), w.local("end", columns)
+        if band is not None and product.left in band.band.zero:
+            terms = self.terms(product, outer, first, band)
+            f.set(right, right + terms * (const(t.size, I64) if product.flip else stride))
+        else:
+            terms = None
+            f.store(self.lengths, 0, w.number(size_poly(w.graph.shape(product.right)[-2])))
+            if band is not None and product.columns == band.size:
+                f.set(begin, band.low)
+                f.set(end, band.high)
+        self.addresses(product, outer, first, m, terms)
         f.do(device("meet"))
-        with w.loop("column", 0, columns, made.columns) as column:
+        with w.loop("column", begin, end, made.columns) as column:
             power = w.local("power", const(made.columns.bit_length() - 1, I64))
             for bits in range(made.columns.bit_length() - 2, 2, -1):
-                with w.when(columns - column <= 1 << bits):
+                with w.when(end - column <= 1 << bits):
                     f.set(power, bits)
             found = w.local("found", device(
                 f"tile_{made.kind}_{made.right}", self.rows, m, const(HEIGHTS[0], I64), const(1, I64), self.lengths,
@@ -166,17 +237,31 @@ class BlockTiles:
             self.store(product, outer, first, m, column, power, columns, found)
             f.do(device("meet"))
 
-    def addresses(self, product: Product, outer: Index, first: Local, m: Local) -> None:
-        """Write down where the rows of the left operand lie."""
+    def terms(self, product: Product, outer: Index, first: Local, band: BandRows) -> Local:
+        """Return the first term of sums whose others before are 0: the beginning of a chunk."""
+        w, f, left = self.w, self.w.f, product.left
+        assert w.stop is not None
+        t = DTYPES[w.graph.dtype(left)]
+        low = w.local("chunk", band.low & -CHUNK)
+        f.comment("0 from there to the band")
+        with w.rows_of_tile(w.graph.shape(left)[-2]) as i, w.loop("j", low, band.low, WARP) as j:
+            place = Index(w.graph.shape(left), (*outer.at, Poly.of(i.name), w.named("at", j)))
+            f.store_lanes(w.address(left, place), const(0, t.ty.vector(WARP)))
+        f.store(self.lengths, 0, band.high - low)
+        return low
+
+    def addresses(self, product: Product, outer: Index, first: Local, m: Local, begin: Local | None) -> None:
+        """Write down where the rows of the left operand lie, from an element on."""
         w, f = self.w, self.w.f
         (piece,) = product.pieces
         shape = w.graph.shape(piece)
         with w.anew(), w.shared_out("e", m, w.thread(), const(THREADS, I64)) as e:
             place = stretch(w, outer, shape[:-2])
             row = ZERO if shape[-2] == 1 else w.named("row", first + e)
-            f.store(self.rows, e, w.address(piece, Index(shape, (*place.at, row, ZERO))))
+            column = ZERO if begin is None else w.named("begin", begin)
+            f.store(self.rows, e, w.address(piece, Index(shape, (*place.at, row, column))))
 
-    def right(self, product: Product, outer: Index) -> tuple[Expr, Expr]:
+    def right(self, product: Product, outer: Index) -> tuple[Local, Local]:
         """Return where the right operand begins, and bytes from one row, or column, to the next."""
         w, v = self.w, product.right
         shape = w.graph.shape(v)

@@ -62,7 +62,7 @@ class _Growth:
             return None
         columns = self.graph.shape(self.tasks[0])[-1]
         inner = [v for v in self.tasks if self.graph.shape(v) == (*self.lead, columns)]
-        if not any(v in kept for v in inner) and not pending.target.warps:
+        if not any(v in kept for v in inner):
             stage.band = find_band(pending.chosen, pending.reads, self.lead, columns, self.tasks)
         return stage, self.tasks
 
