@@ -44,18 +44,19 @@ def same_alone(spec: KernelSpec, rows: Any, shared: Any, each: Any, fusion: Fusi
 @pytest.mark.parametrize("apart", one_in(2, [False, True]))
 def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool) -> None:
     spec = blocks.SPECS[name]
-    each = blocks.lengths(spec, 5)
+    each = blocks.lengths(spec, 4)
     if spec.dims == 1:
-        each = [(min(n, 20),) for (n,) in each]
+        each = [(min(n, 7),) for (n,) in each]
     same_alone(spec, *blocks.nodes_of(spec, each), each, blocks.APART if apart else None)
 
 
-@pytest.mark.parametrize(
-    "name", one_in(12, ["heads", *(n for n in tiled.SPECS if n not in ("heads", "around", "far"))])
-)
+IN_TILES = ["float64", *(name for name in tiled.SPECS if name not in ("float64", "around", "far"))]
+
+
+@pytest.mark.parametrize("name", one_in(12, IN_TILES))
 def test_attention_in_tiles(name: str) -> None:
     spec = tiled.SPECS[name]
-    each = [(18, 3), (3, 70), (0, 5), (1, 1)]
+    each = [(18, 3), (2, 33), (0, 5), (1, 1)]
     rows = [tiled.drawn(spec, 1, own)[0] for own in each]
     assert any(isinstance(one, Counted) and one.height == 16 for one in generate.generate(spec).table.counted)
     same_alone(spec, rows, {}, each)
@@ -93,7 +94,7 @@ def test_nan_and_infinity_stay_in_their_rows() -> None:
 
 
 BANDS = [
-    ("causal", (40, 70), 9),
+    ("causal", (20, 40), 9),
     ("ahead", (50, 40), 9),
     ("far", (5, 300), 260),
     ("window", (40, 70), 9),
