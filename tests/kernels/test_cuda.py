@@ -24,11 +24,11 @@ from acronumba.ir.types import TensorT
 from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
 from acronumba.kernels.cuda import sums as cuda_sums
 from acronumba.pipeline.link_device import back_codes, device_codes
-from tests.kernels import test_tiled
 from tests.support.chosen import one_in
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder
+from tests.support.ragged_kernels import ATTENTION
 
 pytestmark = pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())
 
@@ -112,7 +112,7 @@ def test_attention() -> None:
 
 @pytest.mark.parametrize("name", one_in(2, ["causal", "float64", pytest.param("heads", marks=pytest.mark.slow)]))
 def test_attention_in_tiles(name: str) -> None:
-    found = machines(test_tiled.SPECS[name])
+    found = machines(ATTENTION[name])
     nothing_spilled(found)
     (machine,) = found.values()
     assert machine.shared <= 48 << 10 and ("mma" in machine.ptx) == (name != "float64")

@@ -13,11 +13,10 @@ from acronumba.kernels.cuda import generate, simulator, tiles
 from acronumba.kernels.cuda.nodes import Counted
 from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.strategy import Fusion
-from tests.kernels import test_blocks_of_nodes as blocks
-from tests.kernels import test_tiled as tiled
 from tests.support.chosen import one_in
 from tests.support.kernel_cases import close, evaluate
 from tests.support.kernel_runs import SpecBuilder
+from tests.support.ragged_kernels import APART, ATTENTION, BLOCKS, drawn, lengths, nodes_of
 from tests.support.simt_runs import Simulated
 
 
@@ -40,24 +39,24 @@ def same_alone(spec: KernelSpec, rows: Any, shared: Any, each: Any, fusion: Fusi
             assert close(mine[i], expected), (own, i)
 
 
-@pytest.mark.parametrize("name", one_in(3, [*blocks.SPECS]))
+@pytest.mark.parametrize("name", one_in(3, [*BLOCKS]))
 @pytest.mark.parametrize("apart", one_in(2, [False, True]))
 def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool) -> None:
-    spec = blocks.SPECS[name]
-    each = blocks.lengths(spec, 4)
+    spec = BLOCKS[name]
+    each = lengths(spec, 4)
     if spec.dims == 1:
         each = [(min(n, 7),) for (n,) in each]
-    same_alone(spec, *blocks.nodes_of(spec, each), each, blocks.APART if apart else None)
+    same_alone(spec, *nodes_of(spec, each), each, APART if apart else None)
 
 
-IN_TILES = ["float64", *(name for name in tiled.SPECS if name not in ("float64", "around", "far"))]
+IN_TILES = ["float64", *(name for name in ATTENTION if name not in ("float64", "around", "far"))]
 
 
 @pytest.mark.parametrize("name", one_in(12, IN_TILES))
 def test_attention_in_tiles(name: str) -> None:
-    spec = tiled.SPECS[name]
+    spec = ATTENTION[name]
     each = [(18, 3), (2, 33), (0, 5), (1, 1)]
-    rows = [tiled.drawn(spec, 1, own)[0] for own in each]
+    rows = [drawn(spec, 1, own)[0] for own in each]
     assert any(isinstance(one, Counted) and one.height == 16 for one in generate.generate(spec).table.counted)
     same_alone(spec, rows, {}, each)
 
@@ -71,7 +70,7 @@ def test_rows_of_a_known_number_are_tiles_too() -> None:
     spec = b.spec(b.op("matmul", e, y, shape=(40, 16)))
     code = generate.generate(spec)
     assert [(g.nodes, g.times, g.counted) for g in code.grids[0]] == [(1, 1, 0), (1, 2, 0), (1, 3, 0)]
-    rows = [[0.1 * x for x in row] for row in tiled.drawn(spec, 2, ())]
+    rows = [[0.1 * x for x in row] for row in drawn(spec, 2, ())]
     found = [Simulated(spec, code)(rows, units=blocks)[0][0] for blocks in (1, 4, 6)]
     for i, row in enumerate(rows):
         (wanted,) = evaluate(spec, row, {})
@@ -80,8 +79,8 @@ def test_rows_of_a_known_number_are_tiles_too() -> None:
 
 
 def test_nan_and_infinity_stay_in_their_rows() -> None:
-    spec = tiled.SPECS["one_head"]
-    (row,) = tiled.drawn(spec, 1, (20, 30))
+    spec = ATTENTION["one_head"]
+    (row,) = drawn(spec, 1, (20, 30))
     run = Simulated(spec, generate.generate(spec))
     ((clean,),), _ = run([row], each=[(20, 30)])
     odd = [x.copy() for x in row]
@@ -106,10 +105,10 @@ BANDS = [
 @pytest.mark.parametrize("odd", one_in(2, [True, False]))
 def test_a_band_of_columns_is_computed(name: str, extents: tuple[int, ...], number: int, odd: bool) -> None:
     """Infinities beyond the band are as in the plain call: with them, whole rows are computed."""
-    spec = tiled.SPECS[name]
+    spec = ATTENTION[name]
     code = generate.generate(spec)
     assert "low_" in code.text or "low = " in code.text
-    (row,) = tiled.drawn(spec, 1, extents, number)
+    (row,) = drawn(spec, 1, extents, number)
     if odd:
         row[2] = row[2].copy()
         row[2][-1, 3] = np.inf
@@ -122,7 +121,7 @@ def test_a_band_of_columns_is_computed(name: str, extents: tuple[int, ...], numb
 
 
 def test_what_a_block_needs_grows_with_the_longest_row_alone() -> None:
-    code = generate.generate(tiled.SPECS["heads"])
+    code = generate.generate(ATTENTION["heads"])
     sizes = np.zeros(8, np.int64)
 
     def own(n: int) -> int:
@@ -139,7 +138,7 @@ def test_a_kernel_without_extents_of_nodes_has_their_argument_words_only() -> No
     x = b.tensor("x", 3)
     table = generate.generate(b.spec(b.op("exp", x, shape=(3,)))).table
     assert (table.words, table.counted) == (1, ())
-    assert generate.generate(blocks.SPECS["halves"]).table.counted == (Counted(Poly.of("d0")),)
+    assert generate.generate(BLOCKS["halves"]).table.counted == (Counted(Poly.of("d0")),)
 
 
 # ---- tiles that multiply with a matrix where it lies
