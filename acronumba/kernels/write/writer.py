@@ -332,7 +332,7 @@ class Writer(Scopes):
             return self.bind(f"{self.kernel.names[v]}_outside", Load(place, t.memory), len(self.scopes) - 1)
         if op is None or op.op != "where" or op.args[0] != rows.band.mask:
             return None
-        other = op.args[2]
+        other = op.args[rows.band.beyond]
         x = self.value(other, stretch(self, self.own(v, index), self.graph.shape(other)))
         return cast(x, DTYPES[self.graph.dtype(other)], t)
 
