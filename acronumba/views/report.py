@@ -159,7 +159,7 @@ def kernels(trace: TraceData, limit: int = 20) -> Group:
     if measured := sum(b.seconds or 0.0 for b in trace.batches):
         table.add_column("time", justify="right", no_wrap=True)
     table.add_column("results", overflow="fold", ratio=1)
-    nodes = np.bincount(trace.kinds, minlength=len(trace.kernels))
+    nodes = np.bincount(trace.kernel, minlength=len(trace.kernels))
     counts: dict[str, int] = {}
     seconds: dict[str, float] = {}
     for b in trace.batches:
@@ -189,11 +189,11 @@ def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
     while stack and lines < limit:
         node, parent, level = stack.pop()
         lines += 1
-        kind = int(trace.kinds[node])
+        kind = int(trace.kernel[node])
         label = Text(no_wrap=True, overflow="ellipsis")
         label.append(f"{node} ", "dim")
         label.append(trace.kernels[kind], _STYLES[kind % len(_STYLES)])
-        label.append(f"  instance {trace.inst[node]}, depth {trace.depth[node]}, batch {trace.batch[node]}", "dim")
+        label.append(f"  instance {trace.instance[node]}, depth {trace.depth[node]}, batch {trace.batch[node]}", "dim")
         operands = list(dict.fromkeys(producers[start[node] : start[node + 1]].tolist()))
         if node in seen and len(operands):
             label.append("  (above)", "dim")
@@ -221,7 +221,7 @@ def rounds(trace: TraceData, limit: int = 20) -> Group:
         lines = Counter(f"{w.loc.function}, line {w.loc.line}" for w in waits)
         where = "; ".join(f"{line} ({count:,})" if len(lines) > 1 else line for line, count in lines.most_common(4))
         table.add_row(
-            str(k), f"{nodes.sum():,}", f"{len(mine):,}", f"{len(np.unique(trace.inst[nodes])):,}",
+            str(k), f"{nodes.sum():,}", f"{len(mine):,}", f"{len(np.unique(trace.instance[nodes])):,}",
             f"{len(waits):,}", Text(where),
         )  # fmt: skip
     return Group(table, *_more(trace.rounds - limit, "rounds"))
@@ -236,12 +236,12 @@ def timeline(trace: TraceData, limit: int = 16, width: int = 64) -> Group:
     table.add_column("instance", justify="right", no_wrap=True)
     table.add_column("fibers that wait, by round; . the instance ends", ratio=1, no_wrap=True, overflow="crop")
     round_of = np.array([b.round for b in trace.batches], np.int32)[trace.batch]
-    count = int(max(trace.inst.max(initial=-1), max((w.instance for w in trace.waits), default=-1))) + 1
+    count = int(max(trace.instance.max(initial=-1), max((w.instance for w in trace.waits), default=-1))) + 1
     waiting = np.zeros((count, trace.rounds), np.int64)
     for w in trace.waits:
         waiting[w.instance, w.round] += 1
     ran = np.zeros((count, trace.rounds), bool)
-    ran[trace.inst, round_of] = True
+    ran[trace.instance, round_of] = True
     for k in range(min(count, limit)):
         active = np.flatnonzero(ran[k] | (waiting[k] > 0))
         end = int(active[-1]) + 1 if len(active) else 0

@@ -32,7 +32,7 @@ def trace_summary(trace: TraceData, name: str, instances: int) -> str:
         f"{bytes_text(trace.peak_bytes)} at the peak",
         f"{seconds_text(trace.seconds.get('execute', 0.0))} to execute",
     ]
-    count = dict(zip(trace.kernels, np.bincount(trace.kinds, minlength=len(trace.kernels)).tolist(), strict=True))
+    count = dict(zip(trace.kernels, np.bincount(trace.kernel, minlength=len(trace.kernels)).tolist(), strict=True))
     rows = [(letters[k], k, f"{count[k]:,}", f"{sum(b.kernel == k for b in trace.batches):,}") for k in names]
     parts = [_table(("", "kernel", "nodes", "batches"), rows), strip(trace.batches, letters)] if names else []
     return _titled(name, ", ".join(facts), parts)
