@@ -46,15 +46,15 @@ def full_trees(instances: int, levels: int, names: tuple[str, str] = ("leaf_3", 
                 depth.append(d)
                 inst.append(i)
             level = above
-    column = {k: np.array(v, np.int32) for k, v in {"kinds": kinds, "depth": depth, "inst": inst}.items()}
-    batch = np.where(column["kinds"] == 0, 0, column["depth"] + 1).astype(np.int32)
+    column = {k: np.array(v, np.int32) for k, v in {"kernel": kinds, "depth": depth, "instance": inst}.items()}
+    batch = np.where(column["kernel"] == 0, 0, column["depth"] + 1).astype(np.int32)
     sizes = np.bincount(batch)
     batches = tuple(
         BatchRecord(phase=int(k > 0), depth=max(k - 1, 0), kernel=names[k > 0], size=int(n))
         for k, n in enumerate(sizes)
     )
     values: dict[str, Any] = {
-        **column, "nodes": len(kinds), "phase": column["kinds"], "batch": batch,
+        **column, "nodes": len(kinds), "phase": column["kernel"], "batch": batch,
         "order": np.argsort(batch, kind="stable").astype(np.int32),
         "edges": np.array(edges, np.int32).reshape(-1, 2), "kernels": names,
         "specs": (spec(names[0], 256), spec(names[1], Dim(0), 256)), "batches": batches, "lower_bound": len(batches),
@@ -112,7 +112,7 @@ def test_deep_and_shared_graphs_print() -> None:
     chain = np.stack([np.arange(n - 1), np.arange(1, n)], 1).astype(np.int32)
     twice = np.concatenate([chain, chain])  # every value is used twice: paths are exponentially many
     zeros = np.zeros(n, np.int32)
-    columns = {"kinds": zeros, "depth": np.arange(n, dtype=np.int32), "inst": zeros, "phase": zeros, "batch": zeros}
+    columns = {"kernel": zeros, "depth": np.arange(n, dtype=np.int32), "instance": zeros, "phase": zeros, "batch": zeros}
     trace = full_trees(1, 1, nodes=n, edges=twice, order=np.arange(n, dtype=np.int32), **columns)
     start = time.perf_counter()
     text = report.trace_text(trace)
