@@ -215,7 +215,7 @@ def _remarks(compiled: Compiled, trace: TraceData, more: Sequence[Note]) -> dict
             cost = ""
             if note.kind == "wait":
                 rounds = waits[note.loc]
-                cost = f": {len(rounds):,} times, in {len(set(rounds)):,} of {trace.rounds:,} rounds"
+                cost = f": {len(rounds):,} times, in {len(set(rounds)):,} of {trace.rounds:,} execution rounds"
             remark = Remark(
                 kind=note.kind,
                 text=note.text + cost,

@@ -79,9 +79,9 @@ def summary(trace: TraceData) -> Table:
     table.add_row("batches", f"{len(trace.batches):,}", "proved optimal" if trace.optimal else "")
     table.add_row("at least", f"{trace.lower_bound:,}", "no schedule has fewer batches")
     table.add_row("launches saved", f"{trace.nodes - len(trace.batches):,}", _saved(trace))
-    table.add_row("rounds", f"{trace.rounds:,}", "waits for values" if trace.rounds > 1 else "")
+    table.add_row("rounds", f"{trace.rounds:,}", "executions, between sync points" if trace.rounds > 1 else "")
     if trace.parts > 1:
-        table.add_row("parts", f"{trace.parts:,}", "of the mini-batch, one after the other")
+        table.add_row("micro-batches", f"{trace.parts:,}", "one after the other")
     saved = trace.unshared_bytes > trace.peak_bytes
     without = f"; {bytes_text(trace.unshared_bytes)} if no two results shared a place" if saved else ""
     table.add_row("memory", bytes_text(trace.peak_bytes), f"at its peak{without}")
@@ -123,12 +123,12 @@ def schedule(trace: TraceData, limit: int = 40) -> Group:
     return Group(table, *_more(len(trace.batches) - limit, "batches"))
 
 
-_WHAT = {"nodes": "", "adjoints": "parts of adjoints are added up", "sum": "over nodes, for a gradient"}
+_WHAT = {"nodes": "", "adjoints": "adjoints of several readers", "sum": "over nodes, for a gradient"}
 
 
 def way_back(trace: TraceData, limit: int = 40) -> Group:
-    """Return the way back of gradients: a line and a bar per batch, in order of execution."""
-    table = Table(title="The way back", box=None, title_justify="left", padding=(0, 1), expand=True)
+    """Return the backward pass: a line and a bar per batch, in order of execution."""
+    table = Table(title="Backward pass", box=None, title_justify="left", padding=(0, 1), expand=True)
     table.add_column("batch", justify="right", no_wrap=True)
     table.add_column("kernel", overflow="ellipsis", no_wrap=True, min_width=8)
     table.add_column("rows", justify="right", no_wrap=True)
@@ -210,10 +210,10 @@ def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
 
 def rounds(trace: TraceData, limit: int = 20) -> Group:
     """Return the rounds: what ran in each, how many fibers waited for its values, and where."""
-    table = Table(title="Rounds", box=None, title_justify="left", padding=(0, 1), expand=True)
+    table = Table(title="Execution rounds", box=None, title_justify="left", padding=(0, 1), expand=True)
     for heading in ("round", "nodes", "batches", "instances", "fibers wait"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("for a value in", ratio=1, overflow="fold")
+    table.add_column("at the sync point", ratio=1, overflow="fold")
     for k in range(min(trace.rounds, limit)):
         mine = np.flatnonzero(np.array([b.round == k for b in trace.batches]))
         nodes = np.isin(trace.batch, mine)
