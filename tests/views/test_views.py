@@ -112,7 +112,13 @@ def test_deep_and_shared_graphs_print() -> None:
     chain = np.stack([np.arange(n - 1), np.arange(1, n)], 1).astype(np.int32)
     twice = np.concatenate([chain, chain])  # every value is used twice: paths are exponentially many
     zeros = np.zeros(n, np.int32)
-    columns = {"kernel": zeros, "depth": np.arange(n, dtype=np.int32), "instance": zeros, "phase": zeros, "batch": zeros}
+    columns = {
+        "kernel": zeros,
+        "depth": np.arange(n, dtype=np.int32),
+        "instance": zeros,
+        "phase": zeros,
+        "batch": zeros,
+    }
     trace = full_trees(1, 1, nodes=n, edges=twice, order=np.arange(n, dtype=np.int32), **columns)
     start = time.perf_counter()
     text = report.trace_text(trace)
