@@ -176,8 +176,8 @@ def _table() -> dict[str, Code]:
         ScheduleError: {
             711: (
                 "the function given as `schedule` returned no valid batches",
-                "number the distinct pairs of depth and signature: `np.unique(np.stack([c['depth'], c['signature']], axis=1), "
-                "axis=0, return_inverse=True)[1]`",
+                "number the distinct pairs of depth and signature: "
+                "`np.unique(np.stack([c['depth'], c['signature']], axis=1), axis=0, return_inverse=True)[1]`",
             ),
         },
         DataError: {

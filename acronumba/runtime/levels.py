@@ -44,9 +44,7 @@ def check_levels(
     if len(wrong):
         a, b = int(order[wrong[0]]), int(order[wrong[0] + 1])
         seen = f"nodes {a} and {b} in batch {levels[a]}"
-        raise refuse(
-            "ACR711", message="a batch has nodes of different signatures: other kernels, or other dimensions", seen=seen
-        )
+        raise refuse("ACR711", message="a batch has nodes of different signatures", seen=seen)
     to = np.repeat(np.arange(len(levels)), np.diff(first))
     wrong = np.flatnonzero(levels[source] >= levels[to])
     if len(wrong):

@@ -55,9 +55,7 @@ def graph_svg(trace: TraceData, name: str, instance: int) -> str:
     if not 0 < len(nodes) <= MOST_NODES:
         raise ValueError(f"instance {instance} has {len(nodes):,} nodes; 1 to {MOST_NODES} can be drawn")
     start, producers = operands_of(trace)
-    reads = {
-        v: [u for u in producers[start[v] : start[v + 1]].tolist() if trace.instance[u] == instance] for v in nodes
-    }
+    reads = {v: producers[start[v] : start[v + 1]].tolist() for v in nodes}  # no instance reads from another
     columns = sorted({int(trace.batch[v]) for v in nodes})
     x = {v: _RADIUS + _COLUMN * columns.index(int(trace.batch[v])) for v in nodes}
     y = {v: _RADIUS + _ROW * row for v, row in _rows(reads, trace).items()}
@@ -136,12 +134,12 @@ def bars_svg(title: str, bars: Mapping[str, Sequence[float | None]], names: Sequ
     first = _LINE * len(names)
     bottom = first + len(bars) * tall + 4
     body = _legend(list(zip(COLOURS, names, strict=False)), 8, _NAMES)
-    for value in (1, 2, 5, 10, 20, 50, 100):
-        if value <= most:
-            x = _NAMES + scale * math.log(value)
-            pale = _PALE if value == 1 else "#d8dee4"
+    for mark in (1, 2, 5, 10, 20, 50, 100):
+        if mark <= most:
+            x = _NAMES + scale * math.log(mark)
+            pale = _PALE if mark == 1 else "#d8dee4"
             body.append(f'<path d="M{x:.1f} {first}V{bottom}" stroke="{pale}"/>')
-            body.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{value}</text>')
+            body.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{mark}</text>')
     for k, (group, row) in enumerate(bars.items()):
         top = first + k * tall + 4
         side = f'x="{_NAMES - _LEFT}" y="{top + tall / 2 + 1:.1f}"'
