@@ -71,7 +71,7 @@ def glorot(
     ----------
     rng : np.random.Generator
     shape : sequence of int
-        At least two extents; the last two are [outputs, inputs].
+        At least two dimensions; the last two are [outputs, inputs].
     gain : float
         A factor.
     dtype : dtype

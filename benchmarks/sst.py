@@ -30,9 +30,9 @@ if hasattr(os, "sched_setaffinity"):
 import numpy as np  # noqa: E402
 
 from acronumba import init, leaves, model, nn, optim  # noqa: E402
+from acronumba.bench.chart import loss_panels  # noqa: E402
 from acronumba.bench.measure import machine, timed  # noqa: E402
 from acronumba.bench.yardsticks.trees import Forest, Level  # noqa: E402
-from acronumba.bench.chart import loss_panels  # noqa: E402
 from acronumba.views.curves import curves_svg, curves_text  # noqa: E402
 from acronumba.views.progress import progress  # noqa: E402
 

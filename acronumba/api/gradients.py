@@ -151,7 +151,7 @@ class ValueAndGrad:
             return compare(call, plain, self.choices, wanted, grads, exact.totals)
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:
-        """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the way back.
+        """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the backward pass.
 
         `peak_bytes` is of the memory there and back. The batches are of all instances that did not fail. Where the
         reference computes gradients, there are none.
@@ -246,7 +246,7 @@ class _Run:
         self.errors: dict[int, BaseException] = {}
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
-        self.told: list[BackRecord] | None = [] if tell else None  # the batches of the way back
+        self.told: list[BackRecord] | None = [] if tell else None  # the batches of the backward pass
         self.means = False  # whether those are of the mean already
         self.peak = 0  # bytes of memory, there and back
 

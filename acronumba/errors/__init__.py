@@ -64,7 +64,7 @@ class AcronumbaError(Exception):
     Attributes
     ----------
     others : tuple of AcronumbaError
-        Further refusals of the same compilation (see `together`); `str` prints them too.
+        Further errors of the same compilation (see `together`); `str` prints them too.
     """
 
     def __init__(

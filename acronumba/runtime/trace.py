@@ -87,7 +87,7 @@ class TraceData:
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
     unshared_bytes: int = 0  # of the same if no two results shared a place
-    back: tuple[BackRecord, ...] = ()  # of gradients: the batches of the way back, in order of execution
+    back: tuple[BackRecord, ...] = ()  # of gradients: the batches of the backward pass, in order of execution
 
     @property
     def kinds(self) -> NDArray[np.int32]:

@@ -111,7 +111,8 @@ def test_what_the_page_of_performance_says_first_is_measured(root: Path) -> None
     for sentence in (
         f"runs {mean('small', 64, 'plain'):.1f} times as fast as plain NumPy calls",
         f"and {mean('small', 8, 'plain'):.1f} times as fast with 8 instances",
-        f"it is {mean('small', 64, torch):.1f} times as fast with 64 instances and {mean('small', 8, torch):.2f} times with 8",
+        f"it is {mean('small', 64, torch):.1f} times as fast with 64 instances",
+        f"and {mean('small', 8, torch):.2f} times with 8;",
         f"by hand, {mean('small', 64, numpy):.1f} and {mean('small', 8, numpy):.1f} times",
         f"({mean('large', 64, torch):.1f} times PyTorch by hand)",
     ):
