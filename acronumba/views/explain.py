@@ -249,4 +249,4 @@ def _differences(mine: Count, theirs: Count) -> Iterator[str]:
     elif mine.batches == theirs.batches and mine.launches != theirs.launches:
         yield f"{counted(mine.launches, 'kernel stage')} instead of {theirs.launches:,}"
     if mine.bytes != theirs.bytes:
-        yield f"{bytes_text(mine.bytes)} read and written instead of {bytes_text(theirs.bytes)}"
+        yield f"{bytes_text(mine.bytes)} moved instead of {bytes_text(theirs.bytes)}"

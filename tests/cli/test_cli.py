@@ -134,7 +134,7 @@ def test_show_of_no_file(capsys):
 def test_doctor(capsys):
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    for word in ("numba", "processor", "cache", "CUDA"):
+    for word in ("numba", "CPU", "cache", "CUDA"):
         assert word in out
     assert "BAD" not in out
 
