@@ -121,3 +121,10 @@ def test_what_the_page_of_performance_says_first_is_measured(root: Path) -> None
         f"({mean('large', 64, torch):.1f} times PyTorch by hand)",
     ):
         assert sentence in text, sentence
+
+
+def test_links_into_the_glossary_lead_to_a_term(root: Path) -> None:
+    known = {term.lower().replace(" ", "-") for term in terms(root)}
+    links = {link for path in pages(root) for link in re.findall(r"glossary\.md#([\w-]+)", path.read_text("utf-8"))}
+    assert len(links) >= 15
+    assert links <= known
