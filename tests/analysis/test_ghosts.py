@@ -194,4 +194,4 @@ def test_padding_twice_adds_up_to_nothing_more() -> None:
     """Arms that are even already stay as they are."""
     _, plan = arms(lambda f, x: f.op("exp", x, shape=(H,)))
     assert not pads(plan)
-    assert pad_arms(plan.program)[2] == "no arms of known and different depth\n"
+    assert pad_arms(plan.program)[2] == "no branches of known and different depth\n"
