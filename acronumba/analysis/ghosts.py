@@ -37,7 +37,7 @@ def pad_arms(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...], str]:
         functions.append(arms.run())
         notes += arms.notes
         lines += arms.lines
-    text = "\n".join(lines) + "\n" if lines else "no arms of known and different depth\n"
+    text = "\n".join(lines) + "\n" if lines else "no branches of known and different depth\n"
     return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes)), text
 
 
@@ -140,9 +140,9 @@ class _Arms:
         self.pads[edge][v] = levels
         at = self.blocks[top].end.loc
         last = [i.loc.line for i in self.blocks[edge[0]].instrs if isinstance(i, ir.Emit)]
-        arm = f"the arm of line {last[-1]}" if last and edge[0] != top else "an arm without kernels"
+        arm = f"the branch of line {last[-1]}" if last and edge[0] != top else "a branch without kernels"
         kernels = f"{levels} kernel{'s' * (levels > 1)}"
-        text = f"what leaves {arm} counts as {kernels} deeper, as on the longest arm"
+        text = f"{arm} is padded by {kernels}, to the depth of the longest branch"
         self.notes.append(Note(loc=at, kind="ghost", text=text, option="ghosts"))
         self.lines.append(f"{self.function.name}, branch of line {at.line}: {v.name} + {levels} on {arm}")
 

@@ -1,0 +1,71 @@
+"""The pictures under `docs/pictures` are what the command `acronumba picture` draws today (`--update-golden`)."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from acronumba.cli.main import main
+
+RESULTS = "benchmarks/results"
+README = {"readme_schedule": (), "readme_graph": ("--graph", "32")}
+PICTURES = {
+    "performance": f"{RESULTS}/models-icelake-2cores.json",
+    "sst": f"{RESULTS}/sst.json",
+    **dict.fromkeys(README, "readme.py:classify"),
+}
+
+
+def first_example(root: Path, folder: Path) -> None:
+    """Write the first model of the README with its trees as a file that the command finds instances in."""
+    page = (root / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- run -->\n```python\n(.*?)```", page, re.S)[:2]
+    example = '\n\ndef example():\n    return (trees,), {"p": p}\n'
+    (folder / "readme.py").write_text("".join(blocks) + example, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_what_the_command_draws(
+    root: Path, tmp_path: Path, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "readme", types.ModuleType("readme"))  # both are as they were when it is over
+    monkeypatch.chdir(tmp_path)
+    given = PICTURES[name]
+    if given.endswith(".json"):
+        given = str(root / given)
+    else:
+        first_example(root, tmp_path)
+    assert main(["picture", given, "-o", "drawn.svg", *README.get(name, ())]) == 0
+    drawn = Path("drawn.svg").read_text(encoding="utf-8")
+    golden = root / "docs" / "pictures" / f"{name}.svg"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(drawn, encoding="utf-8")
+    assert drawn == golden.read_text(encoding="utf-8"), "run with --update-golden, and look"
+
+
+def test_pictures_show_on_any_page(root: Path) -> None:
+    """They need no script, no font and nothing that is elsewhere, and bring their own ground."""
+    files = sorted((root / "docs" / "pictures").iterdir())
+    assert {path.stem for path in files} == set(PICTURES)
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()}
+        assert tags <= {"svg", "title", "rect", "path", "circle", "text", "g", "polyline"}, path
+        assert text.count("http") == 1, "the name space alone"
+        assert re.search(r'<rect [^>]*fill="white"/>', text)
+        assert 'font-family="sans-serif"' in text
+
+
+def test_pages_say_what_pictures_show(root: Path) -> None:
+    shown = set()
+    for page in (root / "README.md", *(root / "docs").rglob("*.md")):
+        for words, link in re.findall(r"!\[([^\]]*)\]\(([^)]+\.svg)\)", page.read_text(encoding="utf-8")):
+            assert len(words.split()) >= 8, f"{page.name}: {link} needs a text for those who do not see it"
+            shown.add((page.parent / link).resolve())
+    assert shown >= set((root / "docs" / "pictures").resolve().iterdir())
