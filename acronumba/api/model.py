@@ -231,12 +231,14 @@ class Model(Generic[P, R]):
 
         Parameters
         ----------
-        *columns, **shared
+        *columns
             As of `batch`.
         path : str or Path, optional
             Of the page; by default the model's name with ``.html``, in the current folder.
         schedules, options
             See `Trace.explored`.
+        **shared
+            As of `batch`.
 
         Returns
         -------

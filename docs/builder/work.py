@@ -1,0 +1,84 @@
+"""What takes time, on all cores: lessons and models of the gallery run in processes of their own, before Sphinx reads.
+
+What has run is kept in the folder `build/docs`, and runs again only if the package, or the script itself, has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from builder import gallery
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+
+
+def run(lessons: Iterable[Path], kept: Path, timeout: int) -> None:
+    """Run lessons and models.
+
+    Parameters
+    ----------
+    lessons : paths
+        Pages that may be notebooks.
+    kept : path
+        Where myst-nb keeps notebooks that have run.
+    timeout : int
+        Seconds that a cell may take.
+    """
+    os.environ["ACRONUMBA_QUIET"] = "1"  # no line on standard error while something is compiled
+    for folder in (gallery.MADE, gallery.EXPLORER):
+        folder.mkdir(parents=True, exist_ok=True)
+    wanted = [entry for entry in gallery.entries() if _is_new(entry)]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=spawn) as pool:
+        waiting = {f"lesson {path.name}": pool.submit(execute, path, kept, timeout) for path in lessons}
+        waiting |= {f"gallery {entry.name}": pool.submit(gallery.make, entry) for entry in wanted}
+        for name, future in waiting.items():
+            logger.info("running %s", name)
+            if error := future.exception():
+                logger.warning("%s failed: %r", name, error)
+    for entry in wanted:
+        _stamp(entry.name).write_text(_version(entry), encoding="utf-8")
+
+
+def execute(path: Path, kept: Path, timeout: int) -> None:
+    """Run a lesson, unless it is kept; keep what it shows, where myst-nb will find it."""
+    from myst_nb.core.config import NbParserConfig
+    from myst_nb.core.execute import create_client
+    from myst_nb.core.read import create_nb_reader
+    from myst_parser.config.main import MdParserConfig
+
+    text = path.read_text(encoding="utf-8")
+    config = NbParserConfig(
+        execution_mode="cache", execution_cache_path=str(kept), execution_timeout=timeout, execution_raise_on_error=True
+    )
+    reader = create_nb_reader(str(path), MdParserConfig(), config, text)
+    if reader is not None:
+        import logging as plain
+
+        with create_client(reader.read(text), str(path), config, plain.getLogger("lessons"), reader.read_fmt):
+            pass
+
+
+def _is_new(entry: gallery.Entry) -> bool:
+    stamp = _stamp(entry.name)
+    return not stamp.exists() or stamp.read_text(encoding="utf-8") != _version(entry)
+
+
+def _stamp(name: str) -> Path:
+    return gallery.MADE / f"{name}.version"
+
+
+def _version(entry: gallery.Entry) -> str:
+    """Return what stands for everything that a model's trace depends on."""
+    package = (gallery.ROOT / "acronumba").rglob("*")
+    files = [path for path in package if path.suffix in (".py", ".js", ".css", ".html")]
+    found = hashlib.sha256()
+    for path in [*sorted(files), Path(gallery.__file__), *([gallery.ROOT / entry.source] if entry.is_example else [])]:
+        found.update(path.read_bytes())
+    return found.hexdigest()
