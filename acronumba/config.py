@@ -37,7 +37,7 @@ def _switch(*, serves: str = "", bits: bool = False, memory: bool = False) -> bo
     serves : str
         The schedule that it serves alone.
     bits : bool
-        Whether it changes the order of summation of products.
+        Whether it changes the order of summation in matrix products.
     memory : bool
         Whether it changes neither kernels nor what is recorded, but where results lie and when they are computed.
     """
@@ -51,29 +51,29 @@ class Options:
     """How a model is compiled and run.
 
     Those of `SWITCHES` are the optimisations. No option changes a result's bits, except `reuse` and `duplicate`, which
-    change the order of summation of products, and `precision`, which rounds the factors of products on a GPU and does
-    nothing on the processor.
+    change the order of summation in matrix products, and `precision`, which rounds the factors of matrix products on
+    a GPU and does nothing on a CPU.
     """
 
     reuse: bool = _switch(bits=True)  # operands that are the same for all instances are not gathered
-    duplicate: bool = _switch(bits=True)  # code whose products read other weights in other contexts is copied
-    hoist: bool = _switch()  # operations that do not depend on recursion or loop are kernels of their own; rows too
+    duplicate: bool = _switch(bits=True)  # code whose matrix products read other weights elsewhere is copied
+    hoist: bool = _switch()  # operators that do not depend on earlier steps are kernels of their own; rows too
     phases: bool = _switch(serves="depth")  # components of the kernel graph run one after the other
-    ghosts: bool = _switch(serves="depth")  # arms of a branch are padded to one depth
+    ghosts: bool = _switch(serves="depth")  # branches are padded to one depth (ghost operators)
     blocks: bool = _switch()  # static blocks: straight-line tensor code is one node
     fuse: bool = _switch()  # vertical fusion inside a block
-    horizontal: bool = _switch()  # independent products with one left operand or one weight become one
+    horizontal: bool = _switch()  # matrix products with one left operand or one weight become one
     gather_fusion: bool = _switch()  # kernels read scattered operands directly
     forkjoin: bool = _switch()  # independent calls of one instance are fibers
-    ragged: bool = _switch()  # nodes of different run-time extents are one batch
+    ragged: bool = _switch()  # nodes of different dynamic dimensions are one batch
     recycle: bool = _switch(memory=True)  # the place of a result is used again once nothing reads it
-    parts: bool = _switch(memory=True)  # a mini-batch with more values than fit into a cache runs in parts
+    parts: bool = _switch(memory=True)  # a mini-batch with more values than fit into a cache runs as micro-batches
     schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers
     effort: int | None = None  # 0..3: how far "lookahead" searches; None: as it pays, not above "depth", "agenda"
     threads: int | None = None  # None: as many as the process may use
     memory_limit: int | None = None  # bytes; None: half of what is free
     max_steps: int = 10**8  # host steps of one instance, after which it fails
-    precision: str = "float32"  # of float32 products with shared weights on a GPU: one of PRECISIONS
+    precision: str = "float32"  # of float32 matrix products with shared weights on a GPU: one of PRECISIONS
     persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
 
     def __post_init__(self) -> None:

@@ -71,7 +71,7 @@ def glorot(
     ----------
     rng : np.random.Generator
     shape : sequence of int
-        At least two extents; the last two are [outputs, inputs].
+        At least two dimensions; the last two are [outputs, inputs].
     gain : float
         A factor.
     dtype : dtype
@@ -126,5 +126,5 @@ def orthogonal(
 def _matrix(shape: Sequence[int]) -> tuple[int, int]:
     """Return the outputs and inputs of matrices of a shape."""
     if len(shape) < 2:
-        raise ValueError(f"a matrix has two extents, [outputs, inputs]; the shape is {tuple(shape)}")
+        raise ValueError(f"a matrix has two dimensions, [outputs, inputs]; the shape is {tuple(shape)}")
     return shape[-2], shape[-1]

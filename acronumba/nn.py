@@ -592,7 +592,7 @@ def conv1d(
     padding: int | tuple[int, int] = 0,
     dilation: int = 1,
 ) -> Array:
-    """Return the convolution of a sequence of rows: the product of each window of rows and a weight, plus a bias.
+    """Return the convolution of a sequence of rows: each window of rows times a weight, plus a bias.
 
     Parameters
     ----------

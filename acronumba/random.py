@@ -203,7 +203,7 @@ def bits(key: Key, shape: Shape = ()) -> Array:
     ----------
     key : Key
     shape : int or tuple of int
-        Here and in all other functions: of extents that may be known only at run time, such as ``len(xs)``.
+        Here and in all other functions: of dimensions that may be known only at run time, such as ``len(xs)``.
 
     Returns
     -------

@@ -67,7 +67,7 @@ class Pool:
         self._workers = [actor.remote(code) for _ in range(workers)]
         if same_processor and len(found := set(ray.get([w.processor.remote() for w in self._workers]))) > 1:
             self.close()
-            raise refuse("ACR706", message="the workers have different processors", seen=", ".join(sorted(found)))
+            raise refuse("ACR706", message="the workers have different CPUs", seen=", ".join(sorted(found)))
 
     def batch(self, *columns: Any) -> Results[Any]:
         """Return the results of instances, in their order, as `Model.batch` does.

@@ -250,7 +250,7 @@ class _Given:
         """Return the array that shares the memory of a tensor."""
         if id(tensor) not in self._arrays:
             if tensor.device.type != "cpu" or tensor.layout != torch.strided:
-                raise refuse("ACR706", message="a layer takes dense tensors in the processor's memory",
+                raise refuse("ACR706", message="a layer takes dense tensors in the CPU's memory",
                              seen=f"a tensor on {tensor.device}, {tensor.layout}", rewrite="tensor.cpu()")  # fmt: skip
             if tensor.dtype in (torch.bfloat16, torch.float16):
                 raise refuse("ACR706", message="a layer takes tensors of float32 and float64",
@@ -258,7 +258,7 @@ class _Given:
             try:
                 array = tensor.detach().resolve_neg().resolve_conj().numpy()
             except RuntimeError as error:  # it stands for others, in `torch.func`
-                raise refuse("ACR706", message="a layer takes dense tensors in the processor's memory", seen=str(error),
+                raise refuse("ACR706", message="a layer takes dense tensors in the CPU's memory", seen=str(error),
                              rewrite="torch.autograd.grad in the place of torch.func") from error  # fmt: skip
             self._arrays[id(tensor)] = array
             self._of[id(array)] = tensor

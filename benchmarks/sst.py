@@ -30,9 +30,10 @@ if hasattr(os, "sched_setaffinity"):
 import numpy as np  # noqa: E402
 
 from acronumba import init, leaves, model, nn, optim  # noqa: E402
+from acronumba.bench.chart import loss_panels  # noqa: E402
 from acronumba.bench.measure import machine, timed  # noqa: E402
 from acronumba.bench.yardsticks.trees import Forest, Level  # noqa: E402
-from acronumba.views.curves import Line, Panel, curves_svg, curves_text  # noqa: E402
+from acronumba.views.curves import curves_svg, curves_text  # noqa: E402
 from acronumba.views.progress import progress  # noqa: E402
 
 CLASSES = 5
@@ -247,17 +248,6 @@ def train(
     return told
 
 
-def panels(told: dict[str, dict[str, Any]]) -> list[Panel]:
-    """Return the curves of both: losses, as means of 20 steps, and accuracies."""
-    losses = []
-    for name, t in told.items():
-        k = min(20, len(t["losses"]))
-        means = np.convolve(t["losses"], np.full(k, 1 / k), "valid").tolist()
-        losses.append(Line(name=name, x=range(k, k + len(means)), y=means))
-    exact = [Line(name=n, x=range(1, len(t["accuracy"]) + 1), y=t["accuracy"]) for n, t in told.items()]
-    return [Panel(title="training loss over steps", lines=losses), Panel(title="dev accuracy over epochs", lines=exact)]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder with train.txt and dev.txt")
@@ -287,7 +277,7 @@ def main() -> int:
         "batch": args.batch, "rate": args.rate, "seed": args.seed, "largest change of a weight": moved,
         "minutes": (time.perf_counter() - begun) / 60,
     }  # fmt: skip
-    print("\n" + curves_text(panels(told)) + "\n")
+    print("\n" + curves_text(loss_panels(told)) + "\n")
     for name, t in told.items():
         first, *rest = t.pop("seconds")
         t |= {"first step": first, "other steps": sum(rest), "median step": float(np.median(rest or [first]))}
@@ -300,7 +290,7 @@ def main() -> int:
     if args.json:
         args.json.write_text(json.dumps(result) + "\n", encoding="utf-8")
     if args.plot:
-        args.plot.write_text(curves_svg(panels(told)), encoding="utf-8")
+        args.plot.write_text(curves_svg(loss_panels(told)), encoding="utf-8")
     return 0
 
 

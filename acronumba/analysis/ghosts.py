@@ -140,9 +140,9 @@ class _Arms:
         self.pads[edge][v] = levels
         at = self.blocks[top].end.loc
         last = [i.loc.line for i in self.blocks[edge[0]].instrs if isinstance(i, ir.Emit)]
-        arm = f"the arm of line {last[-1]}" if last and edge[0] != top else "an arm without kernels"
+        arm = f"the branch of line {last[-1]}" if last and edge[0] != top else "a branch without kernels"
         kernels = f"{levels} kernel{'s' * (levels > 1)}"
-        text = f"what leaves {arm} counts as {kernels} deeper, as on the longest arm"
+        text = f"{arm} is padded by {kernels}, to the depth of the longest branch"
         self.notes.append(Note(loc=at, kind="ghost", text=text, option="ghosts"))
         self.lines.append(f"{self.function.name}, branch of line {at.line}: {v.name} + {levels} on {arm}")
 

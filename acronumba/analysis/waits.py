@@ -62,7 +62,7 @@ def waits_notes(program: Program) -> tuple[Note, ...]:
     out: dict[Note, None] = {}
     for function in program.functions:
         for i in _waits(function):
-            text = f"waits for the value of a {_dtype(i)}, as {i.why or 'the host'} needs it"
+            text = f"waits for the value of a {_dtype(i)}, which {i.why or 'the host'} needs"
             out[Note(loc=i.loc, kind="wait", text=text, option="")] = None
     return tuple(out)
 

@@ -60,7 +60,7 @@ class Signature:
         variadic = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         if variadic:
             raise refuse(
-                "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not in the language"
+                "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not supported"
             )
         self._witness = Witness()
         self._witness.function(fn)

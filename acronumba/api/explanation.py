@@ -110,13 +110,13 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
     """Return the kernels in order of execution; those that were not recorded come last."""
     paths = [s.path for s in compiled.plan.program.shared]
     fusion = Fusion.of(compiled.options)
-    used = list(dict.fromkeys(trace.kinds[trace.order].tolist()))
+    used = list(dict.fromkeys(trace.kernel[trace.order].tolist()))
     order = [*used, *(k for k in range(len(trace.specs)) if k not in used)]
     once = {o.kernel for o in compiled.plan.program.once}
     out = []
     for number, k in enumerate(order):
         spec = trace.specs[k]
-        mine = trace.kinds == k
+        mine = trace.kernel == k
         out.append(
             Block(
                 letter=letter(number),
@@ -215,7 +215,7 @@ def _remarks(compiled: Compiled, trace: TraceData, more: Sequence[Note]) -> dict
             cost = ""
             if note.kind == "wait":
                 rounds = waits[note.loc]
-                cost = f": {len(rounds):,} times, in {len(set(rounds)):,} of {trace.rounds:,} rounds"
+                cost = f": {len(rounds):,} times, in {len(set(rounds)):,} of {trace.rounds:,} execution rounds"
             remark = Remark(
                 kind=note.kind,
                 text=note.text + cost,

@@ -118,7 +118,7 @@ class ValueAndGrad:
         Raises
         ------
         Unsupported, TypeMismatch, ShapeMismatch
-            If the function is not in the language, is no loss, or a gradient gets lost in a Python float.
+            If the function is not supported, is no loss, or a gradient gets lost in a Python float.
         InstanceErrors
             If instances failed; its `results` is the `Gradients` of the others, divided by their number.
         """
@@ -151,7 +151,7 @@ class ValueAndGrad:
             return compare(call, plain, self.choices, wanted, grads, exact.totals)
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:
-        """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the way back.
+        """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the backward pass.
 
         `peak_bytes` is of the memory there and back. The batches are of all instances that did not fail. Where the
         reference computes gradients, there are none.
@@ -246,7 +246,7 @@ class _Run:
         self.errors: dict[int, BaseException] = {}
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
-        self.told: list[BackRecord] | None = [] if tell else None  # the batches of the way back
+        self.told: list[BackRecord] | None = [] if tell else None  # the batches of the backward pass
         self.means = False  # whether those are of the mean already
         self.peak = 0  # bytes of memory, there and back
 

@@ -183,7 +183,7 @@ class Model(Generic[P, R]):
         Raises
         ------
         Unsupported, TypeMismatch, ShapeMismatch
-            If the function is not in the language: all refusals at once.
+            If the function is not supported: all errors at once.
         InstanceErrors
             If instances failed; its `results` holds those of the others.
         """

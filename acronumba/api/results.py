@@ -40,7 +40,7 @@ class Results(Sequence[T]):
     decode : Decoder
         From the numbers of instances to their results; called at most once per instance (per thread).
     there : Decoder, optional
-        The same, but tensors stay on the device; not there if they are in the processor's memory anyway.
+        The same, but tensors stay on the device; not there if they are in the CPU's memory anyway.
     """
 
     __slots__ = ("_decode", "_singles", "_there", "_values")
@@ -124,7 +124,7 @@ class Results(Sequence[T]):
     def device(self) -> Results[T]:
         """The same results with every tensor left where it was computed.
 
-        On a GPU nothing is copied to the processor, and nothing is waited for: a tensor is an object with
+        On a GPU nothing is copied to the CPU, and nothing is waited for: a tensor is an object with
         `__cuda_array_interface__` and `__dlpack__`, as PyTorch (`torch.from_dlpack`), CuPy and others take it;
         `np.asarray` makes a copy. On the CPU these are the results themselves.
         """
@@ -148,8 +148,8 @@ class Results(Sequence[T]):
     def ragged(self) -> Any:
         """Return one value of the structure of a result whose leaves are the joined leaves of all results.
 
-        Arrays, which may differ in their first extent, become a pair: all rows one after the other, and where those of
-        each instance begin. Other leaves are those of `stack`. Where the arrays already lie so in memory nothing is
+        Arrays, which may differ in their first dimension, become a pair: all rows one after the other, and where those
+        of each instance begin. Other leaves are those of `stack`. Where the arrays already lie so in memory nothing is
         copied. The arrays are read-only.
 
         Returns
@@ -161,7 +161,8 @@ class Results(Sequence[T]):
         Raises
         ------
         ShapeMismatch
-            If a leaf differs in more than its first extent (the message names two instances), or there are no results.
+            If a leaf differs in more than its first dimension (the message names two instances), or there are no
+            results.
         """
         if not len(self):
             raise refuse("ACR703", message="there are no results to join")
@@ -169,7 +170,7 @@ class Results(Sequence[T]):
 
 
 class Ragged(NamedTuple):
-    """Arrays that differ in their first extent as one, as jagged tensors of other libraries are made of."""
+    """Arrays that differ in their first dimension as one, as jagged tensors of other libraries are made of."""
 
     values: Any  # all rows
     offsets: Any  # int64 [n + 1]: where those of each array begin, and where the last ones end

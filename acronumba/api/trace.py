@@ -49,18 +49,18 @@ class Trace:
     def batches(self) -> tuple[BatchRecord, ...]:
         """The batches in order of execution, each with `phase`, `depth`, `kernel` (name) and `size`.
 
-        `ranges` of a batch has the least and the most of each run-time extent of its nodes.
+        `ranges` of a batch has the least and the most of each dynamic dimension of its nodes.
         """
         return self.data.batches
 
     @property
     def back(self) -> tuple[BackRecord, ...]:
-        """Of gradients: the batches of the way back in order of execution, each with `kernel`, `what` and `size`."""
+        """Batches of the backward pass in order of execution, each with `kernel`, `what` and `size`."""
         return self.data.back
 
     @property
     def lower_bound(self) -> int:
-        """No schedule has fewer batches; of several parts, none of these parts."""
+        """No schedule has fewer batches; of several micro-batches, none of these."""
         return self.data.lower_bound
 
     @property
@@ -70,12 +70,12 @@ class Trace:
 
     @property
     def rounds(self) -> int:
-        """How often what was recorded was run, since all waited for values or at the end: 1 without waits."""
+        """How often the recorded graph was executed: whenever all waited for values, and at the end."""
         return self.data.rounds
 
     @property
     def parts(self) -> int:
-        """In how many parts the mini-batch ran, one after the other, so that values stay in the caches."""
+        """The number of micro-batches, which ran one after the other, so that values stay in the caches."""
         return self.data.parts
 
     @property

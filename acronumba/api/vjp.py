@@ -76,7 +76,7 @@ class Vjp:
         Returns
         -------
         (Results, Pull)
-            The pull holds all that its way back needs, until it is called or dropped.
+            The pull holds all that its backward pass needs, until it is called or dropped.
 
         Raises
         ------

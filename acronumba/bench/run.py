@@ -22,31 +22,31 @@ _CHILD = "ACRONUMBA_BENCH_CHILD"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--ablate", action="store_true", help="every option off alone, all off, all on")
-    what.add_argument("--scaling", action="store_true", help="the time of an instance in batches of 1 to 4,096")
-    what.add_argument("--starts", action="store_true", help="first mini-batches in new processes, cold and warm")
-    what.add_argument("--train", action="store_true", help="a training step: loss, gradients and update")
-    what.add_argument("--ragged", action="store_true", help="a Transformer layer on sentences of different lengths")
-    parser.add_argument("--models", nargs="+", metavar="NAME", help="which models; `list` names them")
+    what.add_argument("--ablate", action="store_true", help="measure with each option off, all off, all on")
+    what.add_argument("--scaling", action="store_true", help="measure mini-batches of 1 to 4,096 instances")
+    what.add_argument("--starts", action="store_true", help="measure the first mini-batch of new processes")
+    what.add_argument("--train", action="store_true", help="measure a training step: loss, gradients and update")
+    what.add_argument("--ragged", action="store_true", help="measure a Transformer layer on sentences of any lengths")
+    parser.add_argument("--models", nargs="+", metavar="NAME", help="names of models; `list` prints them")
     size, batch = (
         "hidden sizes (default small)",
-        "per mini-batch (default 64; --ragged 32; --starts 8; --scaling 1 to 4096)",
+        "instances per mini-batch (default 64; --ragged 32; --starts 8; --scaling 1 to 4096)",
     )
     parser.add_argument("--size", nargs="+", default=["small"], metavar="small|large|N", help=size)
     parser.add_argument("--batch", nargs="+", type=_positive, metavar="N", help=batch)
-    parser.add_argument("--trees", metavar="FILE", help="trees of the Stanford Sentiment Treebank")
-    lengths = "files *.txt of lengths for --ragged (default: of docstrings of Python's library)"
+    parser.add_argument("--trees", metavar="FILE", help="file with trees of the Stanford Sentiment Treebank")
+    lengths = "folder with *.txt files of sentence lengths for --ragged (default: docstrings of Python's library)"
     parser.add_argument("--lengths", metavar="FOLDER", help=lengths)
     parser.add_argument(
-        "--sets", nargs="+", metavar="NAME", help="which of those, and attention alone; `list` names them"
+        "--sets", nargs="+", metavar="NAME", help="which of those files, or attention alone; `list` prints them"
     )
     parser.add_argument("--rounds", type=_positive, metavar="N", help="interleaved runs (default 15; --ragged 5)")
-    parser.add_argument("--threads", type=_positive, metavar="N", help="that run kernels (default 1)")
+    parser.add_argument("--threads", type=_positive, metavar="N", help="threads that run kernels (default 1)")
     parser.add_argument(
-        "--device", default="cpu", metavar="NAME", help="cpu, cuda, simulator (default cpu; speed only)"
+        "--device", default="cpu", metavar="NAME", help="cpu, cuda or simulator (default cpu; not for the modes above)"
     )
-    parser.add_argument("--json", metavar="FILE", help="write the figures there")
-    parser.add_argument("--plot", metavar="FILE", help="draw them there (--ablate, --scaling; needs matplotlib)")
+    parser.add_argument("--json", metavar="FILE", help="write the measurements to a file")
+    parser.add_argument("--plot", metavar="FILE", help="plot them to a file (--ablate, --scaling; needs matplotlib)")
 
 
 def _positive(text: str) -> int:
@@ -118,13 +118,13 @@ def _wrong_together(args: argparse.Namespace) -> str:
     if args.starts and (len(args.batch or [8]) > 1 or args.trees or args.rounds or args.threads):
         return "--starts takes one --batch, and no --trees, --rounds, --threads"
     if args.device != "cpu" and (args.ablate or args.scaling or args.starts or args.train or args.ragged):
-        return "--device is for speed; --ablate, --scaling, --starts, --train, --ragged measure the processor"
+        return "--device is not for --ablate, --scaling, --starts, --train, --ragged, which measure the CPU"
     if args.ragged and (args.models or args.trees):
         return "--ragged takes --lengths and --sets, and no --models, --trees"
     if not args.ragged and (args.lengths or args.sets):
         return "--lengths and --sets are for --ragged"
     if args.plot and not (args.ablate or args.scaling):
-        return "--plot draws what --ablate or --scaling measures"
+        return "--plot needs --ablate or --scaling; `acronumba picture FILE.json` draws other measurements"
     if args.trees and not os.path.isfile(args.trees):
         return f"no file {args.trees!r}"
     if args.lengths and not any(Path(args.lengths).glob("*.txt")):

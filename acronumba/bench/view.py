@@ -46,9 +46,9 @@ def ablation_view(a: Ablation, width: int = 120) -> RenderableType:
 _SURELY = "and where the true median lies (19 in 20)"
 _HARDLY = f"least and most (with less than {SURE} pairs this proves nothing)"
 _LEGEND = (
-    "batches per schedule, * proved optimal; bound: there are no fewer; passes: over the nodes of a batch;\n"
-    "host ns: of recording and scheduling, per node; ms: of a mini-batch, median; times: how many times longer it\n"
-    f"takes than with all on (those of depth: than with that), {_SURELY}."
+    "batches: per schedule, * proved optimal; bound: lower bound of batches; stages: kernel stages of all batches;\n"
+    "host ns: recording and scheduling, per node; ms: a mini-batch, median; times: how many times longer it\n"
+    f"takes than with all options on (those of depth: with that schedule), {_SURELY}."
 )
 
 
@@ -63,7 +63,7 @@ def _measured(m: Measured, wide: bool) -> Table:
     schedules = [c.schedule for c in m.rows[0].counts]
     table.add_column("options", no_wrap=True)
     names = ["nodes", *schedules]
-    names += ["bound", "passes", "bytes", "host ns"] if wide else []
+    names += ["bound", "stages", "bytes", "host ns"] if wide else []
     for name in [*names, "ms", "times"]:
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
@@ -95,7 +95,7 @@ def _coloured(verdict: str) -> Text:
 
 
 def _options(a: Ablation) -> Table:
-    table = Table(title="What each option is worth", title_justify="left", title_style="bold", box=None)
+    table = Table(title="What each option saves", title_justify="left", title_style="bold", box=None)
     for name in ("option", "slower without", "in", "batches", "at worst", "in", "verdict"):
         table.add_column(name, no_wrap=name in ("option", "verdict"), justify="right" if "w" in name else "left")
     for o in a.options:
@@ -126,24 +126,23 @@ def speeds_view(s: Speeds) -> RenderableType:
 
 
 _SPEEDS_LEGEND = (
-    "ms: of a mini-batch, from what `pack` has made to results, median of turns; ±:\n"
-    "half of the runs are that near; pack: more from Python objects. Then how many\n"
-    "times longer others take: plain calls, one by one, than from objects; the rest,\n"
-    "whose data and weights are prepared before, than packed. GF/s: 10^9 operations\n"
-    "of products in a second of the whole time; peak: part of what the cores could\n"
-    "multiply and add in the same turns; host: part of the time that goes into\n"
-    "finding out what to compute together."
+    "ms: a mini-batch from packed data to results, median; ±: half of the runs are\n"
+    "within; pack: additional ms from Python objects. Then how many times longer the\n"
+    "baselines take: plain calls one by one (compared with Python objects), and\n"
+    "NumPy, PyTorch and DyNet with prepared data (compared with packed data).\n"
+    "GF/s: operations of matrix products per second, whole time; peak: share of the\n"
+    "cores' rate of multiply-adds in the same turns; host: share of the time for\n"
+    "recording, scheduling and layout."
 )
 
 
 _DEVICE_LEGEND = (
-    "ms: of a mini-batch, from what `pack` has made to results on the processor,\n"
-    "median of turns; ±: half of the runs are that near; pack: more from Python\n"
-    "objects. Then how many times longer others take: ours on the processor;\n"
-    "PyTorch, whose weights, data and indices lie on the GPU before, as its\n"
-    "results do after. GF/s: 10^9 operations of products in a second of the whole\n"
-    "time; launch: of functions, one after the other; host: part of the time that\n"
-    "goes into finding out what to compute together."
+    "ms: a mini-batch from packed data to results on the CPU, median; ±: half of the\n"
+    "runs are within; pack: additional ms from Python objects. Then how many times\n"
+    "longer others take: acronumba on the CPU; PyTorch with weights, data and\n"
+    "indices on the GPU before, and results there after. GF/s: operations of matrix\n"
+    "products per second, whole time; launch: number of launches; host: share of the\n"
+    "time for recording, scheduling and layout."
 )
 
 
@@ -195,9 +194,9 @@ def scaling_view(s: Scaling) -> RenderableType:
 
 
 _SCALING_LEGEND = (
-    "ms: of a mini-batch, from what `pack` has made to results, median of turns; ±:\n"
-    "half of the runs are that near; each: of an instance, of a node; host: part of\n"
-    "the time that goes into finding out what to compute together."
+    "ms: a mini-batch from packed data to results, median; ±: half of the runs are\n"
+    "within; each: per instance, per node; host: share of the time for recording,\n"
+    "scheduling and layout."
 )
 
 
@@ -214,8 +213,8 @@ def starts_view(s: Starts) -> RenderableType:
 
 
 _STARTS_LEGEND = (
-    "seconds in a new process: of `import acronumba`, less NumPy's own; then of the\n"
-    "first mini-batch, cold: nothing compiled before; warm: everything."
+    "import: seconds of `import acronumba` in a new process, less NumPy's own; cold:\n"
+    "seconds of its first mini-batch with an empty disk cache; warm: with a full one."
 )
 
 
@@ -257,13 +256,13 @@ def training_view(s: Steps) -> RenderableType:
 
 
 _TRAINING_LEGEND = (
-    "ms: of a step from what `pack` has made of a mini-batch: loss, gradients of all\n"
-    "weights, update by gradient descent; median of turns; ±: half of the runs are\n"
-    "that near; pack: more from Python objects; update: what it takes of that; of\n"
-    "loss: how many times longer loss and gradients take than the loss alone; of\n"
-    "ideal: than the products of both, if cores did nothing but multiply and add.\n"
-    "Then how many times longer others take for a step; their data is prepared\n"
-    "before. Loss and gradients of all were compared before."
+    "ms: a step from packed data: loss, gradients of all weights, update by gradient\n"
+    "descent; median; ±: half of the runs are within; pack: additional ms from\n"
+    "Python objects; update: ms of the update; of loss: how many times longer loss\n"
+    "and gradients take than the loss alone; of ideal: than the matrix products of\n"
+    "both at the peak rate of multiply-adds. Then how many times longer the\n"
+    "baselines take for a step, with prepared data. Losses and gradients of all were\n"
+    "compared before."
 )
 
 
@@ -286,15 +285,14 @@ def ragged_view(r: Ragged) -> RenderableType:
 
 
 _RAGGED_LEGEND = (
-    "diff: how many lengths there are; attn: part of the operations that is\n"
-    "attention; pad: how many times as many there were if all sentences were as long\n"
-    "as the longest; batch: batches of a mini-batch, and with ragged=False; ms: of a\n"
-    "mini-batch from what `pack` has made to results, of one thread the median of the\n"
-    "time that it computed, of more the fastest turn; ±: half of the runs are that\n"
-    "near; peak: part of what the cores could multiply and add in the same turns.\n"
-    "Then how many times longer PyTorch takes, in the fastest of several forms of\n"
-    "each way. All results were compared before. full: what causal attention takes\n"
-    "of the time without."
+    "diff: number of different lengths; attn: share of attention in the operations;\n"
+    "pad: how many times as many operations with padding to the longest sentence;\n"
+    "batch: batches of a mini-batch, and with ragged=False; ms: a mini-batch from\n"
+    "packed data to results, with one thread the median of its CPU time, with more\n"
+    "the fastest turn; ±: half of the runs are within; peak: share of the cores' rate\n"
+    "of multiply-adds in the same turns. Then how many times longer PyTorch takes, in\n"
+    "the fastest of several forms of each way. All results were compared before.\n"
+    "full: time of causal attention relative to full attention."
 )
 
 
@@ -350,7 +348,7 @@ def _attention(rows: Sequence[Attention]) -> Table:
 
 def _kernels(rows: Sequence[Layer]) -> Table:
     """Return what the time of execution is made of."""
-    title = "kernels: ms, 10^9 operations of products per second"
+    title = "kernels: ms, 10^9 operations of matrix products per second"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     for name in ("set", "size", "many", "kernels"):
         table.add_column(name, overflow="fold")

@@ -294,11 +294,11 @@ WAITING: tuple[Workload, ...] = (  # those of the zoo that decide by what they c
     _zoo(decoder, decoder.generate, "sentences that decide when they end", waits=True),
 )
 SMALL: tuple[Workload, ...] = (
-    _small(branches, branches_params, "arms of different depth: ghosts, lookahead"),
+    _small(branches, branches_params, "branches of different depth: ghosts, lookahead"),
     _small(directions, directions_params, "one helper for two directions: duplicate"),
-    _small(gates, gates_params, "products of one operand: horizontal, fuse"),
+    _small(gates, gates_params, "matrix products of one operand: horizontal, fuse"),
     _small(projections, projections_params, "work that the loop does not carry: hoist, phases"),
-    _small(sentences, projections_params, "one product over a sentence: rows"),
+    _small(sentences, projections_params, "one matrix product over a sentence: rows"),
     _small(experts, experts_params, "weights chosen by data: reuse, gather_fusion"),
 )
 WORKLOADS: dict[str, Workload] = {w.name: w for w in (*ZOO, *WAITING, *SMALL)}

@@ -24,7 +24,7 @@ def doctor(args: argparse.Namespace) -> int:
             rows.append((package, importlib.metadata.version(package), True))
         except importlib.metadata.PackageNotFoundError:
             rows.append((package, "is missing: pip install " + package, False))
-    rows += [_probe("processor", _processor), _probe("threads", _threads), _probe("compiler", _compiler)]
+    rows += [_probe("CPU", _cpu), _probe("threads", _threads), _probe("compiler", _compiler)]
     rows += [_probe("cache", _cache_state), _probe("CUDA", _cuda)]
     width = max(len(name) for name, _, _ in rows)
     for name, text, good in rows:
@@ -61,7 +61,7 @@ def _cuda() -> str:
     return f"{one.name}, compute capability {one.capability[0]}.{one.capability[1]}"
 
 
-def _processor() -> str:
+def _cpu() -> str:
     from acronumba.emit.target import host
 
     target = host()

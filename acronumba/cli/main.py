@@ -1,12 +1,13 @@
 """The command line: ``acronumba`` and ``python -m acronumba``.
 
-acronumba demo [--train]                    a model, run plainly and batched; or trained
-acronumba explain CODE                      the page of a refusal
-acronumba show FILE.py:MODEL [--stage NAME] what the compiler makes of a model
-acronumba explore FILE.py:MODEL             a page that shows how a model is compiled and batched
-acronumba bench [--train | --ragged]        how fast the models of the zoo are, what each option is worth
-acronumba doctor                            what the machine has, and what was found wrong
-acronumba cache clear                       forget compiled code
+acronumba demo [--train]                    run a model plainly and batched, or train it
+acronumba explain CODE                      explain an error code
+acronumba show FILE.py:MODEL [--stage NAME] print what the compiler decided and generated for a model
+acronumba explore FILE.py:MODEL             write a page that shows how a model is compiled and batched
+acronumba picture FILE.py:MODEL             draw the schedule or the dataflow graph of a mini-batch as SVG
+acronumba bench [--train | --ragged]        measure the models of the zoo, and what each option saves
+acronumba doctor                            check the installation and the machine
+acronumba cache clear                       delete compiled code
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 
 from acronumba.cli.doctor import doctor
 from acronumba.cli.explore import explore
+from acronumba.cli.picture import picture
 from acronumba.cli.show import show
 from acronumba.errors import AcronumbaError
 
@@ -53,26 +55,33 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         return command
 
-    demo = add("demo", _demo, "a model, run plainly and batched; or trained")
+    demo = add("demo", _demo, "run a model plainly and batched, or train it")
     demo.add_argument(
         "--train", action="store_true", help="train a Tree-LSTM to tell modules of Python's library apart"
     )
-    demo.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and mini-batches (default 0)")
-    demo.add_argument("--plot", metavar="FILE.svg", help="draw the loss and the accuracy there, too")
-    explain = add("explain", _explain, "the page of a refusal")
-    explain.add_argument("code", nargs="?", metavar="CODE", help="such as ACR101; without it, all codes are listed")
-    shown = add("show", show, "what the compiler makes of a model")
+    demo.add_argument("--seed", type=int, default=0, metavar="N", help="seed of weights and mini-batches (default 0)")
+    demo.add_argument("--plot", metavar="FILE.svg", help="with --train: draw the loss and the accuracy to a file")
+    explain = add("explain", _explain, "explain an error code")
+    explain.add_argument("code", nargs="?", metavar="CODE", help="such as ACR101; without it, list all codes")
+    shown = add("show", show, "print what the compiler decided and generated for a model")
     shown.add_argument("model", metavar="FILE.py:MODEL")
     shown.add_argument("--stage", metavar="NAME", help="explain, or a stage such as ir, plan, host; `list` names them")
-    explored = add("explore", explore, "a page that shows how a model is compiled and batched")
+    explored = add("explore", explore, "write a page that shows how a model is compiled and batched")
     explored.add_argument("model", metavar="FILE.py:MODEL")
-    explored.add_argument("-o", dest="out", metavar="FILE", help="of the page (default: MODEL.html)")
-    explored.add_argument("--json", action="store_true", help="write the data alone")
+    explored.add_argument("-o", dest="out", metavar="FILE", help="file to write (default: MODEL.html)")
+    explored.add_argument("--json", action="store_true", help="write the data instead of the page")
     explored.add_argument("--open", action="store_true", help="show the page in a browser")
-    explored.add_argument("-n", type=int, metavar="N", help="how many instances")
-    add_arguments(add("bench", _bench, "how fast the models of the zoo are, and what each option is worth"))
-    add("doctor", doctor, "what the machine has, and what was found wrong")
-    cache = add("cache", _cache, "the cache of compiled code")
+    explored.add_argument("-n", type=int, metavar="N", help="number of instances")
+    drawn = add("picture", picture, "draw a mini-batch, or measurements of `bench --json`, as SVG")
+    drawn.add_argument("model", metavar="FILE.py:MODEL|FILE.json")
+    drawn.add_argument("-o", dest="out", metavar="FILE.svg", help="file to write (default: MODEL.svg)")
+    drawn.add_argument(
+        "--graph", type=int, metavar="K", help="draw the dataflow graph of instance K instead of the schedule"
+    )
+    drawn.add_argument("-n", type=int, metavar="N", help="number of instances")
+    add_arguments(add("bench", _bench, "measure the models of the zoo, and what each option saves"))
+    add("doctor", doctor, "check the installation and the machine")
+    cache = add("cache", _cache, "show or clear the disk cache of compiled code")
     cache.add_argument("action", choices=["clear", "path"])
     return parser
 
@@ -83,7 +92,7 @@ def _demo(args: argparse.Namespace) -> int:
     if args.train:
         return demo_training.run(seed=args.seed, plot=args.plot)
     if args.plot:
-        print("--plot draws what --train has learnt", file=sys.stderr)
+        print("--plot needs --train", file=sys.stderr)
         return 2
     return int(demo.main() or 0)
 

@@ -64,7 +64,7 @@ class AcronumbaError(Exception):
     Attributes
     ----------
     others : tuple of AcronumbaError
-        Further refusals of the same compilation (see `together`); `str` prints them too.
+        Further errors of the same compilation (see `together`); `str` prints them too.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class AcronumbaError(Exception):
         if not self.others:
             return format_refusal(self)
         count = 1 + len(self.others)
-        return "\n\n".join((format_refusal(self), *map(format_refusal, self.others), f"({count} refusals)"))
+        return "\n\n".join((format_refusal(self), *map(format_refusal, self.others), f"({count} errors)"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Subclasses have other signatures: make the bare exception and restore its attributes.
@@ -129,7 +129,7 @@ one_frame = OneFrame()
 
 
 class Unsupported(AcronumbaError):
-    """Something that is not in the language."""
+    """Something that is not supported."""
 
 
 class TypeMismatch(AcronumbaError, TypeError):

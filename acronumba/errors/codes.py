@@ -1,4 +1,4 @@
-"""The stable codes of refusals.
+"""The stable codes of errors.
 
 `CODES` has one entry per code: which exception is raised, what it says, and what it advises. A code never changes its
 meaning and is never used again. `refuse` makes the exception. The page of each code (what it means, a program that
@@ -41,33 +41,36 @@ class Code:
 def _table() -> dict[str, Code]:
     rows: dict[type[AcronumbaError], dict[int, tuple[str, str]]] = {
         Unsupported: {
-            101: ("`try` is not in the language", "test the condition with `if` before the operation that could fail"),
-            102: ("this `with` is not in the language", "take the statements out of the `with`"),
-            103: ("`global` is not in the language", "pass the value as an argument and return the new one"),
-            104: ("this use of `yield` or `await` is not in the language", "append to a list and return it"),
-            105: ("`del` of this is not in the language", "leave it out"),
-            106: ("imports inside a model are not in the language", "move the import to the top of the file"),
+            101: ("`try` is not supported", "test the condition with `if` before the operation that could fail"),
+            102: ("this `with` is not supported", "take the statements out of the `with`"),
+            103: ("`global` is not supported", "pass the value as an argument and return the new one"),
+            104: ("this use of `yield` or `await` is not supported", "append to a list and return it"),
+            105: ("`del` of this is not supported", "leave it out"),
+            106: ("imports inside a model are not supported", "move the import to the top of the file"),
             107: (
-                "class definitions inside a model are not in the language",
+                "class definitions inside a model are not supported",
                 "move the class to the top level of the file",
             ),
-            108: ("this statement is not in the language", "write it with the statements of the language"),
+            108: ("this statement is not supported", "write it with the statements of the language"),
             109: ("`*` of a value whose length is known only at run time", "make a list: `[*xs, y]`"),
             111: ("this array cannot be written to", "write into a copy of your own: `x = x.copy()`"),
             112: ("a change in place would be seen under another name", "write `x = x + y`"),
             113: (
-                "what is reached from a parameter cannot be changed",
+                "a parameter, and anything reachable from it, cannot be changed",
                 "change a copy: `list(x)`, `dataclasses.replace(x, ...)`",
             ),
             114: ("an iterator is read once, where it is made", "make a list: `[... for ...]`, `list(...)`"),
-            116: ("no string is made of a number at run time", "return the numbers and make the text from the results"),
-            117: ("this expression is not in the language", "write it with the expressions of the language"),
+            116: (
+                "a string cannot be made from a number at run time",
+                "return the numbers and make the text from the results",
+            ),
+            117: ("this expression is not supported", "write it with the expressions of the language"),
             201: (
                 "this function is not part of the model and cannot be called from it",
                 "do it before or after the batch; in the plain call everything works",
             ),
             202: (
-                "this NumPy function or argument is not in the language",
+                "this NumPy function or argument is not supported",
                 "express it with functions of the language",
             ),
             203: ("the arguments do not fit the function", "call the function with the arguments of its definition"),
@@ -82,16 +85,16 @@ def _table() -> dict[str, Code]:
             ),
             207: ("this recursion never ends", "add a path that returns without the call"),
             208: (
-                "a model has positional parameters, and keyword-only ones for what is shared",
-                "name each parameter; put what is shared behind `*`",
+                "a model has positional parameters for instances and keyword-only parameters for shared values",
+                "name each parameter; put shared parameters behind `*`",
             ),
-            209: ("this method or attribute is not in the language", "use a function or method of the language"),
+            209: ("this method or attribute is not supported", "use a function or method of the language"),
             210: (
                 "decorated, built-in and C functions cannot be compiled",
                 "call a plain function",
             ),
             211: (
-                "`np.random` is not in the language",
+                "`np.random` is not supported",
                 "draw from a key that is a positional parameter: acronumba.random.normal(key, shape)",
             ),
             601: (
@@ -99,7 +102,7 @@ def _table() -> dict[str, Code]:
                 "say what is meant of all elements: `x.any()`, `x.all()`, `x.sum()`, `x[0]`",
             ),
             602: (
-                "the gradient is lost in a number of Python",
+                "the gradient is lost in a Python number",
                 "compute with the array (`np.sqrt(x)`); if no gradient is meant: `nn.stop_gradient(x)`",
             ),
         },
@@ -142,8 +145,8 @@ def _table() -> dict[str, Code]:
         ShapeMismatch: {
             401: ("the shapes do not go together", "make the shapes agree"),
             402: ("there is no such axis", "use an axis from -rank to rank - 1"),
-            403: ("this extent must be known when the model is compiled", "use a constant or a shared int"),
-            404: ("the sizes do not fit the reshape", "give a shape with as many elements, or -1 for one extent"),
+            403: ("this dimension must be known when the model is compiled", "use a constant or a shared int"),
+            404: ("the sizes do not fit the reshape", "give a shape with as many elements, or -1 for one dimension"),
             703: (
                 "the results cannot be stacked or joined",
                 "`results.ragged()` joins arrays of different lengths; else take the leaves that are alike: "
@@ -173,8 +176,8 @@ def _table() -> dict[str, Code]:
         ScheduleError: {
             711: (
                 "the function given as `schedule` returned no valid batches",
-                "number the distinct pairs of depth and key: `np.unique(np.stack([c['depth'], c['key']], axis=1), "
-                "axis=0, return_inverse=True)[1]`",
+                "number the distinct pairs of depth and signature: "
+                "`np.unique(np.stack([c['depth'], c['signature']], axis=1), axis=0, return_inverse=True)[1]`",
             ),
         },
         DataError: {
@@ -217,7 +220,7 @@ def refuse(code: str, loc: Loc = NOWHERE, seen: str = "", rewrite: str = "", mes
 def read_page(code: str) -> tuple[str, dict[str, str]]:
     """Return the explanation on a code's page and its programs, or raise `KeyError`.
 
-    The programs are found by their names: `Refused` or `Wrong` raises the code, `Right` does what was meant.
+    The programs are found by their names: `Rejected` or `Wrong` raises the code, `Right` does what was meant.
     """
     from importlib import resources
 

@@ -248,7 +248,7 @@ def attribute_of(w: Walker, owner: Val, node: ast.Attribute) -> Val:
 
 
 def builtin_method(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Method:
-    """Return a method of a built-in type. Its other attributes, `x.flags`, are not in the language."""
+    """Return a method of a built-in type. Its other attributes, `x.flags`, are not supported."""
     if name == "__class__" or not callable(getattr(cls, name)):
         rewrite = "type(x)" if name == "__class__" else ""
         raise w.refuse("ACR209", node, seen=f"{w.describe(owner)}.{name}", rewrite=rewrite)

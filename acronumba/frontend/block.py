@@ -199,7 +199,7 @@ class Blocks:
     def refuse(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
     ) -> Refused:
-        """Return the exception to raise for something that is not in the language."""
+        """Return the exception to raise for something that is not supported."""
         return Refused(refuse(code, self.at(node), seen, rewrite, message))
 
     # ---- words for people

@@ -152,7 +152,7 @@ class Contract(Ufuncs):
         x, y = self.promote(x, ins[0], node), self.promote(y, ins[1], node)
         inner = 0 if y.type.rank == 1 else y.type.rank - 2
         try:
-            k = self.same_extent(x.dims[-1], y.dims[inner], "the inner extents of a product", node)
+            k = self.same_extent(x.dims[-1], y.dims[inner], "the inner dimensions of a matrix product", node)
         except Refused:
             raise self.refuse("ACR401", node, seen=f"{self.describe(x)} @ {self.describe(y)}") from None
         x = self.refine(x, (*x.dims[:-1], k))

@@ -117,7 +117,7 @@ def write_loop(
 def always_another(w: Walker, moving: Mapping[Any, Template]) -> Refused:
     """Return the refusal of a loop at every turn of which something has another type."""
     names = sorted({str(key[-1]) for key in moving if not str(key[-1]).startswith("#")})
-    found = "a type that is another one at every turn of the loop"
+    found = "a type that changes with every iteration of the loop"
     for shape in moving.values():
         if isinstance(shape, TType | TList | TMap) and without_end(w.template_type(shape)) == GROWS:
             found = GROWS

@@ -100,7 +100,7 @@ class Shapes(TensorOps):
                 self.check(
                     good,
                     "ShapeMismatch",
-                    "cannot broadcast an extent {0} to {1}",
+                    "cannot broadcast a dimension of {0} to {1}",
                     (self.extent(have), self.extent(want)),
                     node,
                 )
@@ -243,7 +243,7 @@ class Shapes(TensorOps):
         for t in tensors[1:]:
             for a in range(rank):
                 if a != axis:
-                    dims[a] = self.same_extent(dims[a], t.dims[a], "extents of concatenated arrays", node)
+                    dims[a] = self.same_extent(dims[a], t.dims[a], "dimensions of concatenated arrays", node)
         total = number(0)
         for t in tensors:
             total = self.scalar("add", total, self.extent(t.dims[axis]))
@@ -270,7 +270,7 @@ class Shapes(TensorOps):
                 raise self.refuse("ACR404", node, seen=f"a split into {sections} parts")
             if isinstance(d, int):
                 if d % sections:
-                    raise self.refuse("ACR404", node, seen=f"an extent of {d} in {sections} equal parts")
+                    raise self.refuse("ACR404", node, seen=f"a dimension of {d} in {sections} equal parts")
                 size = number(d // sections)
             else:
                 rest = self.scalar("mod", self.extent(d), number(sections), node=node)
@@ -307,7 +307,7 @@ class Shapes(TensorOps):
             if isinstance(d, ir.Var):
                 self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", message, (), node)
             elif d < 0:
-                raise self.refuse("ACR401", node, seen=f"an extent of {d}")
+                raise self.refuse("ACR401", node, seen=f"a dimension of {d}")
 
     def iota(self, n: ir.Extent, dtype: str, node: Node = None) -> Tensor:
         return self.op("iota", (), dtype, (n,), (), node)

@@ -212,7 +212,7 @@ class TensorOps(Merge):
             good = self.either(good, self.scalar("eq", x, number(1), node=node))
             if not isinstance(b, int):
                 good = self.either(good, self.scalar("eq", y, number(1), node=node))
-        self.check(good, "ShapeMismatch", "extents {0} and {1} do not go together", (x, y), node)
+        self.check(good, "ShapeMismatch", "dimensions {0} and {1} do not match", (x, y), node)
 
     def same_extent(self, a: ir.Extent, b: ir.Extent, what: str, node: Node = None) -> ir.Extent:
         """Return one extent for two that must be equal, the constant one if there is one."""

@@ -75,7 +75,7 @@ def is_given(w: Walker, num: Num) -> bool:
 
 def note_turns(w: Walker, count: int, over: ast.AST) -> None:
     """Note for `explain` that a loop over a range is written out."""
-    text = f"the {count} turns are written out, one after the other"
+    text = f"the {count} iterations are written out, one after the other"
     w.notes.append(Note(loc=w.at(over), kind="unrolled", text=text, option=""))
 
 

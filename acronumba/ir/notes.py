@@ -18,22 +18,22 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {  # in the order in which they are shown
-    "unrolled": Kind("a short loop as one straight line: kernels reach from turn to turn"),
-    "shared": Kind("the same tensor for all instances: not gathered", "cyan"),
+    "unrolled": Kind("a short loop written out: kernels reach across its iterations"),
+    "shared": Kind("the same tensor for all instances (shared parameter): not gathered", "cyan"),
     "row": Kind("a row of a table that all instances share", "cyan"),
     "once": Kind("computed once per mini-batch", "cyan", told="once"),
-    "duplicated": Kind("the code has a copy for this context", told="copies"),
-    "merged": Kind("kernels of several contexts are one, as a copy does not pay", told="copies"),
-    "hoisted": Kind("a block of its own, as no recursion or loop carries what it reads", "green", told="hoist"),
-    "moved": Kind("does not change in the loop: computed before it", "green", told="invariant"),
-    "rows": Kind("recorded row by row, so that lengths do not matter", "green"),
-    "fused": Kind("computed in the same block as another operation", "magenta"),
-    "ghost": Kind("an arm of the branch waits for the other, so that instances line up", "yellow"),
-    "fibers": Kind("goes on beside others of the same instance while it waits"),
-    "serial": Kind("waits for others of the same instance, as it may need them"),
-    "kept": Kind("kept for the way back: the gradient of its kernel reads it", "magenta"),
-    "stops": Kind("no gradient goes through here", "yellow"),
-    "wait": Kind("needs the value of a tensor: what was recorded so far runs first", "red"),
+    "duplicated": Kind("compiled separately for each set of weights or for leaves", told="copies"),
+    "merged": Kind("copies without benefit are one kernel again", told="copies"),
+    "hoisted": Kind("own kernel: takes no part in the recurrence, so all steps can be one batch", "green", told="hoist"),
+    "moved": Kind("loop-invariant: computed once before the loop", "green", told="invariant"),
+    "rows": Kind("row-wise: recorded row by row, so that lengths do not matter", "green"),
+    "fused": Kind("fused with another operation into one kernel stage", "magenta"),
+    "ghost": Kind("ghost operators: the shorter branch is padded, so that instances stay aligned", "yellow"),
+    "fibers": Kind("fork-join: runs beside other fibers of the same instance while it waits"),
+    "serial": Kind("waits for other code of the same instance, as it may need its results"),
+    "kept": Kind("kept for the backward pass: the gradient of its kernel reads it", "magenta"),
+    "stops": Kind("no gradient flows through here", "yellow"),
+    "wait": Kind("sync point: needs the value of a tensor, so what is recorded so far runs first", "red"),
 }
 
 

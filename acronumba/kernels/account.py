@@ -418,7 +418,7 @@ def stage_texts(
         if isinstance(stage, ProductStage):
             names = ", ".join(words.product(p.product.value) for p in stage.parts)
             tail = words.operations(_tail(stages, stage))
-            head = f"product{'s' if len(stage.parts) > 1 else ''} {names}"
+            head = f"matmul{'s' if len(stage.parts) > 1 else ''} {names}"
             lines.append(f"{head} with tail: {tail}" if tail else head)
         else:
             kind = (
@@ -456,7 +456,7 @@ def fusion_notes(
             for key, values in lines.items():
                 others = sorted({line for file, line in lines if (file, line) != key})
                 rest = f" with line{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}" if others else ""
-                text = f"{words.operations(values)} in one pass over a node's rows{rest}"
+                text = f"{words.operations(values)} in one stage over a node's rows{rest}"
                 out.append(Note(loc=_loc(stages, values), kind="fused", text=text, option="fuse"))
     return tuple(out)
 

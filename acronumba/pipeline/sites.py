@@ -34,10 +34,10 @@ class Apart:
 
     def sites(self, found: TraceData, trace: TraceData) -> NDArray[np.int64] | None:
         """Return the site of each node of a trace by what this plan has recorded; None if that is something else."""
-        alike = found.nodes == trace.nodes and (found.inst == trace.inst).all()
-        if not alike or (self.kernel[found.kinds] != trace.kinds).any():
+        alike = found.nodes == trace.nodes and (found.instance == trace.instance).all()
+        if not alike or (self.kernel[found.kernel] != trace.kernel).any():
             return None
-        return self.site[found.kinds]
+        return self.site[found.kernel]
 
 
 def sites(

@@ -57,6 +57,8 @@ _AIM = 32 << 20  # bytes that the nodes of a part take: more drive each other ou
 _LEAST = 128  # instances of a part: fewer share the reading of weights and the start of a batch less well
 _HEAVY = 1 << 30  # bytes: more than a node of a kernel with run-time extents is thought to take before they are known
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
+_COLUMNS = {"kernel": "kind", "depth": "depth", "instance": "instance", "signature": "key"}  # of a user's schedule
+_FORMER = {"kind": "kernel", "key": "signature", "first": "operand_start"}  # what they were called; for one release
 _SCHEDULE, _EXECUTE = STAGES.index("schedule"), STAGES.index("execute")
 
 
@@ -453,13 +455,14 @@ class Executable:
         self.engine.call("number_keys", buffers.address)
         first, source = self.recorded.edges(buffers)
         n = buffers["n"]
-        columns = {name: buffers.column(name, n).copy() for name in ("kind", "depth", "instance", "key")}
-        columns |= {"first": first, "operand": source}
+        columns = {name: buffers.column(of, n).copy() for name, of in _COLUMNS.items()}
+        columns |= {"operand_start": first, "operand": source}
         for column in columns.values():
             column.flags.writeable = False
+        columns |= {old: columns[name] for old, name in _FORMER.items()}
         assert callable(self.options.schedule)
         levels = np.asarray(self.options.schedule(columns))
-        check_levels(levels, columns["key"], first, source)
+        check_levels(levels, columns["signature"], first, source)
         buffers.column("level", n)[:] = levels
         buffers["levels"] = int(levels.max()) + 1 if n else 0
 

@@ -44,10 +44,10 @@ def check_levels(
     if len(wrong):
         a, b = int(order[wrong[0]]), int(order[wrong[0] + 1])
         seen = f"nodes {a} and {b} in batch {levels[a]}"
-        raise refuse("ACR711", message="a batch has nodes of different kernels or extents", seen=seen)
+        raise refuse("ACR711", message="a batch has nodes of different signatures", seen=seen)
     to = np.repeat(np.arange(len(levels)), np.diff(first))
     wrong = np.flatnonzero(levels[source] >= levels[to])
     if len(wrong):
         u, v = int(source[wrong[0]]), int(to[wrong[0]])
         seen = f"node {v} in batch {levels[v]} reads node {u}, which is in batch {levels[u]}"
-        raise refuse("ACR711", message="a batch needs what is not computed before it", seen=seen)
+        raise refuse("ACR711", message="a batch reads a value that is not computed before it", seen=seen)

@@ -41,10 +41,10 @@ class Failure:
 class Round:
     """What was recorded and scheduled between two waits of everyone. n nodes."""
 
-    kinds: NDArray[np.int32]  # int32[n]: kernels
+    kernel: NDArray[np.int32]  # int32[n]: kernels
     depth: NDArray[np.int32]  # int32[n]: depth in its phase
     phase: NDArray[np.int32]  # int32[n]
-    inst: NDArray[np.int32]  # int32[n]: instances as the machine numbers them
+    instance: NDArray[np.int32]  # int32[n]: instances as the machine numbers them
     batch: NDArray[np.int32]  # int32[n]
     order: NDArray[np.int32]  # int32[n]: nodes in order of execution
     edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
@@ -126,7 +126,7 @@ class Recorded:
     def round(self, buffers: Buffers, before: Sequence[Round]) -> Round:
         """Return what was recorded and scheduled since the last round."""
         n, batches = buffers["n"], buffers["batches"]
-        start = sum(len(r.kinds) for r in before)
+        start = sum(len(r.kernel) for r in before)
         kinds = buffers.column("kind", n).copy()
         results = before[-1].results if before else {}
         edges = self._edges_of_all(buffers, start, results)
@@ -141,10 +141,10 @@ class Recorded:
         several_rows = [s.rows is not None for s in self.plan.kernels]
         waiting = buffers.queues["waiting"][: 2 * buffers["wtop"]].reshape(-1, 2) if buffers["more"] else ()
         return Round(
-            kinds=kinds,
+            kernel=kinds,
             depth=depth,
             phase=phase,
-            inst=buffers.column("instance", n).copy(),
+            instance=buffers.column("instance", n).copy(),
             batch=batch,
             order=order,
             edges=edges,

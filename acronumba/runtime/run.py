@@ -189,7 +189,7 @@ class Run:
         """Return what was recorded and scheduled; of several rounds or parts, if the run was timed."""
         e, buffers = self._recorded, self.buffers
         rounds, waiting = self._rounds or [e.round(buffers, [])], e.host.waiting
-        starts = np.cumsum([0, *(len(r.kinds) for r in rounds)])
+        starts = np.cumsum([0, *(len(r.kernel) for r in rounds)])
         firsts = np.cumsum([0, *(len(r.batches) for r in rounds)])
         phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)]).tolist()
         batches = tuple(
@@ -204,7 +204,7 @@ class Run:
                 parts = [part + offset for part, offset in zip(parts, offsets, strict=False)]
             return np.concatenate(parts).astype(np.int32)
 
-        inst = column("inst")
+        inst = column("instance")
         waits = tuple(w for r in rounds for w in r.waits)
         if self._instances is not None:
             inst = self._instances[inst].astype(np.int32)
@@ -212,10 +212,10 @@ class Run:
         bound = sum(r.bound for r in rounds)
         return TraceData(
             nodes=int(starts[-1]),
-            kinds=column("kinds"),
+            kernel=column("kernel"),
             depth=column("depth"),
             phase=column("phase", phases),
-            inst=inst,
+            instance=inst,
             batch=column("batch", firsts.tolist()),
             order=column("order", starts.tolist()),
             edges=column("edges"),

@@ -65,10 +65,10 @@ class TraceData:
     """The dataflow graph, its schedule, and what they cost. n nodes, m edges."""
 
     nodes: int  # n
-    kinds: NDArray[np.int32]  # int32[n]: number of the node's kernel in `kernels`
+    kernel: NDArray[np.int32]  # int32[n]: number of the node's kernel in `kernels`
     depth: NDArray[np.int32]  # int32[n]: depth in its phase, from 0
     phase: NDArray[np.int32]  # int32[n]: phase it is executed in
-    inst: NDArray[np.int32]  # int32[n]: instance that recorded it
+    instance: NDArray[np.int32]  # int32[n]: instance that recorded it
     batch: NDArray[np.int32]  # int32[n]: number of its batch in `batches`
     order: NDArray[np.int32]  # int32[n]: nodes in order of execution
     edges: NDArray[np.int32]  # int32[m, 2]: producer, consumer
@@ -87,14 +87,24 @@ class TraceData:
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
     unshared_bytes: int = 0  # of the same if no two results shared a place
-    back: tuple[BackRecord, ...] = ()  # of gradients: the batches of the way back, in order of execution
+    back: tuple[BackRecord, ...] = ()  # of gradients: the batches of the backward pass, in order of execution
+
+    @property
+    def kinds(self) -> NDArray[np.int32]:
+        """What `kernel` was called; for one release."""
+        return self.kernel
+
+    @property
+    def inst(self) -> NDArray[np.int32]:
+        """What `instance` was called; for one release."""
+        return self.instance
 
 
 def empty_trace() -> TraceData:
     """Return the trace of a run without instances."""
     none = np.zeros(0, np.int32)
     return TraceData(
-        nodes=0, kinds=none, depth=none, phase=none, inst=none, batch=none, order=none,
+        nodes=0, kernel=none, depth=none, phase=none, instance=none, batch=none, order=none,
         edges=np.zeros((0, 2), np.int32),
         kernels=(), specs=(), batches=(), lower_bound=0, optimal=True, rounds=0,
         seconds=dict.fromkeys((*STAGES, "total"), 0.0),

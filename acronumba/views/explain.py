@@ -31,15 +31,15 @@ def explanation_view(e: Explained) -> RenderableType:
     """Return the whole explanation."""
     c = e.count
     bound = "proved optimal" if c.optimal else f"at least {c.lower_bound:,}"
-    rounds = f", {counted(c.rounds, 'round')}" if c.rounds > 1 else ""
+    rounds = f", {counted(c.rounds, 'execution round')}" if c.rounds > 1 else ""
     head = Text(f"{e.model}: ", "bold").append(
         f"{counted(e.instances, 'instance')}, {counted(c.nodes, 'node')} in {counted(c.batches, 'batch')} "
         f"({bound}){rounds}",
         "bold",
     )
     parts: list[RenderableType] = [head]
-    parts += _section("varying by instance", e.parameters)
-    parts += _section("shared by all instances", e.shared or ("nothing",))
+    parts += _section("per-instance values", e.parameters)
+    parts += _section("shared parameters", e.shared or ("none",))
     parts += _section("constants (another value compiles anew)", e.constants)
     parts += _listed("called, not inlined", e.recursive)
     file = ""
@@ -47,11 +47,11 @@ def explanation_view(e: Explained) -> RenderableType:
         parts.append("")
         if function.file != file:
             file = function.file
-            parts += [Text(_shown(file), "bold"), Text("block phase", "dim")]
+            parts += [Text(_shown(file), "bold"), Text("block phase", "dim")]  # static blocks, program phases
         parts.append(_function(function))
     parts += _legend(e)
     if e.blocks:
-        parts += ["", Text("Blocks: what is computed together, in order of execution", "bold")]
+        parts += ["", Text("Static blocks: one kernel each, in order of execution", "bold")]
         parts += [_block(b) for b in e.blocks]
     parts += _effects(e)
     parts += _section("warnings", e.warnings)
@@ -204,8 +204,8 @@ def _block(block: Block) -> Table:
         table.add_row("", Text(f"... and {len(block.calls) - _MOST} more calls", "dim"))
     for title, items in (
         ("shared", block.shared),
-        ("varying", block.varying),
-        ("gives", block.results),
+        ("per node", block.varying),
+        ("results", block.results),
     ):
         if items:
             inner = _grid(8, None)
@@ -218,7 +218,7 @@ def _effects(e: Explained) -> Iterator[RenderableType]:
     """Say what each option is worth."""
     if not e.effects:
         return
-    yield from ("", Text("Worth of each option in this mini-batch (recorded with it changed)", "bold"))
+    yield from ("", Text("What each option saves in this mini-batch (recorded with it changed)", "bold"))
     table = _grid(1, 20, None)
     same: list[str] = []
     elsewhere: list[str] = []
@@ -241,13 +241,12 @@ def _effects(e: Explained) -> Iterator[RenderableType]:
 def _differences(mine: Count, theirs: Count) -> Iterator[str]:
     """Return "18 batches instead of 61", and the same for what else differs."""
     if mine.rounds != theirs.rounds:
-        yield f"{counted(mine.rounds, 'round')} instead of {theirs.rounds:,}"
+        yield f"{counted(mine.rounds, 'execution round')} instead of {theirs.rounds:,}"
     if mine.batches != theirs.batches:
         yield f"{counted(mine.batches, 'batch')} instead of {theirs.batches:,}"
     if mine.nodes != theirs.nodes:
         yield f"{counted(mine.nodes, 'node')} instead of {theirs.nodes:,}"
     elif mine.batches == theirs.batches and mine.launches != theirs.launches:
-        passes = "pass" if mine.launches == 1 else "passes"
-        yield f"{mine.launches:,} {passes} over nodes instead of {theirs.launches:,}"
+        yield f"{counted(mine.launches, 'kernel stage')} instead of {theirs.launches:,}"
     if mine.bytes != theirs.bytes:
         yield f"{bytes_text(mine.bytes)} moved instead of {bytes_text(theirs.bytes)}"

@@ -65,7 +65,7 @@ class Count:
     batches: int
     lower_bound: int  # no schedule of these nodes has fewer batches
     optimal: bool  # proved: there are no fewer
-    launches: int  # passes over the nodes of a batch: stages of kernels
+    launches: int  # kernel stages of all batches
     bytes: int  # that these read and write, as if there were no caches
     product_flops: int  # of all products: two for each term
     rounds: int = 1  # 1 + how often all fibers had to wait for values

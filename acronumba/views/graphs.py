@@ -47,7 +47,7 @@ def graph(trace: TraceData) -> nx.DiGraph[int]:
     """
     out: nx.DiGraph[int] = nx.DiGraph()
     shapes = [result_shapes(spec) for spec in trace.specs]
-    columns = [c.tolist() for c in (trace.kinds, trace.depth, trace.phase, trace.batch, trace.inst)]
+    columns = [c.tolist() for c in (trace.kernel, trace.depth, trace.phase, trace.batch, trace.instance)]
     for node, (kind, depth, phase, batch, instance) in enumerate(zip(*columns, strict=True)):
         out.add_node(
             node,
@@ -84,9 +84,9 @@ def trace_dot(trace: TraceData, limit: int = DOT_LIMIT) -> str:
         where = f", phase {record.phase}, depth {record.depth}" if record else ""
         lines += [f"  subgraph cluster_{number} {{", f"    label={quote(f'batch {number}{where}')};"]
         for node in nodes:
-            kind = int(trace.kinds[node])
+            kind = int(trace.kernel[node])
             shapes = ", ".join(result_shapes(trace.specs[kind])) if kind < len(trace.specs) else ""
-            label = "\n".join(filter(None, [trace.kernels[kind], f"instance {trace.inst[node]}", shapes]))
+            label = "\n".join(filter(None, [trace.kernels[kind], f"instance {trace.instance[node]}", shapes]))
             lines.append(f"    n{node} [label={quote(label)}, fillcolor={quote(_COLOURS[kind % len(_COLOURS)])}];")
         lines.append("  }")
     for a, b in trace.edges.reshape(-1, 2).tolist():

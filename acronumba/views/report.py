@@ -79,9 +79,9 @@ def summary(trace: TraceData) -> Table:
     table.add_row("batches", f"{len(trace.batches):,}", "proved optimal" if trace.optimal else "")
     table.add_row("at least", f"{trace.lower_bound:,}", "no schedule has fewer batches")
     table.add_row("launches saved", f"{trace.nodes - len(trace.batches):,}", _saved(trace))
-    table.add_row("rounds", f"{trace.rounds:,}", "waits for values" if trace.rounds > 1 else "")
+    table.add_row("rounds", f"{trace.rounds:,}", "executions, between sync points" if trace.rounds > 1 else "")
     if trace.parts > 1:
-        table.add_row("parts", f"{trace.parts:,}", "of the mini-batch, one after the other")
+        table.add_row("micro-batches", f"{trace.parts:,}", "one after the other")
     saved = trace.unshared_bytes > trace.peak_bytes
     without = f"; {bytes_text(trace.unshared_bytes)} if no two results shared a place" if saved else ""
     table.add_row("memory", bytes_text(trace.peak_bytes), f"at its peak{without}")
@@ -123,12 +123,12 @@ def schedule(trace: TraceData, limit: int = 40) -> Group:
     return Group(table, *_more(len(trace.batches) - limit, "batches"))
 
 
-_WHAT = {"nodes": "", "adjoints": "parts of adjoints are added up", "sum": "over nodes, for a gradient"}
+_WHAT = {"nodes": "", "adjoints": "adjoints of several readers", "sum": "over nodes, for a gradient"}
 
 
 def way_back(trace: TraceData, limit: int = 40) -> Group:
-    """Return the way back of gradients: a line and a bar per batch, in order of execution."""
-    table = Table(title="The way back", box=None, title_justify="left", padding=(0, 1), expand=True)
+    """Return the backward pass: a line and a bar per batch, in order of execution."""
+    table = Table(title="Backward pass", box=None, title_justify="left", padding=(0, 1), expand=True)
     table.add_column("batch", justify="right", no_wrap=True)
     table.add_column("kernel", overflow="ellipsis", no_wrap=True, min_width=8)
     table.add_column("rows", justify="right", no_wrap=True)
@@ -159,7 +159,7 @@ def kernels(trace: TraceData, limit: int = 20) -> Group:
     if measured := sum(b.seconds or 0.0 for b in trace.batches):
         table.add_column("time", justify="right", no_wrap=True)
     table.add_column("results", overflow="fold", ratio=1)
-    nodes = np.bincount(trace.kinds, minlength=len(trace.kernels))
+    nodes = np.bincount(trace.kernel, minlength=len(trace.kernels))
     counts: dict[str, int] = {}
     seconds: dict[str, float] = {}
     for b in trace.batches:
@@ -189,11 +189,11 @@ def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
     while stack and lines < limit:
         node, parent, level = stack.pop()
         lines += 1
-        kind = int(trace.kinds[node])
+        kind = int(trace.kernel[node])
         label = Text(no_wrap=True, overflow="ellipsis")
         label.append(f"{node} ", "dim")
         label.append(trace.kernels[kind], _STYLES[kind % len(_STYLES)])
-        label.append(f"  instance {trace.inst[node]}, depth {trace.depth[node]}, batch {trace.batch[node]}", "dim")
+        label.append(f"  instance {trace.instance[node]}, depth {trace.depth[node]}, batch {trace.batch[node]}", "dim")
         operands = list(dict.fromkeys(producers[start[node] : start[node + 1]].tolist()))
         if node in seen and len(operands):
             label.append("  (above)", "dim")
@@ -210,10 +210,10 @@ def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
 
 def rounds(trace: TraceData, limit: int = 20) -> Group:
     """Return the rounds: what ran in each, how many fibers waited for its values, and where."""
-    table = Table(title="Rounds", box=None, title_justify="left", padding=(0, 1), expand=True)
+    table = Table(title="Execution rounds", box=None, title_justify="left", padding=(0, 1), expand=True)
     for heading in ("round", "nodes", "batches", "instances", "fibers wait"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("for a value in", ratio=1, overflow="fold")
+    table.add_column("at the sync point", ratio=1, overflow="fold")
     for k in range(min(trace.rounds, limit)):
         mine = np.flatnonzero(np.array([b.round == k for b in trace.batches]))
         nodes = np.isin(trace.batch, mine)
@@ -221,7 +221,7 @@ def rounds(trace: TraceData, limit: int = 20) -> Group:
         lines = Counter(f"{w.loc.function}, line {w.loc.line}" for w in waits)
         where = "; ".join(f"{line} ({count:,})" if len(lines) > 1 else line for line, count in lines.most_common(4))
         table.add_row(
-            str(k), f"{nodes.sum():,}", f"{len(mine):,}", f"{len(np.unique(trace.inst[nodes])):,}",
+            str(k), f"{nodes.sum():,}", f"{len(mine):,}", f"{len(np.unique(trace.instance[nodes])):,}",
             f"{len(waits):,}", Text(where),
         )  # fmt: skip
     return Group(table, *_more(trace.rounds - limit, "rounds"))
@@ -236,12 +236,12 @@ def timeline(trace: TraceData, limit: int = 16, width: int = 64) -> Group:
     table.add_column("instance", justify="right", no_wrap=True)
     table.add_column("fibers that wait, by round; . the instance ends", ratio=1, no_wrap=True, overflow="crop")
     round_of = np.array([b.round for b in trace.batches], np.int32)[trace.batch]
-    count = int(max(trace.inst.max(initial=-1), max((w.instance for w in trace.waits), default=-1))) + 1
+    count = int(max(trace.instance.max(initial=-1), max((w.instance for w in trace.waits), default=-1))) + 1
     waiting = np.zeros((count, trace.rounds), np.int64)
     for w in trace.waits:
         waiting[w.instance, w.round] += 1
     ran = np.zeros((count, trace.rounds), bool)
-    ran[trace.inst, round_of] = True
+    ran[trace.instance, round_of] = True
     for k in range(min(count, limit)):
         active = np.flatnonzero(ran[k] | (waiting[k] > 0))
         end = int(active[-1]) + 1 if len(active) else 0

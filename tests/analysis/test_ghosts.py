@@ -115,7 +115,7 @@ def test_batches_and_bits(name: str, phases: bool) -> None:
     on, off = (f.with_options(ghosts=g).trace(*columns, p=params()) for g in (True, False))
     assert [x.tobytes() for x in on.results] == [x.tobytes() for x in off.results]
     assert on.nodes == off.nodes
-    assert np.array_equal(on.data.kinds, off.data.kinds)
+    assert np.array_equal(on.data.kernel, off.data.kernel)
     for producer, consumer in on.data.edges:
         at = [(on.data.phase[v], on.data.depth[v]) for v in (producer, consumer)]
         assert at[0] < at[1]

@@ -66,7 +66,7 @@ def test_it_is_the_plain_call(f: Any, options: dict[str, Any]) -> None:
 def test_what_a_check_refuses_fails(f: Any) -> None:
     with pytest.raises(InstanceErrors, match="2 of 3 instances failed") as caught:
         model(f).batch([XS[1], XS[2][:, :1], XS[3][:, :3]], [3, 3, 3], w=W)
-    assert "extents 1 and 4 do not go together" in str(caught.value)
+    assert "dimensions 1 and 4 do not match" in str(caught.value)
 
 
 def test_kernels_have_the_constant() -> None:

@@ -611,4 +611,4 @@ def test_a_trace_has_the_batches_of_the_way_back() -> None:
     nodes = [t for t in trace.back if t.what == "nodes"]
     assert sum(t.size for t in nodes) == trace.nodes and len(nodes) <= len(trace.batches)
     outer = [t for t in trace.back if t.what == "sum" and t.kernel == "outer w"]
-    assert [t.size for t in outer] == [7] and "The way back" in str(trace) and "outer w" in str(trace)
+    assert [t.size for t in outer] == [7] and "Backward pass" in str(trace) and "outer w" in str(trace)

@@ -134,7 +134,7 @@ def test_show_of_no_file(capsys):
 def test_doctor(capsys):
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    for word in ("numba", "processor", "cache", "CUDA"):
+    for word in ("numba", "CPU", "cache", "CUDA"):
         assert word in out
     assert "BAD" not in out
 
@@ -151,3 +151,15 @@ def test_python_dash_m():
         [sys.executable, "-m", "acronumba", "explain", "ACR601"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and done.stdout.startswith("ACR601")
+
+
+def test_picture_says_what_it_cannot_draw(file, tmp_path, capsys):
+    assert main(["picture", "file.py"]) == 2
+    assert "acronumba picture FILE.py:MODEL" in capsys.readouterr().err
+    out = tmp_path / "out.svg"
+    assert main(["picture", f"{file(EXAMPLE)}:double", "--graph", "7", "-o", str(out)]) == 1
+    assert "instance 7 has 0 nodes" in capsys.readouterr().err
+    (tmp_path / "other.json").write_text('{"rows": []}')
+    assert main(["picture", str(tmp_path / "other.json"), "-o", str(out)]) == 1
+    assert "does not hold times" in capsys.readouterr().err
+    assert not out.exists()

@@ -13,8 +13,8 @@ BEGIN, END = "<!-- python -->\n", "<!-- end of python -->"
 
 
 def python_table() -> str:
-    """Return the table: a row for each section, with what works and what is refused."""
-    lines = ["", "| | works | refused |", "|---|---|---|"]
+    """Return the table: a row for each section, with what works and what is not supported."""
+    lines = ["", "| | works | not supported |", "|---|---|---|"]
     for group, features in FEATURES.items():
         texts = {f.__name__: " ".join((f.__doc__ or "").split()).replace("|", "\\|") for f in features}
         works = ", ".join(t for name, t in texts.items() if name not in REFUSED)

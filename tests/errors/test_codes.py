@@ -42,7 +42,7 @@ def test_a_page_is_a_heading_an_explanation_and_both_programs_or_none(code):
     markdown = (FOLDER / f"{code}.md").read_text(encoding="utf-8")
     text, programs = PAGES[code]
     assert markdown.startswith(f"# {code}: {CODES[code].title}\n\n{text}\n")
-    assert tuple(programs) in ((), ("Refused" if code < "ACR7" else "Wrong", "Right"))
+    assert tuple(programs) in ((), ("Rejected" if code < "ACR7" else "Wrong", "Right"))
     assert text and markdown.count("```") == 2 * len(programs)  # nothing is left unread
     assert all(len(line) <= 120 and line == line.rstrip() for line in markdown.splitlines())
 

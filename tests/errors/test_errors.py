@@ -85,7 +85,7 @@ def test_all_refusals_of_a_function_come_at_once_in_order_of_place(source):
     assert type(error) is Unsupported
     text = str(error)
     assert text.index("first") < text.index("second") and text.count("first") == 1
-    assert text.endswith("(2 refusals)")
+    assert text.endswith("(2 errors)")
     assert [e.code for e in error.others] == ["ACR401"]
 
 

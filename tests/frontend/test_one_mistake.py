@@ -86,7 +86,7 @@ def test_one_mistake_is_refused_once(f: Callable[..., Any], seen: str, rewrite: 
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([np.ones(3)])
     text = str(caught.value)
-    assert "refusals)" not in text, text
+    assert "errors)" not in text, text
     assert seen in text and rewrite in text
 
 

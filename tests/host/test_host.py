@@ -447,7 +447,7 @@ def test_failures_in_host_and_kernels() -> None:
     (call,) = done.errors[3].calls
     assert call.function == "sentiment"
     check(done, trees, shared, skip=(1, 3))
-    assert 3 not in done.trace().inst.tolist()
+    assert 3 not in done.trace().instance.tolist()
     # The same instances, with those two left out.
     again = run.run(roots, shared, keep=[rows], skip={1, 3})
     assert not again.errors
@@ -455,7 +455,7 @@ def test_failures_in_host_and_kernels() -> None:
         np.testing.assert_array_equal(
             read_tensor(again.words[k, 0], F32, (3,)), read_tensor(done.words[k, 0], F32, (3,))
         )
-    assert set(again.trace().inst.tolist()) == {0, 2, 4}
+    assert set(again.trace().instance.tolist()) == {0, 2, 4}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

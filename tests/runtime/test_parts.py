@@ -297,11 +297,11 @@ def parts_of(data: Any) -> list[int]:
     ends = []
     most = -1
     for b in range(len(data.batches)):
-        nodes = data.inst[data.batch == b]
+        nodes = data.instance[data.batch == b]
         if nodes.min() > most:
             ends.append(int(nodes.min()))
         most = max(most, int(nodes.max()))
-    return np.diff([*ends, int(data.inst.max()) + 1]).tolist()
+    return np.diff([*ends, int(data.instance.max()) + 1]).tolist()
 
 
 def test_parts_have_instances_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +334,7 @@ def test_a_schedule_of_ones_own_is_asked_for_each_part(cut: None) -> None:
 
     def by_depth(columns: Any) -> Any:
         seen.append(np.unique(columns["instance"]))
-        depth, key = columns["depth"], columns["key"]
+        depth, key = columns["depth"], columns["signature"]
         return np.unique(depth.astype(np.int64) << 32 | key, return_inverse=True)[1].astype(np.int32)
 
     shared, xs = shared_arrays(), sentences(60, 20)
@@ -343,7 +343,7 @@ def test_a_schedule_of_ones_own_is_asked_for_each_part(cut: None) -> None:
     assert len(seen) > 3 and np.concatenate(seen).tolist() == list(range(60))
 
     def wrong(columns: Any) -> Any:
-        return np.zeros(len(columns["kind"]), np.int32)
+        return np.zeros(len(columns["kernel"]), np.int32)
 
     with pytest.raises(AcronumbaError, match="ACR711"):
         last.with_options(schedule=wrong).batch(xs, **shared)
@@ -353,10 +353,10 @@ def test_a_trace_shows_what_ran(cut: None) -> None:
     shared, xs = shared_arrays(), sentences(60, 20)
     on, off = last.trace(xs, **shared), whole(last).trace(xs, **shared)
     assert on.nodes == off.nodes and sum(b.size for b in on.batches) == on.nodes
-    assert sorted(on.data.inst.tolist()) == sorted(off.data.inst.tolist())
+    assert sorted(on.data.instance.tolist()) == sorted(off.data.instance.tolist())
     assert len(on.batches) > len(off.batches) and on.lower_bound <= len(on.batches)
     assert on.graph.number_of_edges() == off.graph.number_of_edges()
-    assert all(on.data.inst[u] == on.data.inst[v] for u, v in on.data.edges.tolist())
+    assert all(on.data.instance[u] == on.data.instance[v] for u, v in on.data.edges.tolist())
     assert all(on.data.batch[u] < on.data.batch[v] for u, v in on.data.edges.tolist())
     assert all(b.seconds is not None for b in on.batches)
     explained = last.explain(xs, **shared)  # of the mini-batch as a whole

@@ -140,20 +140,23 @@ def test_user_schedule() -> None:
 
     def one_by_one(columns: Any) -> Any:
         seen.append(columns)
-        assert not columns["kind"].flags.writeable
-        return np.arange(len(columns["kind"]), dtype=np.int32)
+        assert not columns["kernel"].flags.writeable
+        for old, name in {"kind": "kernel", "key": "signature", "first": "operand_start"}.items():
+            assert columns[old] is columns[name]
+        return np.arange(len(columns["kernel"]), dtype=np.int32)
 
     o = Options(schedule=one_by_one)
     plan = make_plan(tree_lstm(), o)
     run = link(plan, o, kernels=reference_kernels(plan.kernels))
     done = run.run(roots, shared, keep=[rows])
-    assert done.batches == done.nodes == len(seen[0]["kind"])
+    assert done.batches == done.nodes == len(seen[0]["kernel"])
     for k, t in enumerate(trees):
         got = read_tensor(done.words[k, 0], F32, (3,))
         np.testing.assert_allclose(got, tree_lstm_plain(t, *shared), rtol=1e-4, atol=1e-6)
     trace = done.trace()
     assert trace.batch.tolist() == list(range(done.nodes))
     assert not trace.optimal
+    assert trace.kinds is trace.kernel and trace.inst is trace.instance  # for one release
 
 
 def test_wrong_schedules_are_refused() -> None:

@@ -1905,6 +1905,6 @@ def numpy_keys(x, n, xs, ws, k):
     return dict(counts), counts.most_common(1)[0][0]
 
 
-REFUSED = [  # what is not in the language
+REFUSED = [  # what is not supported
     "builtin_iter", "frozen_set", "itertools_repeat_without_end", "deque_rotate",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from typing import Any
+from xml.etree import ElementTree
 
 import networkx as nx
 import numpy as np
@@ -19,7 +20,7 @@ from rich.console import Console
 from acronumba.errors import NOWHERE
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec
 from acronumba.runtime.trace import BatchRecord, TraceData, empty_trace
-from acronumba.views import graphs, perfetto, report, stages
+from acronumba.views import graphs, perfetto, pictures, report, stages
 from acronumba.views.progress import progress
 
 
@@ -46,15 +47,15 @@ def full_trees(instances: int, levels: int, names: tuple[str, str] = ("leaf_3", 
                 depth.append(d)
                 inst.append(i)
             level = above
-    column = {k: np.array(v, np.int32) for k, v in {"kinds": kinds, "depth": depth, "inst": inst}.items()}
-    batch = np.where(column["kinds"] == 0, 0, column["depth"] + 1).astype(np.int32)
+    column = {k: np.array(v, np.int32) for k, v in {"kernel": kinds, "depth": depth, "instance": inst}.items()}
+    batch = np.where(column["kernel"] == 0, 0, column["depth"] + 1).astype(np.int32)
     sizes = np.bincount(batch)
     batches = tuple(
         BatchRecord(phase=int(k > 0), depth=max(k - 1, 0), kernel=names[k > 0], size=int(n))
         for k, n in enumerate(sizes)
     )
     values: dict[str, Any] = {
-        **column, "nodes": len(kinds), "phase": column["kinds"], "batch": batch,
+        **column, "nodes": len(kinds), "phase": column["kernel"], "batch": batch,
         "order": np.argsort(batch, kind="stable").astype(np.int32),
         "edges": np.array(edges, np.int32).reshape(-1, 2), "kernels": names,
         "specs": (spec(names[0], 256), spec(names[1], Dim(0), 256)), "batches": batches, "lower_bound": len(batches),
@@ -112,7 +113,13 @@ def test_deep_and_shared_graphs_print() -> None:
     chain = np.stack([np.arange(n - 1), np.arange(1, n)], 1).astype(np.int32)
     twice = np.concatenate([chain, chain])  # every value is used twice: paths are exponentially many
     zeros = np.zeros(n, np.int32)
-    columns = {"kinds": zeros, "depth": np.arange(n, dtype=np.int32), "inst": zeros, "phase": zeros, "batch": zeros}
+    columns = {
+        "kernel": zeros,
+        "depth": np.arange(n, dtype=np.int32),
+        "instance": zeros,
+        "phase": zeros,
+        "batch": zeros,
+    }
     trace = full_trees(1, 1, nodes=n, edges=twice, order=np.arange(n, dtype=np.int32), **columns)
     start = time.perf_counter()
     text = report.trace_text(trace)
@@ -291,3 +298,29 @@ def test_only_views_import_rich_and_networkx() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout.strip() == "[]"
+
+
+def test_the_schedule_is_drawn_with_a_bar_for_each_batch() -> None:
+    trace = full_trees(3, 2)
+    root = ElementTree.fromstring(pictures.schedule_svg(trace, "<a & b>"))
+    texts = [e.text for e in root.iter() if e.tag.endswith("text")]
+    assert texts[0] == "<a & b>: 21 nodes in 3 batches (no schedule has fewer)"
+    assert [int(t) for t in texts if t and t.isdecimal()] == [b.size for b in trace.batches]
+
+
+def test_the_graph_of_an_instance_has_each_node_and_edge_once() -> None:
+    trace = full_trees(3, 3)
+    root = ElementTree.fromstring(pictures.graph_svg(trace, "trees", 1))
+    circles = [(e.get("cx"), e.get("cy")) for e in root.iter() if e.tag.endswith("circle")]
+    mine = np.flatnonzero(trace.instance == 1)
+    assert len(circles) == len(set(circles)) == len(mine) == 15
+    assert sum(e.tag.endswith("path") for e in root.iter()) == int(np.isin(trace.edges[:, 1], mine).sum())
+    with pytest.raises(ValueError, match="0 nodes"):
+        pictures.graph_svg(trace, "trees", 3)
+
+
+def test_bars_end_where_their_numbers_say() -> None:
+    text = pictures.bars_svg("times", {"a": [1.0, 10.0], "b": [None, 100.0]}, ["x", "y"], "times")
+    bars = [e for e in ElementTree.fromstring(text).iter() if e.tag.endswith("rect") and e.get("height") == "6"]
+    first, second, third = (float(e.get("width") or 0) for e in bars)
+    assert first == 1 and third == pytest.approx(2 * second, abs=0.2)

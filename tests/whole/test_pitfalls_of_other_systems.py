@@ -134,7 +134,7 @@ def test_instances_keep_their_order_in_a_batch() -> None:
     for b in range(len(d.batches)):
         nodes = [v for v in d.order.tolist() if d.batch[v] == b]
         assert nodes == sorted(nodes)
-        assert d.inst[nodes].tolist() == sorted(d.inst[nodes].tolist())
+        assert d.instance[nodes].tolist() == sorted(d.instance[nodes].tolist())
 
 
 def test_no_random_stream_is_shared() -> None:

@@ -108,7 +108,7 @@ def test_a_schedule_of_the_users_keeps_the_bits_and_is_verified() -> None:
     assert bits(f.batch(xs, p=p)) == bits(models.tree_rnn.batch(xs, p=p))
     assert all(b.size == 1 for b in f.trace(xs, p=p).batches)
     with pytest.raises(ScheduleError, match=r"ACR711: .* batch"):
-        models.tree_rnn.with_options(schedule=lambda c: np.zeros(len(c["kind"]), np.int32)).batch(xs, p=p)
+        models.tree_rnn.with_options(schedule=lambda c: np.zeros(len(c["kernel"]), np.int32)).batch(xs, p=p)
 
 
 # ---- 2: isolation

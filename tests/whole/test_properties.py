@@ -110,7 +110,7 @@ def check_trace(trace: Any, by_depth: bool = True) -> None:
     key = data.phase.astype(np.int64) * (int(data.depth.max(initial=0)) + 1) + data.depth
     assert not by_depth or (key[first] < key[second]).all(), "producers come first, by phase and then by depth"
     assert (data.batch[first] < data.batch[second]).all(), "and in an earlier batch"
-    assert (data.inst[first] == data.inst[second]).all(), "no instance reads from another"
+    assert (data.instance[first] == data.instance[second]).all(), "no instance reads from another"
     place = np.empty(n, np.int64)
     place[data.order] = np.arange(n)
     assert (np.sort(data.order) == np.arange(n)).all(), "every node is executed once"
@@ -119,7 +119,7 @@ def check_trace(trace: Any, by_depth: bool = True) -> None:
     for number, batch in enumerate(data.batches):
         nodes = np.flatnonzero(data.batch == number)
         assert batch.size > 0
-        assert {data.kernels[k] for k in data.kinds[nodes]} == {batch.kernel}, "a batch is of one kernel"
+        assert {data.kernels[k] for k in data.kernel[nodes]} == {batch.kernel}, "a batch is of one kernel"
         assert not by_depth or set(zip(data.phase[nodes], data.depth[nodes], strict=True)) == {
             (batch.phase, batch.depth)
         }
@@ -199,7 +199,7 @@ def test_a_schedule_of_the_users_own_changes_no_bit(subjects: Callable[[str], Su
     s = subjects("chain")
 
     def one_by_one(columns: Any) -> Any:
-        return np.arange(len(columns["kind"]), dtype=np.int32)
+        return np.arange(len(columns["kernel"]), dtype=np.int32)
 
     assert same_bits(s.run(range(s.count), schedule=one_by_one), s.run(range(s.count)))
     check_trace(s.model.with_options(schedule=one_by_one).trace(*s.columns, **s.shared), by_depth=False)

@@ -79,7 +79,7 @@ class Loops:
                 self._loop(_Steps(self.world, function, head, rest[head]))
             except _Serial as e:
                 at = next(i.loc for k in sorted(rest[head]) for i in blocks[k].instrs if self.world.waits(i))
-                self.world.note(at, "serial", f"the steps of the loop follow each other: {e}")
+                self.world.note(at, "serial", f"the steps of the loop run one after the other: {e}")
                 outline_regions(self.world, self.number, name)
 
     def _waits(self, instrs: Iterable[ir.Instr]) -> bool:

@@ -423,7 +423,7 @@ class Kernels:
         return [emit, *copies]
 
     def _note_rows(self, group: _Group) -> None:
-        text = "each row is computed alone, those of all instances together"
+        text = "computed row by row: the rows of all instances are one batch"
         for loc in dict.fromkeys(op.loc for op in group.own):
             self.notes.append(Note(loc=loc, kind="rows", text=text, option="hoist"))
 

@@ -178,7 +178,7 @@ class _Mover:
         out.append(ir.Block(instrs=tuple(before_loop), end=ir.Jump(block=head, loc=loc)))
         for i in moved:
             if isinstance(i, ir.Op):
-                text = "does not change in the loop: it is recorded once, before it"
+                text = "loop-invariant: recorded once, before the loop"
                 self.notes.append(Note(loc=i.loc, kind="moved", text=text, option="hoist"))
         return replace(function, blocks=tuple(out))
 

@@ -95,13 +95,13 @@ def merge_copies(
         names += f" and {len(members) - 3} more" * (len(members) > 3)
         loc = spec.body[0].loc
         if options.duplicate and weights_of(spec) & differ and len(members) <= COPIES:
-            told = f"{len(members)} copies of the kernel, one for each of {names}: products read these packed"
+            told = f"{len(members)} copies of the kernel, one for each of {names}: matrix products read these packed"
             notes.append(Note(loc=loc, kind="duplicated", text=told, option="duplicate"))
             continue
         if options.duplicate and len(members) <= COPIES:
             flow = flow or _Flow(program)
             parts = flow.independent(members)
-            why = "no product reads them"
+            why = "no matrix product reads them"
         else:
             parts = [members]
             why = f"{len(members)} copies would be too many" if options.duplicate else "duplicate is off"

@@ -167,7 +167,7 @@ def share(program: ir.Program, options: Options, *, check: bool = False) -> Shar
     for number, old in enumerate(program.functions):
         count = len({copies.group[c] for c in sharing.contexts(number)})
         if count > 1:
-            told = f"{old.name} has {count} copies, as its products read other weights in each"
+            told = f"{old.name} is compiled {count} times, as its matrix products read different weights"
             notes.append(Note(loc=old.loc, kind="duplicated", text=told, option="duplicate"))
     new = replace(program, functions=tuple(functions), sites=(*program.sites, *rewrite.sites))
     return Shares(program=new, sharing=sharing, text="\n".join(text), notes=tuple(dict.fromkeys(notes)))

@@ -112,7 +112,7 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], 
     if known is not None:
         return call_row(w, known, args, kwargs, node)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
-        rewrite = "np.array(x), with `@` for products of matrices" if value is np.bmat else ""
+        rewrite = "np.array(x), with `@` for matrix products" if value is np.bmat else ""
         raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
     if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
         set_attribute(w, args[0], args[1].value, args[2], node or ast.Constant(0))

@@ -132,8 +132,8 @@ class DeviceArray:
 
     @staticmethod
     def join(arrays: Sequence[DeviceArray]) -> tuple[DeviceArray, DeviceArray]:
-        """Return the rows of arrays that differ in their first extent, a view if they lie side by side, and where those
-        of each one begin.
+        """Return the rows of arrays that differ in their first dimension, a view if they lie side by side, and where
+        those of each one begin.
         """
         first, device = arrays[0], arrays[0]._device
         offsets = np.cumsum([0, *(a.shape[0] for a in arrays)], dtype=np.int64)

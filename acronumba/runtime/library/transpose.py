@@ -45,7 +45,7 @@ from acronumba.runtime.library.back_words import (  # isort: skip
 
 
 def transpose(ST: i64, W: i64, BT: i64) -> None:
-    """Make the batches of the way back."""
+    """Make the batches of the backward pass."""
     n, batches = lds(ST, N, BATCHES)
     fill_bytes(ld(W, B_HEADS), 0, HEAD_BYTES * (n * ld(W, B_MOST) + ld(W, B_SHAREDS) + ld(W, B_OWNS)))
     fill_bytes(ld(W, B_ROW_OF), 0, 8 * n)

@@ -189,7 +189,7 @@ def _sources(explained: Explained | None, files: Files) -> list[dict[str, Any]]:
 def _kernels(given: Explored, files: Files) -> list[dict[str, Any]]:
     trace = given.schedules[0].trace
     blocks = {b.name: b for b in (given.explained.blocks if given.explained else ())}
-    nodes = np.bincount(trace.kinds, minlength=len(trace.specs))
+    nodes = np.bincount(trace.kernel, minlength=len(trace.specs))
     seconds: dict[str, float] = {}
     for b in trace.batches:
         seconds[b.kernel] = seconds.get(b.kernel, 0.0) + (b.seconds or 0.0)
@@ -240,8 +240,8 @@ def _kept(trace: TraceData) -> NDArray[Any]:
     """Return the nodes that are in the data one by one: all, or those of the first instances that fit."""
     if trace.nodes <= MOST_NODES:
         return np.arange(trace.nodes)
-    whole = int(np.searchsorted(np.cumsum(np.bincount(trace.inst)), MOST_NODES, side="right"))
-    return np.flatnonzero(trace.inst < max(whole, 1))[:MOST_NODES]
+    whole = int(np.searchsorted(np.cumsum(np.bincount(trace.instance)), MOST_NODES, side="right"))
+    return np.flatnonzero(trace.instance < max(whole, 1))[:MOST_NODES]
 
 
 def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, Any]:
@@ -252,11 +252,11 @@ def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, A
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     edges = np.repeat(start[kept] - offsets[:-1], counts) + np.arange(offsets[-1])
     only = np.array([0 if len(of) == 1 else -1 for of in given.uses] or [-1] * len(trace.specs), np.int64)
-    sites = only[trace.kinds] if given.sites is None else given.sites
+    sites = only[trace.kernel] if given.sites is None else given.sites
     return {
         "number": column(kept),
-        "kernel": column(trace.kinds[kept]),
-        "instance": column(trace.inst[kept]),
+        "kernel": column(trace.kernel[kept]),
+        "instance": column(trace.instance[kept]),
         "depth": column(trace.depth[kept]),
         "operands": column(offsets),  # of node v: operand[operands[v]:operands[v + 1]]
         "operand": column(number[producers[edges]]),
@@ -267,7 +267,7 @@ def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, A
 def _schedule(given: Scheduled, ran: TraceData, kept: NDArray[Any], ragged: bool) -> dict[str, Any]:
     trace = given.trace
     alike = trace.nodes == ran.nodes and trace.kernels == ran.kernels
-    alike = alike and bool((trace.kinds == ran.kinds).all() and (trace.inst == ran.inst).all())
+    alike = alike and bool((trace.kernel == ran.kernel).all() and (trace.instance == ran.instance).all())
     number = {name: k for k, name in reversed(list(enumerate(trace.kernels)))}
     return {
         "name": given.name,

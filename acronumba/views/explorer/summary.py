@@ -17,48 +17,68 @@ from acronumba.views.words import counted, letter
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8d959d")  # Okabe and Ito
 BARS = 120  # of a strip: neighbours share a bar where there are more batches
+TALL = 86  # pixels of a strip
 ROWS = 12  # of a table
 
 
 def trace_summary(trace: TraceData, name: str, instances: int) -> str:
     """Return a trace: what it came to, its kernels, its schedule."""
-    names = list(dict.fromkeys(b.kernel for b in trace.batches))
-    letters = {kernel: letter(k) for k, kernel in enumerate(names)}
+    letters = kernel_letters(trace.batches)
     bound = "proved optimal" if trace.optimal else f"at least {trace.lower_bound:,}"
     facts = [
         counted(instances, "instance"),
         f"{counted(trace.nodes, 'node')} in {counted(len(trace.batches), 'batch')} ({bound})",
-        *([counted(trace.rounds, "round")] if trace.rounds > 1 else []),
+        *([counted(trace.rounds, "execution round")] if trace.rounds > 1 else []),
         f"{bytes_text(trace.peak_bytes)} at the peak",
         f"{seconds_text(trace.seconds.get('execute', 0.0))} to execute",
     ]
-    count = dict(zip(trace.kernels, np.bincount(trace.kinds, minlength=len(trace.kernels)).tolist(), strict=True))
-    rows = [(letters[k], k, f"{count[k]:,}", f"{sum(b.kernel == k for b in trace.batches):,}") for k in names]
-    parts = [_table(("", "kernel", "nodes", "batches"), rows), strip(trace.batches, letters)] if names else []
+    count = dict(zip(trace.kernels, np.bincount(trace.kernel, minlength=len(trace.kernels)).tolist(), strict=True))
+    rows = [(letters[k], k, f"{count[k]:,}", f"{sum(b.kernel == k for b in trace.batches):,}") for k in letters]
+    parts = [_table(("", "kernel", "nodes", "batches"), rows), strip(trace.batches, letters)] if letters else []
     return _titled(name, ", ".join(facts), parts)
 
 
 def strip(batches: Sequence[BatchRecord], letters: dict[str, str]) -> str:
-    """Return the batches as bars: the height is the number of nodes, colour and letter say the kernel."""
+    """Return the batches as bars, as a piece of SVG for a page."""
+    label, wide, bars = strip_bars(batches, letters)
+    return (
+        f'<svg role="img" aria-label="{label}" width="{wide:.0f}" height="{TALL}" font-size="10" '
+        f'font-family="monospace" fill="currentColor"><title>{label}</title>{"".join(bars)}</svg>'
+    )
+
+
+def strip_bars(batches: Sequence[BatchRecord], letters: dict[str, str]) -> tuple[str, float, list[str]]:
+    """Return the batches in words, how wide their bars are together, and the bars, `TALL` pixels high.
+
+    The height of a bar is the number of nodes, which stands above it where there is room; colour and letter say the
+    kernel.
+    """
     each = -(-len(batches) // BARS)
     shown = [max(batches[k : k + each], key=lambda b: b.size) for k in range(0, len(batches), each)]
     most, wide = max(b.size for b in shown), min(40.0, 700 / len(shown))
-    order = list(letters)
     bars = []
     for k, b in enumerate(shown):
         tall = max(2.0, 56 * b.size / most)
-        colour = COLOURS[order.index(b.kernel) % len(COLOURS)]
         bars.append(
             f'<rect x="{k * wide:.1f}" y="{70 - tall:.1f}" width="{max(wide - 1, 0.5):.1f}" height="{tall:.1f}" '
-            f'fill="{colour}"/>'
+            f'fill="{kernel_colour(letters, b.kernel)}"/>'
         )
+        middle = f'x="{(k + 0.5) * wide:.1f}" text-anchor="middle"'
         if wide >= 14:
-            bars.append(f'<text x="{(k + 0.5) * wide:.1f}" y="82" text-anchor="middle">{letters[b.kernel]}</text>')
-    label = f"{counted(len(batches), 'batch')}: heights are nodes, the most are {most:,}"
-    return (
-        f'<svg role="img" aria-label="{label}" width="{len(shown) * wide:.0f}" height="86" font-size="10" '
-        f'font-family="monospace" fill="currentColor"><title>{label}</title>{"".join(bars)}</svg>'
-    )
+            bars.append(f'<text {middle} y="82">{letters[b.kernel]}</text>')
+        if wide >= 7 * len(f"{b.size:,}"):
+            bars.append(f'<text {middle} y="{67 - tall:.1f}">{b.size:,}</text>')
+    return f"{counted(len(batches), 'batch')}: heights are nodes, the most are {most:,}", len(shown) * wide, bars
+
+
+def kernel_letters(batches: Sequence[BatchRecord]) -> dict[str, str]:
+    """Return a letter for each kernel, in order of execution."""
+    return {kernel: letter(k) for k, kernel in enumerate(dict.fromkeys(b.kernel for b in batches))}
+
+
+def kernel_colour(letters: dict[str, str], kernel: str) -> str:
+    """Return the colour of a kernel: kernels have them in the order of their letters."""
+    return COLOURS[list(letters).index(kernel) % len(COLOURS)]
 
 
 def table_summary(title: str, words: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

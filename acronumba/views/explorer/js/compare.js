@@ -32,7 +32,7 @@ function showCompare() {
 }
 
 const FIELDS = /** @type {[string, string, (n: number) => string][]} */ ([
-  ["nodes", "nodes", thousands], ["batches", "batches", thousands], ["launches", "passes over nodes", thousands], ["bytes", "bytes moved", bytesText],
+  ["nodes", "nodes", thousands], ["batches", "batches", thousands], ["launches", "kernel stages", thousands], ["bytes", "bytes moved", bytesText],
 ]);
 
 function optionTable() {
@@ -48,7 +48,7 @@ function optionTable() {
   for (const bar of table.querySelectorAll(".bar")) bar.style.width = `${bar.dataset.width}px`;
   const same = changed.filter((/** @type {any} */ o) => !differs(o)).map((/** @type {any} */ o) => o.option);
   const words = same.length ? `No difference in this mini-batch: ${same.join(", ")}. ` : "";
-  return make("div", {}, table, make("p", { class: "note" }, `${words}A bar of 12 pixels is a factor of two. Bytes are those that passes over nodes read and write, as if there were no caches.`));
+  return make("div", {}, table, make("p", { class: "note" }, `${words}A bar of 12 pixels is a factor of two. Bytes are those that kernel stages read and write, as if there were no caches.`));
 }
 
 /** A number beside the one that it was. @param {number} is @param {number} was @param {(n: number) => string} text */

@@ -18,7 +18,7 @@ export function buildStages() {
   };
   const options = order.flatMap((k) => ["cpu", "cuda"].map((side) =>
     make("option", { value: `${side}:${k}` }, `${kernels[k].letter} ${kernels[k].name}, ${side.toUpperCase()}`)));
-  byId("texttabs").after(make("select", { id: "which", "aria-label": "Kernel and processor", onchange: choose }, ...options));
+  byId("texttabs").after(make("select", { id: "which", "aria-label": "Kernel and device", onchange: choose }, ...options));
   panel(["stage", "kernel", "side"], showStage);
   panel(["pinned", "hover", "schedule", "stage", "kernel", "side"], markRows);
   panel(["pinned", "stage", "kernel", "side"], () => reveal(byId("text")));

@@ -81,7 +81,7 @@ export function buildBack() {
   const strip = /** @type {any} */ ({ size: Int32Array.from(data.back, (/** @type {any} */ b) => b[2]), nanoseconds: new Int32Array(data.back.length) });
   strip.kernel = Int32Array.from(data.back, (/** @type {any} */ b) => of.get(b[0]) ?? -1);
   const added = data.back.filter((/** @type {any} */ b) => b[1] !== "nodes").length;
-  byId("backwords").textContent = `The way back: ${many(data.back.length, "batch")}, of which ${thousands(added)} add up adjoints and gradients (grey).`;
+  byId("backwords").textContent = `Backward pass: ${many(data.back.length, "batch")}, of which ${thousands(added)} add up adjoints and gradients (grey).`;
   const canvas = make("canvas", { role: "img", "aria-label": byId("backwords").textContent });
   byId("backroom").append(canvas);
   panel(["mode", "look"], () => {

@@ -1,0 +1,119 @@
+"""The pages say things in the field's words, and the glossary explains them.
+
+What stands in code, in a link's address or in a comment of Markdown is left out: names of options and functions are
+what they are. `--update-golden` writes the table of remarks in `docs/glossary.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from statistics import geometric_mean
+
+import pytest
+
+from acronumba.bench.chart import ratios
+from acronumba.ir.notes import KINDS
+
+CODE = re.compile(r"```.*?```|`[^`]*`|<!--.*?-->|\]\([^)]*\)", re.S)
+INSIDE = ("architecture.md", "contributing.md")  # how the compiler is built: `extent` is a word of the IR
+OLD = {  # what is not said any more, and what is
+    r"processors?": "CPU",
+    r"(?<!matrix )(?<!outer )(?<!matrix\n)(?<!outer\n)products?": "matrix product",
+    r"figures": "measurements, results",
+    r"refus\w+": "reject, error, unsupported",
+    r"extents?": "dimension, dynamic dimension",
+    r"arms?": "branch",
+    r"pass(?:es)? over (?:the )?nodes": "kernel stages",
+    r"ghosts": "ghost operators",
+    r"in (?:how many )?parts": "micro-batches",
+    r"yardsticks?": "baselines",
+    r"way back": "backward pass",
+}
+RIDDLES = (  # sentences of which a reader asked what they mean
+    "it **is** that function", "need not be looked through", "not in this version", "call of its plain function",
+    "*e* be the largest", "reached twice is stored", "outside world", "others had to follow", "not at all",
+    "needs more at any one time", "reads other weights in other places", "acts on each row of an array alone is one",
+    "undone where it does not pay", 'says "at least"', "passed to a kernel once", "put it in a cycle of kernels",
+    "no other need know", "they take from it as well", "Heavy weights", "To and fro", "stay where they are.**",
+)  # fmt: skip
+BEGIN, END = "<!-- remarks -->\n", "<!-- end of remarks -->"
+
+
+def pages(root: Path) -> list[Path]:
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+def prose(path: Path) -> str:
+    return CODE.sub(" ", path.read_text(encoding="utf-8"))
+
+
+def terms(root: Path) -> list[str]:
+    text = (root / "docs" / "glossary.md").read_text(encoding="utf-8")
+    return re.findall(r"^### (.+)$", text, re.M)
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_pages_use_the_words_of_the_field(root: Path, old: str) -> None:
+    found = {}
+    for path in pages(root):
+        if path.name == "glossary.md" or (path.name in INSIDE and old in ("extents?", r"refus\w+", "way back")):
+            continue
+        if hits := re.findall(rf".*\b(?:{old})\b.*", prose(path), re.I):
+            found[path.name] = hits
+    assert not found, f"say: {OLD[old]}"
+
+
+def test_riddles_are_gone(root: Path) -> None:
+    for path in pages(root):
+        text = " ".join(path.read_text(encoding="utf-8").split())
+        assert not [riddle for riddle in RIDDLES if riddle in text], path.name
+
+
+def test_pages_use_every_term_of_the_glossary(root: Path) -> None:
+    text = " ".join(" ".join(prose(path) for path in pages(root) if path.name != "glossary.md").split()).lower()
+    assert len(terms(root)) >= 35
+    assert not [term for term in terms(root) if not re.search(rf"\b{re.escape(term.lower())}", text)]
+
+
+def test_each_term_has_a_sentence_and_its_names_elsewhere(root: Path) -> None:
+    text = (root / "docs" / "glossary.md").read_text(encoding="utf-8").split("## Remarks")[0]
+    entries = re.split(r"^### ", text, flags=re.M)[1:]
+    for entry in entries:
+        name, _, body = entry.partition("\n\n")
+        assert re.match(r"[A-Z][^|]+\.\n", body), name
+        head, _, names = body[body.index("| ACRoBat") :].splitlines()[:3]
+        assert head == "| ACRoBat | DyNet | TF Fold | CoRa | PyTorch |", name
+        assert names.count("|") == 6, name
+
+
+def test_the_glossary_has_every_remark_of_explain(root: Path, request: pytest.FixtureRequest) -> None:
+    path = root / "docs" / "glossary.md"
+    before, rest = path.read_text(encoding="utf-8").split(BEGIN)
+    found, after = rest.split(END)
+    table = "\n| remark | means |\n|---|---|\n" + "".join(f"| `{k}` | {kind.meaning} |\n" for k, kind in KINDS.items())
+    if request.config.getoption("--update-golden"):
+        path.write_text(before + BEGIN + table + "\n" + END + after, encoding="utf-8")
+    else:
+        assert found == table + "\n"
+
+
+def test_what_the_page_of_performance_says_first_is_measured(root: Path) -> None:
+    told = json.loads((root / "benchmarks" / "results" / "models-icelake-2cores.json").read_text(encoding="utf-8"))
+    text = " ".join((root / "docs" / "performance.md").read_text(encoding="utf-8").partition("## How")[0].split())
+
+    def mean(size: str, instances: int, baseline: str) -> float:
+        rows = ratios(told, size, instances).values()
+        return geometric_mean([row[baseline] for row in rows])
+
+    torch, numpy = "PyTorch by hand", "NumPy by hand"
+    for sentence in (
+        f"runs {mean('small', 64, 'plain'):.1f} times as fast as plain NumPy calls",
+        f"and {mean('small', 8, 'plain'):.1f} times as fast with 8 instances",
+        f"it is {mean('small', 64, torch):.1f} times as fast with 64 instances",
+        f"and {mean('small', 8, torch):.2f} times with 8;",
+        f"by hand, {mean('small', 64, numpy):.1f} and {mean('small', 8, numpy):.1f} times",
+        f"({mean('large', 64, torch):.1f} times PyTorch by hand)",
+    ):
+        assert sentence in text, sentence
