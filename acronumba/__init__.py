@@ -36,6 +36,7 @@ from acronumba.errors import (
 
 if TYPE_CHECKING:
     from acronumba import init as init
+    from acronumba import learn as learn
     from acronumba import nn as nn
     from acronumba import optim as optim
     from acronumba import random as random
@@ -59,7 +60,7 @@ _LATER = {  # imported when first used
     "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
     "vjp": "acronumba.api.vjp", "torch": "acronumba.torch", "ray": "acronumba.ray",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
-    "training": "acronumba.training", "serve": "acronumba.serve",
+    "training": "acronumba.training", "serve": "acronumba.serve", "learn": "acronumba.learn",
     "Check": "acronumba.api.check", "Explanation": "acronumba.api.explanation",
     "Exploration": "acronumba.api.exploration", "Gradients": "acronumba.api.gradients",
     "Packed": "acronumba.data.pack", "Stages": "acronumba.api.stages", "ValueAndGrad": "acronumba.api.gradients",
@@ -89,6 +90,7 @@ __all__ = [
     "ValueAndGrad",
     "fold",
     "init",
+    "learn",
     "leaves",
     "load",
     "model",

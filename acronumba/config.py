@@ -8,6 +8,7 @@ is read when it is needed, never at import:
     ACRONUMBA_VERIFY=0..2       what is checked: 0 nothing, 1 (default) the program after each stage, 2 also every
                                 mini-batch against the plain call, and what is said to be shared by its addresses
     ACRONUMBA_QUIET=0..1        1: no line on standard error where compiling takes more than two seconds
+    ACRONUMBA_LESSONS=0..1      1: a check of a lesson (`acronumba.learn`) that fails raises; else it prints the hint
     ACRONUMBA_CACHE_DIR         where compiled code is kept
     ACRONUMBA_DEVICE            device of models that name none: "cpu"
 """
@@ -141,6 +142,11 @@ def verify_level() -> int:
 def is_quiet() -> bool:
     """Return whether ACRONUMBA_QUIET is 1 (default 0)."""
     return bool(_level("ACRONUMBA_QUIET", 1, 0))
+
+
+def is_strict_lesson() -> bool:
+    """Return whether ACRONUMBA_LESSONS is 1 (default 0)."""
+    return bool(_level("ACRONUMBA_LESSONS", 1, 0))
 
 
 def is_open(stream: Any) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from acronumba.api.exploration import Exploration
     from acronumba.api.ran import Ran
     from acronumba.api.results import Results
-    from acronumba.runtime.trace import BackRecord, BatchRecord, TraceData
+    from acronumba.runtime.trace import BackRecord, BatchRecord, TraceData, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,6 +72,14 @@ class Trace:
     def rounds(self) -> int:
         """How often the recorded graph was executed: whenever all waited for values, and at the end."""
         return self.data.rounds
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """Who waited for a computed value, in order: each with `round`, `instance` and `loc` (`loc.line`).
+
+        A wait belongs to the round that gives it its value.
+        """
+        return self.data.waits
 
     @property
     def parts(self) -> int:

@@ -10,5 +10,16 @@ from __future__ import annotations
 from acronumba.serve.desk import DeadlineExceeded, Overloaded, ServerClosed
 from acronumba.serve.metrics import Histogram, Metrics, prometheus
 from acronumba.serve.server import Server
+from acronumba.serve.simulated import Simulation, simulate
 
-__all__ = ["DeadlineExceeded", "Histogram", "Metrics", "Overloaded", "Server", "ServerClosed", "prometheus"]
+__all__ = [
+    "DeadlineExceeded",
+    "Histogram",
+    "Metrics",
+    "Overloaded",
+    "Server",
+    "ServerClosed",
+    "Simulation",
+    "prometheus",
+    "simulate",
+]

@@ -1,0 +1,85 @@
+"""What the lessons in `docs/lessons` use: questions before the answer, checks of exercises, links into the explorer.
+
+In: a question with its answer, or whether an answer of the reader is right. Out: a field to write in and the answer to
+open, in a notebook; text elsewhere. `ACRONUMBA_LESSONS=1` in the environment makes a check that fails raise: tests set
+it, so that nothing here has to find out who is reading.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from urllib.parse import urlencode
+
+from acronumba.config import is_strict_lesson
+from acronumba.views.console import in_notebook
+
+MOMENTS = ("kernel", "batch", "node", "line", "step", "instance", "mode")  # what the explorer reads in an address
+
+
+class NotYet(AssertionError):
+    """An exercise is not solved; the message is the hint."""
+
+
+def ask(question: str, answer: object) -> None:
+    """Show a question, with a field for the reader's answer, and the answer to open; in a script, print both.
+
+    Parameters
+    ----------
+    question : str
+        What the reader should answer before looking.
+    answer : object
+        Computed, not typed: `len(trace.batches)`.
+    """
+    page = (
+        f"<p><b>{escape(question)}</b><br><input type='text' size='40' aria-label='your answer' "
+        f"placeholder='write down your answer first'></p>"
+        f"<details><summary>open the answer</summary><pre>{escape(str(answer))}</pre></details>"
+    )
+    _show(f"{question}\n  answer: {answer}", page)
+
+
+def expect(condition: object, hint: str) -> None:
+    """Say whether an exercise is solved: print "right", or what is wrong.
+
+    Parameters
+    ----------
+    condition : object
+        True if it is solved.
+    hint : str
+        What is wrong, and where to look.
+
+    Raises
+    ------
+    NotYet
+        It is not, and `ACRONUMBA_LESSONS` is 1.
+    """
+    if not condition and is_strict_lesson():
+        raise NotYet(hint)
+    print("right" if condition else f"not yet: {hint}")
+
+
+def look(page: str | Path, **moment: object) -> None:
+    """Show a link to a moment in a page of the explorer.
+
+    Parameters
+    ----------
+    page : str or Path
+        What `trace.html` has returned.
+    **moment
+        What is selected: `batch`, `step` (batches that are done), `instance`, `kernel`, `node`, `line`, `mode`.
+    """
+    if unknown := sorted(moment.keys() - set(MOMENTS)):
+        raise ValueError(f"the explorer knows no `{unknown[0]}`, but {', '.join(MOMENTS)}")
+    address = f"{Path(page).as_posix()}#{urlencode(moment, safe=':')}"
+    _show(f"open {address}", f'<p><a href="{escape(address)}" target="_blank">open {escape(address)}</a></p>')
+
+
+def _show(text: str, page: str) -> None:
+    """Show a page in a notebook, else print the text."""
+    if in_notebook():
+        from IPython.display import publish_display_data
+
+        publish_display_data({"text/plain": text, "text/html": page})
+    else:
+        print(text)

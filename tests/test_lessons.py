@@ -1,0 +1,43 @@
+"""Every lesson runs without Sphinx and without Jupyter: checks say what is wrong, and "right" where it is right."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from tests.support.lessons import LESSONS, solve
+from tests.support.wrong_answers import WRONG
+
+LOOK = re.compile(r"^open (\S+\.html)#(\S+)$", re.M)
+NOW = ("02_dataflow_graph", "03_depth", "09_is_it_right")  # those that compile least
+
+
+@pytest.mark.parametrize(
+    "lesson", [pytest.param(name, marks=() if name in NOW else pytest.mark.long) for name in LESSONS]
+)
+def test_a_lesson_is_solved(lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACRONUMBA_LESSONS", "1")
+    done = solve(lesson, tmp_path, WRONG[lesson])
+    links = LOOK.findall(done)
+    assert links, "a lesson ends in the explorer"
+    for page, moment in links:
+        check_moment(tmp_path / page, {k: v[0] for k, v in parse_qs(moment).items()})
+
+
+def check_moment(page: Path, moment: dict[str, str]) -> None:
+    """Each number of an address is of something on the page."""
+    found = re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page.read_text(), re.S)
+    assert found
+    data = json.loads(found[1])
+    batches = data["schedules"][0]["size"]["n"]
+    most = {
+        "kernel": len(data["kernels"]), "batch": batches, "step": batches + 1, "node": data["summary"]["nodes"],
+        "instance": data["summary"]["instances"],
+    }  # fmt: skip
+    for kind, value in moment.items():
+        assert value in ("compare", "predict") if kind == "mode" else int(value) < most[kind], (kind, value)
