@@ -17,7 +17,7 @@
 #     make test-browser   the explorer in Debian's Chromium (as root it is installed if it is missing; BROWSER=required:
 #                         without it, that is a failure), under node, in a notebook; and what npm's checks say of its scripts
 #
-#     make docs     the documentation site, to site/ (open site/index.html); warnings, links that lead nowhere and anything that
+#     make docs     the documentation site, to build/site (open index.html there); warnings, links that lead nowhere and anything that
 #                   would be loaded from the network are failures
 #
 #     make lint     ruff and mypy          make format   writes the layout that ruff wants
@@ -76,10 +76,10 @@ test-browser: $(VENV)/installed-browser
 
 # What takes time is kept in build/docs: lessons that have run, models of the gallery.
 docs: $(VENV)/installed-docs
-	@$(BIN)/sphinx-build -q -W --keep-going -j auto -b html -d build/docs/doctrees docs site
-	@$(BIN)/python docs/builder/links.py site
+	@$(BIN)/sphinx-build -q -W --keep-going -j auto -b html -d build/docs/doctrees docs build/site
+	@$(BIN)/python docs/builder/links.py build/site
 	@$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs acronumba examples
-	@echo "site/index.html"
+	@echo "build/site/index.html"
 
 # With what was carried there, any Python that fits will do; else one that has everything; else one is set up (network).
 gpu:
@@ -109,7 +109,7 @@ format: $(VENV)/installed-lint
 	@$(BIN)/ruff check --fix-only .
 
 clean:
-	rm -rf $(VENV) build dist site docs/api docs/errors docs/gallery docs/command_line.md *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/api docs/errors docs/gallery docs/command_line.md *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/created:
 	@for python in $(PYTHON); do \

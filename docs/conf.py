@@ -1,4 +1,4 @@
-"""How the documentation site is made: `make docs`. Pages are Markdown; `builder` writes those that are made of the package."""
+"""How the documentation site is made: `make docs`. `builder` writes the pages that are made of the package."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BUILD = HERE.parent / "build" / "docs"
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-(BUILD / "extra").mkdir(parents=True, exist_ok=True)
+
+from builder.files import BUILD  # noqa: E402
+from builder.files import version as version_of_package  # noqa: E402
 
 from acronumba import __version__  # noqa: E402
 
+(BUILD / "extra").mkdir(parents=True, exist_ok=True)
 project = "acronumba"
 author = "the authors of acronumba"
 copyright = "2026, the authors of acronumba"
@@ -31,9 +33,9 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 copybutton_exclude = ".linenos, .gp, .go"
 
-# Lessons are notebooks kept as text: they run when the site is built, and what they show is kept until they change.
+# Lessons are notebooks kept as text. They run when the site is built; what they show is kept until the package changes.
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(BUILD / "notebooks")
+nb_execution_cache_path = str(BUILD / "notebooks" / version_of_package())
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_ipywidgets_js = {}  # these would be loaded from the network

@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-from builder.files import fill
-
 from acronumba.errors.codes import CODES, Code
+from builder.files import fill
 
 GROUPS = {
     "1": "Statements and expressions",
@@ -39,8 +38,8 @@ def page(entry: Code) -> str:
 def index() -> str:
     """Return the table of all codes."""
     parts = [
-        "# Error codes\n\nEvery error of acronumba has a code that never changes its meaning. The page of a code says what it means, "
-        "shows a program that raises it, and one that works. At a terminal: `acronumba explain ACR101`. "
+        "# Error codes\n\nEvery error of acronumba has a code that never changes its meaning. The page of a code says "
+        "what it means, shows a program that raises it, and one that works. At a terminal: `acronumba explain ACR101`. "
         "[My model is rejected, what now?](../rejected.md) says how to go on.\n"
     ]
     for number, group in GROUPS.items():

@@ -6,9 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from builder.files import write as write_file
-
 from acronumba.cli.main import parser
+from builder.files import write as write_file
 
 HEAD = """\
 # Command line

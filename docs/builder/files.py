@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "docs"  # what is kept from one time to the next
 
 
 def write(path: Path, text: str) -> None:
@@ -20,3 +25,15 @@ def fill(folder: Path, texts: Mapping[str, str]) -> None:
             path.unlink()
     for name, text in texts.items():
         write(folder / name, text)
+
+
+def version(more: Iterable[Path] = ()) -> str:
+    """Return what stands for the text of the package, and of more files."""
+    return hashlib.sha256(b"".join([_package(), *(path.read_bytes() for path in more)])).hexdigest()[:16]
+
+
+@cache
+def _package() -> bytes:
+    kinds = (".py", ".js", ".css", ".html")
+    files = sorted(path for path in (ROOT / "acronumba").rglob("*") if path.suffix in kinds)
+    return b"".join(path.read_bytes() for path in files)

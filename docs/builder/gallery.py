@@ -1,7 +1,7 @@
-"""The gallery: each model of the zoo and each example with its schedule as a picture, its trace, and the explorer's page.
+"""The gallery: each model of the zoo and each example, its schedule as a picture, its trace, and the explorer's page.
 
-In: the models of `acronumba.zoo`, and the scripts of `examples/`. Out: `gallery/`, with a page for each example (the zoo
-has pages of its own), and `explorer/NAME.html` for each model.
+In: the models of `acronumba.zoo`, and the scripts of `examples/`. Out: `gallery/`, with a page for each example (the
+zoo has pages of its own), and `explorer/NAME.html` for each model.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from builder.files import fill
-
 from acronumba import Model, zoo
 from acronumba.cli.show import find_example
 from acronumba.views.explorer.page import headline
 from acronumba.views.explorer.summary import strip
 from acronumba.views.words import letter
+from builder.files import BUILD, ROOT, fill
 
-ROOT = Path(__file__).resolve().parents[2]
-MADE = ROOT / "build" / "docs" / "gallery"  # what the models came to
-EXPLORER = ROOT / "build" / "docs" / "extra" / "explorer"  # their pages, which are copied to the site
+MADE = BUILD / "gallery"  # what the models came to
+EXPLORER = BUILD / "extra" / "explorer"  # their pages, which are copied to the site
 INSTANCES = 8
 SIZE = 64  # H of the zoo's models
 RUNS = 2  # of which the faster is shown
@@ -168,8 +166,9 @@ def page(entry: Entry) -> str:
     if told:
         command = f"acronumba explore {entry.source}:{told['model']} -n {told['instances']}"
         parts.append(
-            f"## Trace\n\n`print({told['model']}.trace(...))` of {told['instances']} instances; `{command}` makes the page of the "
-            f"explorer. Times are those of the machine that built this site.\n\n```text\n{told['trace']}\n```\n"
+            f"## Trace\n\n`print({told['model']}.trace(...))` of {told['instances']} instances; `{command}` makes the "
+            f"page of the explorer. Times are those of the machine that built this site.\n\n"
+            f"```text\n{told['trace']}\n```\n"
         )
     return "\n".join(parts)
 
@@ -179,8 +178,9 @@ def index(found: list[Entry]) -> str:
     cards: Callable[[bool], str] = lambda examples: "\n".join(card(e) for e in found if e.is_example is examples)
     return f"""# Gallery
 
-Models from papers and small scripts, each with its schedule: a bar for each batch, as high as the batch has nodes, with the letter and
-colour of its kernel. Each has a page with its source and its trace, and a page of the [explorer](../explorer.md).
+Models from papers and small scripts, each with its schedule: a bar for each batch, as high as the batch has nodes,
+with the letter and colour of its kernel. Each has a page with its source and its trace, and a page of the
+[explorer](../explorer.md).
 
 ## Models from papers
 

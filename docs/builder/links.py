@@ -1,6 +1,6 @@
 """Check a built site: every link inside of it leads somewhere, and no page loads anything from the network.
 
-python docs/builder/links.py site
+python docs/builder/links.py build/site
 """
 
 from __future__ import annotations

@@ -5,16 +5,19 @@ What has run is kept in the folder `build/docs`, and runs again only if the pack
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import multiprocessing
 import os
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from builder import gallery
 from sphinx.util import logging
 
+from builder import gallery
+from builder.files import BUILD, version
+
+LESSONS = BUILD / "extra" / "lessons"  # pages of the explorer that lessons write, beside them in the site
 logger = logging.getLogger(__name__)
 
 
@@ -31,7 +34,7 @@ def run(lessons: Iterable[Path], kept: Path, timeout: int) -> None:
         Seconds that a cell may take.
     """
     os.environ["ACRONUMBA_QUIET"] = "1"  # no line on standard error while something is compiled
-    for folder in (gallery.MADE, gallery.EXPLORER):
+    for folder in (gallery.MADE, gallery.EXPLORER, LESSONS):
         folder.mkdir(parents=True, exist_ok=True)
     wanted = [entry for entry in gallery.entries() if _is_new(entry)]
     spawn = multiprocessing.get_context("spawn")
@@ -47,22 +50,28 @@ def run(lessons: Iterable[Path], kept: Path, timeout: int) -> None:
 
 
 def execute(path: Path, kept: Path, timeout: int) -> None:
-    """Run a lesson, unless it is kept; keep what it shows, where myst-nb will find it."""
+    """Run a lesson, unless it is kept; keep what it shows, where myst-nb will find it, and the pages that it writes."""
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+    from jupyter_cache.executors.utils import single_nb_execution
     from myst_nb.core.config import NbParserConfig
-    from myst_nb.core.execute import create_client
     from myst_nb.core.read import create_nb_reader
     from myst_parser.config.main import MdParserConfig
 
     text = path.read_text(encoding="utf-8")
-    config = NbParserConfig(
-        execution_mode="cache", execution_cache_path=str(kept), execution_timeout=timeout, execution_raise_on_error=True
-    )
-    reader = create_nb_reader(str(path), MdParserConfig(), config, text)
-    if reader is not None:
-        import logging as plain
-
-        with create_client(reader.read(text), str(path), config, plain.getLogger("lessons"), reader.read_fmt):
-            pass
+    reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
+    if reader is None:  # a page without code
+        return
+    notebook, cache = reader.read(text), get_cache(str(kept))
+    with contextlib.suppress(KeyError):
+        cache.match_cache_notebook(notebook)
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # kernels warn there that they talk to this process only
+    result = single_nb_execution(notebook, cwd=str(LESSONS), allow_errors=False, timeout=timeout, meta_override=True)
+    if result.err:
+        raise RuntimeError(result.exc_string)
+    bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": result.time})
+    cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
 
 def _is_new(entry: gallery.Entry) -> bool:
@@ -76,9 +85,5 @@ def _stamp(name: str) -> Path:
 
 def _version(entry: gallery.Entry) -> str:
     """Return what stands for everything that a model's trace depends on."""
-    package = (gallery.ROOT / "acronumba").rglob("*")
-    files = [path for path in package if path.suffix in (".py", ".js", ".css", ".html")]
-    found = hashlib.sha256()
-    for path in [*sorted(files), Path(gallery.__file__), *([gallery.ROOT / entry.source] if entry.is_example else [])]:
-        found.update(path.read_bytes())
-    return found.hexdigest()
+    own = [gallery.ROOT / entry.source] if entry.is_example else []
+    return version([Path(gallery.__file__), *own])
