@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 from acronumba.config import is_strict_lesson
 from acronumba.views.console import in_notebook
 
+__all__ = ["NotYet", "ask", "expect", "look"]
+
 MOMENTS = ("kernel", "batch", "node", "line", "step", "instance", "mode")  # what the explorer reads in an address
 
 
