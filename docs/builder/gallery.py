@@ -32,6 +32,7 @@ INSTANCES = 8
 SIZE = 64  # H of the zoo's models
 RUNS = 2  # of which the faster is shown
 TRAINING = ("train_tagger",)  # of the examples that train, which are run: gradients of the others take long to compile
+SIZES = re.compile(r'width="(\d+)" height="(\d+)"')  # of a picture
 LINES = 60  # of a trace
 
 
@@ -132,11 +133,13 @@ def told_of(name: str) -> dict[str, Any]:
     return found
 
 
-def picture(told: dict[str, Any]) -> str:
-    """Return the schedule as a picture that is as wide as its place."""
-    size = r'viewBox="0 0 \1 \2" preserveAspectRatio="xMinYMid"'
-    sized = re.sub(r'width="(\d+)" height="(\d+)"', size, told["strip"], count=1)
-    return f'<div class="schedule">{sized}</div>'
+def picture(told: dict[str, Any], *, small: bool = False) -> str:
+    """Return the schedule as a picture that is as wide as its place; small, it is bars alone, drawn out to one height."""
+    shape = r'viewBox="0 12 \1 60" preserveAspectRatio="none"' if small else r'viewBox="0 0 \1 \2"'
+    sized = SIZES.sub(shape, told["strip"], count=1)
+    if small:
+        sized = re.sub("<text.*?</text>", "", sized)
+    return f'<div class="schedule{" small" * small}">{sized}</div>'
 
 
 def head(name: str) -> str:
@@ -210,7 +213,7 @@ def toctree(pages: Iterable[str]) -> str:
 def card(entry: Entry) -> str:
     """Return a card: a picture, a sentence, and two links."""
     told = told_of(entry.name)
-    shown = picture(told) if told else ""
+    shown = picture(told, small=True) if told else ""
     explore = f' · <a href="../explorer/{entry.name}.html">explorer</a>' if shown else ""
     return f"""
 :::{{grid-item-card}} {entry.title}
