@@ -95,7 +95,7 @@ def make(entry: Entry) -> None:
         model, columns, shared = getattr(module, name), (module.instances(INSTANCES),), {"p": module.params(SIZE)}
     traced: Any = model.value_and_grad if name == "loss" else model
     trace = min((traced.trace(*columns, **shared) for _ in range(RUNS)), key=lambda t: t.seconds["execute"])
-    exploration = trace.explored()
+    exploration = trace.explored(options=False if entry.is_example else None)
     exploration.html(page)
     kernels = list(dict.fromkeys(batch.kernel for batch in trace.batches))
     lines = str(trace).splitlines()
@@ -134,7 +134,7 @@ def told_of(name: str) -> dict[str, Any]:
 
 
 def picture(told: dict[str, Any], *, small: bool = False) -> str:
-    """Return the schedule as a picture that is as wide as its place; small, it is bars alone, drawn out to one height."""
+    """Return the schedule as a picture; small, it is bars alone, drawn out to the size of its place."""
     shape = r'viewBox="0 12 \1 60" preserveAspectRatio="none"' if small else r'viewBox="0 0 \1 \2"'
     sized = SIZES.sub(shape, told["strip"], count=1)
     if small:

@@ -71,12 +71,8 @@ def _problem(path: Path, target: str) -> str:
     if not there.exists():
         return "there is no such file"
     place = unquote(parts.fragment)
-    if (
-        place
-        and there.suffix == ".html"
-        and "explorer" not in there.parts
-        and place not in page(there.resolve()).places
-    ):
+    is_state = "=" in place  # what is selected in a page of the explorer
+    if place and not is_state and there.suffix == ".html" and place not in page(there.resolve()).places:
         return "there is no such place in it"
     return ""
 
