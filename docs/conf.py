@@ -27,6 +27,7 @@ extensions = [
 exclude_patterns = ["builder"]
 templates_path = ["_templates"]
 root_doc = "index"
+default_role = "py:obj"  # `Options` in a docstring is a link
 
 # Pages
 myst_enable_extensions = ["colon_fence", "deflist"]
