@@ -8,7 +8,7 @@
 #
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #
-#     make gpu         on a machine with a GPU: the zoo's results and gradients, then figures, to gpu.json
+#     make gpu         on a machine with a GPU: the zoo's results and gradients, then measurements, to gpu.json
 #                      (ARGS="--models tree_lstm", ARGS="--only training");
 #                      PyTorch takes part where the Python that is used has it
 #     make gpu-carry CARRY=folder    what a machine without a network needs for that (NEEDS="platformdirs": only these

@@ -37,7 +37,7 @@ def pad_arms(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...], str]:
         functions.append(arms.run())
         notes += arms.notes
         lines += arms.lines
-    text = "\n".join(lines) + "\n" if lines else "no arms of known and different depth\n"
+    text = "\n".join(lines) + "\n" if lines else "no branches of known and different depth\n"
     return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes)), text
 
 

@@ -24,7 +24,7 @@ KINDS: dict[str, Kind] = {  # in the order in which they are shown
     "once": Kind("computed once per mini-batch", "cyan", told="once"),
     "duplicated": Kind("compiled separately for each set of weights or for leaves", told="copies"),
     "merged": Kind("copies without benefit are one kernel again", told="copies"),
-    "hoisted": Kind("own kernel: takes no part in the recurrence, so all steps can be one batch", "green", told="hoist"),
+    "hoisted": Kind("own kernel: not part of the recurrence, so all steps can be batched", "green", told="hoist"),
     "moved": Kind("loop-invariant: computed once before the loop", "green", told="invariant"),
     "rows": Kind("row-wise: recorded row by row, so that lengths do not matter", "green"),
     "fused": Kind("fused with another operation into one kernel stage", "magenta"),

@@ -157,7 +157,7 @@ def test_real_differences_are_padded() -> None:
     plan = plan_of(branchy.with_options(schedule="depth"), CASES["branchy"][1])
     assert sorted(p.levels for p in pads(plan)) == [1, 1, 1, 1, 2]
     assert "ghost" in {note.kind for note in plan.notes}
-    assert "+ 2 on the arm of line" in plan.texts["ghosts"]
+    assert "+ 2 on the branch of line" in plan.texts["ghosts"]
 
 
 def arms(make: Any) -> tuple[n.Program, Any]:
@@ -194,4 +194,4 @@ def test_padding_twice_adds_up_to_nothing_more() -> None:
     """Arms that are even already stay as they are."""
     _, plan = arms(lambda f, x: f.op("exp", x, shape=(H,)))
     assert not pads(plan)
-    assert pad_arms(plan.program)[2] == "no arms of known and different depth\n"
+    assert pad_arms(plan.program)[2] == "no branches of known and different depth\n"

@@ -250,8 +250,8 @@ def test_a_classifier_in_the_loop_is_one_batch() -> None:
     assert len(sizes(rnn, [XS])) == 2 + max(map(len, XS))
     notes = [note.text for note in compiled(rnn, [XS]).plan.notes if note.kind == "hoisted"]
     assert [text.partition(":")[0] for text in notes] == [
-        "depends on nothing that is carried",
-        "nothing carried depends on it",
+        "does not depend on earlier steps",
+        "no later step depends on it",
     ]
 
 

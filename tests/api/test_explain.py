@@ -165,8 +165,8 @@ def test_notes_of_the_analyses_are_put_below_their_lines(monkeypatch: pytest.Mon
     made = Compiled.plan
     told = (
         note("moved", "`p.b` and 1 more", *loc),
-        note("hoisted", "depends on nothing that is carried", *loc),
-        note("hoisted", "depends on nothing that is carried", *loc),  # found twice, said once
+        note("hoisted", "does not depend on earlier steps", *loc),
+        note("hoisted", "does not depend on earlier steps", *loc),  # found twice, said once
         note("shared", "p.forward.w is the same tensor for all instances", *loc, option="reuse"),
         note("shared", "p.forward.u is the same tensor for all instances", *loc, option="reuse"),
     )
@@ -180,7 +180,7 @@ def test_notes_of_the_analyses_are_put_below_their_lines(monkeypatch: pytest.Mon
     ]  # fmt: skip
     assert remarks[1].expression == "cell.w @ x" and remarks[1].column == at
     text = " ".join(str(e).split())
-    assert text.count("hoisted: `cell.w @ x`: depends on nothing that is carried") == 1
+    assert text.count("hoisted: `cell.w @ x`: does not depend on earlier steps") == 1
     assert "shared: p.forward.w, p.forward.u" in text
     assert "moved: `p.b` and 1 more" in text
     assert f"hoisted {KINDS['hoisted'].meaning}" in text

@@ -478,7 +478,8 @@ def test_check_says_which_arrays_differ(monkeypatch: pytest.MonkeyPatch) -> None
 
     rule = vjp.RULES["tanh"]
     monkeypatch.setitem(vjp.RULES, "tanh", lambda b, o: {0: b.element("mul", rule(b, o)[0], 1.01)})  # type: ignore[arg-type]
-    found = classify.value_and_grad.check(TREES, LABELS, p=params())
+    alone = classify.with_options(max_steps=10**7)  # what is compiled with the wrong rule serves no other test
+    found = alone.value_and_grad.check(TREES, LABELS, p=params())
     assert found.different == ("p.embed", "p.cells[0].w", "p.cells[0].b") and "different: slope" in str(found)
 
 
@@ -590,7 +591,7 @@ def test_explain_shows_what_is_kept_and_where_gradients_stop() -> None:
     text = str(explained.value_and_grad.explain([X], w=W))
     assert "kept: int64[], 8 bytes a node" in text and "kept: int64" not in str(explained.explain([X], w=W))
     assert "argmax: its result is a place" in text and "as it is asked for" in text
-    assert "makes a number of Python" in text
+    assert "makes a Python number" in text
 
 
 @model

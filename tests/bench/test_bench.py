@@ -287,7 +287,7 @@ def test_devices_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("bench --device nowhere --models birnn".split()) == 1
     assert "there is no such device" in capsys.readouterr().err
     assert main("bench --device simulator --ablate --models birnn".split()) == 2
-    assert "measure the processor" in capsys.readouterr().err
+    assert "measure the CPU" in capsys.readouterr().err
 
 
 def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPatch, quick: None) -> None:

@@ -192,7 +192,7 @@ def test_wrong_usage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "--ragged --lengths nowhere": "no files *.txt in 'nowhere'",
         "--ragged --models encoder": "--ragged takes --lengths and --sets",
         "--ragged --size 12": "not a multiple of 8",
-        "--ragged --device simulator": "measure the processor",
+        "--ragged --device simulator": "measure the CPU",
         "--sets modules": "are for --ragged",
     }.items():
         assert main(["bench", *wrong.split()]) == 2

@@ -612,7 +612,7 @@ def test_short_loops_over_constant_ranges_become_one_kernel(fn, columns, nodes):
     m = model(fn)
     assert m.trace(*columns).data.nodes == nodes
     m.check(*columns)
-    assert ("turns are written out" in str(m.explain(*columns))) == (nodes == 2)
+    assert ("iterations are written out" in str(m.explain(*columns))) == (nodes == 2)
 
 
 def turns_of_a_shared_number(x, *, steps):

@@ -375,12 +375,12 @@ def test_an_account_counts_bytes_and_operations() -> None:
 def test_stages_are_described() -> None:
     spec = dataclasses.replace(cell(40), name="encode")
     assert stages_text(spec, paths=["p.w", "p.b"]) == (
-        "kernel encode: 1 stage\n  1  product p.w @ both with tail: + p.b, split, sigmoid, * cl, * cr, +, tanh, *\n"
+        "kernel encode: 1 stage\n  1  matmul p.w @ both with tail: + p.b, split, sigmoid, * cl, * cr, +, tanh, *\n"
     )
     lines = stages_text(spec, OFF["gather"]).splitlines()
     assert lines[1:] == [
         "  1  gather hl, hr, cl, cr into rows",
-        "  2  product w @ both with tail: + b, split, sigmoid, * cl, * cr, +, tanh, *",
+        "  2  matmul w @ both with tail: + b, split, sigmoid, * cl, * cr, +, tanh, *",
     ]
     assert "  3  loops: + b" in stages_text(spec, OFF["vertical"])
 

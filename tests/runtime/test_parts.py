@@ -269,7 +269,7 @@ def test_peak_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     f = trees.sentiment
     on, off = f.trace(xs, p=p), whole(f).trace(xs, p=p)
     assert off.parts == 1 and off.peak_bytes > 4 * on.peak_bytes
-    assert "of the mini-batch, one after the other" in str(on) and "one after the other" not in str(off)
+    assert "micro-batches" in str(on) and "micro-batches" not in str(off)
     done = [f.batch(xs, p=p) for _ in range(2)][1]
     assert owner(done[0]) < 3 * 400 * done[0].nbytes + (1 << 16)  # results of all parts, and what an arena has to spare
 

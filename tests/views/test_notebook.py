@@ -50,7 +50,7 @@ def test_a_summary_of_many_batches_stays_small_and_has_no_markup_of_the_user() -
     columns, shared = explored.waiting(64)
     trace = explored.waits.trace(*columns, **shared)
     shown = trace._repr_mimebundle_()["text/html"]
-    assert len(shown.encode()) < SIZE and shown.count("<rect") <= 120 and "6 rounds" in shown
+    assert len(shown.encode()) < SIZE and shown.count("<rect") <= 120 and "6 execution rounds" in shown
     failed = explored.hostile.trace([np.zeros(3, np.float32)])
     from acronumba.views.explorer.summary import trace_summary
 
