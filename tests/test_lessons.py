@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from tests.support.lessons import LESSONS, solve
+from tests.support.lessons import LESSONS, cells, solve
 from tests.support.wrong_answers import WRONG
 
 LOOK = re.compile(r"^open (\S+\.html)#(\S+)$", re.M)
@@ -27,6 +27,17 @@ def test_a_lesson_is_solved(lesson: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert links, "a lesson ends in the explorer"
     for page, moment in links:
         check_moment(tmp_path / page, {k: v[0] for k, v in parse_qs(moment).items()})
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_lesson_has_questions_and_exercises_with_a_check_and_a_solution(lesson: str) -> None:
+    kinds = [next(iter(cell.tags & {"exercise", "check", "solution"}), "") for cell in cells(lesson)]
+    exercises = [kinds[k : k + 3] for k, kind in enumerate(kinds) if kind == "exercise"]
+    assert len(exercises) >= 2 and exercises == [["exercise", "check", "solution"]] * len(exercises)
+    assert kinds.count("check") == kinds.count("solution") == len(exercises) == len(WRONG[lesson])
+    assert all(cell.tags & {"hide-cell", "raises-exception"} for cell in cells(lesson) if cell.tags - {"exercise"})
+    assert sum(cell.code.count("ask(") for cell in cells(lesson)) >= 3
+    assert "yours" in "".join(cell.code for cell in cells(lesson) if "exercise" in cell.tags)
 
 
 def check_moment(page: Path, moment: dict[str, str]) -> None:

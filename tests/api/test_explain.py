@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import io
 import re
 import sys
@@ -318,6 +319,16 @@ def test_models_that_wait_compute_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiled == [len(e.blocks)]
     assert e.count.rounds > 10 and len({figures(x.count) for x in e.effects}) > 1
     assert_effects_are_those_of_runs(WAITS, e, (WAITS_ON,), {"w": WEIGHTS}, ("blocks", "schedule"))
+
+
+def test_a_trace_says_who_waited_where_and_in_which_round() -> None:
+    trace = WAITS.trace(WAITS_ON, w=WEIGHTS)
+    assert sorted({wait.round for wait in trace.waits}) == list(range(trace.rounds))
+    assert {wait.instance for wait in trace.waits} == set(range(len(WAITS_ON)))
+    reads = [k for k, line in enumerate(inspect.getsource(halved).splitlines()) if "float(h" in line or "int(" in line]
+    decides = {wait.loc.line - halved.__code__.co_firstlineno for wait in trace.waits}
+    assert set(reads) < decides
+    assert not WAITS.trace([], w=WEIGHTS).waits
 
 
 @pytest.mark.parametrize("other", [lambda notes: notes[:-1], lambda notes: notes[[*range(len(notes)), -1]]])
