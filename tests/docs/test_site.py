@@ -1,4 +1,4 @@
-"""The documentation site: every public name, code and variable is on a page; a built site loads nothing from the network.
+"""The documentation site: every public name, code and variable has a page; a built site loads nothing from a network.
 
 `make docs` builds it; where there is none, what looks at it is skipped.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -79,7 +78,8 @@ def test_the_page_of_the_command_line_has_every_command(tmp_path: Path) -> None:
 
     commands.write(tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^## acronumba (\w+)$", page, re.M)) >= {"bench", "cache", "demo", "doctor", "explain", "show"}
+    found = set(re.findall(r"^## acronumba (\w+)$", page, re.M))
+    assert found >= {"bench", "cache", "demo", "doctor", "explain", "show"}
     assert "--stage NAME" in page
 
 
