@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from pathlib import Path
 
 from acronumba.errors.codes import CODES, Code
 from builder.files import fill
 
+NAMED = re.compile(r"\n(\w+):\n\n```python")  # the name of a program
 GROUPS = {
     "1": "Statements and expressions",
     "2": "Calls and functions",
@@ -29,8 +31,7 @@ def page(entry: Code) -> str:
     """Return the page of a code: the package's own, with the exception and what to write instead."""
     source = resources.files("acronumba.errors") / "pages" / f"{entry.code}.md"
     title, _, rest = source.read_text(encoding="utf-8").partition("\n")
-    for name in ("Refused", "Wrong", "Right"):
-        rest = rest.replace(f"\n{name}:\n", f"\n**{name}**\n")
+    rest = NAMED.sub(r"\n**\1**\n\n```python", rest)
     facts = f"Raised as {{py:class}}`acronumba.{entry.error.__name__}`. Instead: {entry.rewrite}."
     return f"{title}\n\n{facts}\n{rest}"
 
@@ -45,5 +46,5 @@ def index() -> str:
     for number, group in GROUPS.items():
         rows = [f"| [{c.code}]({c.code}.md) | {c.title} |" for c in CODES.values() if c.code[3] == number]
         parts += [f"## {group}\n", "| code | |", "|---|---|", *rows, ""]
-    parts += ["```{toctree}", ":hidden:", "", *CODES, "```", ""]
+    parts += ["```{toctree}", ":hidden:", "", *(f"{code} <{code}>" for code in CODES), "```", ""]
     return "\n".join(parts)
