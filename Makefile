@@ -17,6 +17,9 @@
 #     make test-browser   the explorer in Debian's Chromium (as root it is installed if it is missing; BROWSER=required:
 #                         without it, that is a failure), under node, in a notebook; and what npm's checks say of its scripts
 #
+#     make docs     the documentation site, to build/site (open index.html there); warnings, links that lead nowhere and anything that
+#                   would be loaded from the network are failures
+#
 #     make lint     ruff and mypy          make format   writes the layout that ruff wants
 #     make clean    removes .venv and what builds leave behind
 
@@ -34,7 +37,7 @@ PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
 VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 FITS   := import venv, ensurepip; $(VERSION)
 
-.PHONY: demo test test-all test-cuda test-browser gpu gpu-carry lint format clean
+.PHONY: demo test test-all test-cuda test-browser docs gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -71,6 +74,13 @@ test-browser: $(VENV)/installed-browser
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
 	    echo "NOT RUN: no Chromium; apt-get install chromium chromium-driver"; [ "$(BROWSER)" != required ]; }
 
+# What takes time is kept in build/docs: lessons that have run, models of the gallery.
+docs: $(VENV)/installed-docs
+	@$(BIN)/sphinx-build -q -W --keep-going -j auto -b html -d build/docs/doctrees docs build/site
+	@$(BIN)/python docs/builder/links.py build/site
+	@$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs acronumba examples
+	@echo "build/site/index.html"
+
 # With what was carried there, any Python that fits will do; else one that has everything; else one is set up (network).
 gpu:
 	@for python in $(PYTHON); do \
@@ -99,7 +109,7 @@ format: $(VENV)/installed-lint
 	@$(BIN)/ruff check --fix-only .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/api docs/errors docs/gallery docs/command_line.md *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/created:
 	@for python in $(PYTHON); do \
@@ -126,6 +136,10 @@ $(VENV)/installed-cuda: $(VENV)/installed-test
 
 $(VENV)/installed-browser: $(VENV)/installed-test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,test-browser]"
+	@touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@
 
 $(VENV)/installed-lint: $(VENV)/installed-test

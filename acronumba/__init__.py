@@ -17,9 +17,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from acronumba.api.model import model
+from acronumba.api.model import Model, model
 from acronumba.api.results import Ragged, Results
-from acronumba.api.snapshot import pack
+from acronumba.api.snapshot import Snapshot, pack
 from acronumba.api.trace import Trace
 from acronumba.config import VERSION, Options
 from acronumba.data.classes import register
@@ -42,8 +42,14 @@ if TYPE_CHECKING:
     from acronumba import random as random
     from acronumba import serve as serve
     from acronumba import training as training
+    from acronumba.api.check import Check
+    from acronumba.api.explanation import Explanation
+    from acronumba.api.exploration import Exploration
+    from acronumba.api.gradients import Gradients, ValueAndGrad
     from acronumba.api.loss import value_and_grad
+    from acronumba.api.stages import Stages
     from acronumba.api.vjp import vjp
+    from acronumba.data.pack import Packed
     from acronumba.data.row_grad import RowGrad
     from acronumba.storage import leaves, load, save
 
@@ -55,21 +61,33 @@ _LATER = {  # imported when first used
     "vjp": "acronumba.api.vjp", "torch": "acronumba.torch", "ray": "acronumba.ray",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
     "training": "acronumba.training", "serve": "acronumba.serve", "learn": "acronumba.learn",
+    "Check": "acronumba.api.check", "Explanation": "acronumba.api.explanation",
+    "Exploration": "acronumba.api.exploration", "Gradients": "acronumba.api.gradients",
+    "Packed": "acronumba.data.pack", "Stages": "acronumba.api.stages", "ValueAndGrad": "acronumba.api.gradients",
 }  # fmt: skip
 
 __all__ = [
     "AcronumbaError",
+    "Check",
     "DataError",
+    "Explanation",
+    "Exploration",
+    "Gradients",
     "InstanceErrors",
+    "Model",
     "Options",
+    "Packed",
     "Ragged",
     "Results",
     "RowGrad",
     "ScheduleError",
     "ShapeMismatch",
+    "Snapshot",
+    "Stages",
     "Trace",
     "TypeMismatch",
     "Unsupported",
+    "ValueAndGrad",
     "fold",
     "init",
     "learn",

@@ -207,7 +207,7 @@ def bits(key: Key, shape: Shape = ()) -> Array:
 
     Returns
     -------
-    uint64 array [*shape]
+    uint64 array of `shape`
     """
     return _draw(key, np.uint64(0x1F83D9ABFB41BD6B), shape)
 
@@ -223,7 +223,7 @@ def uniform(key: Key, shape: Shape = (), dtype: Any = np.float32) -> Array:
 
     Returns
     -------
-    array [*shape]
+    array of `shape`
         Multiples of 2**-24 (float64: of 2**-53), all equally likely.
 
     Raises
@@ -248,7 +248,7 @@ def normal(key: Key, shape: Shape = (), dtype: Any = np.float32) -> Array:
 
     Returns
     -------
-    array [*shape]
+    array of `shape`
         Symmetric around 0, never 0 itself, up to 5.42 on both sides (float64: 8.21): the quantiles of 2**24 (2**52)
         equally likely probabilities.
 
@@ -328,7 +328,7 @@ def integers(key: Key, low: int, high: int, shape: Shape = ()) -> Array:
 
     Returns
     -------
-    int64 array [*shape]
+    int64 array of `shape`
         The probability of each number differs from ``1 / (high - low)`` by less than 2**-64: relatively, by at most
         2**-32.
 
@@ -364,7 +364,7 @@ def gumbel(key: Key, shape: Shape = (), dtype: Any = np.float32) -> Array:
 
     Returns
     -------
-    array [*shape]
+    array of `shape`
         Between -3.61 and 36.75; computed in float64 and rounded. `u` is an odd multiple of 2**-53.
 
     Raises
@@ -396,7 +396,7 @@ def bernoulli(key: Key, p: Array = 0.5, shape: Shape | None = None) -> Array:
 
     Returns
     -------
-    bool array [*shape]
+    bool array of `shape`
         Each independent of the others; the probability is `p` rounded up to a multiple of 2**-53.
 
     Raises
@@ -421,7 +421,7 @@ def choice(key: Key, p: Array, shape: Shape = ()) -> Array:
 
     Returns
     -------
-    int64 array [*shape]
+    int64 array of `shape`
 
     Raises
     ------

@@ -122,4 +122,4 @@ def _restore(module: str, name: str, device: str | None, options: Options) -> An
     found = _named(module, name)
     if found._device == device and found._options == options:
         return found
-    return type(found)(found.__wrapped__, options=options, device=device, _cache=found._cache)
+    return type(found)(found.__wrapped__, options=options, device=device)._share(found._cache)

@@ -87,23 +87,23 @@ class Model(Generic[P, R]):
     __name__: str
     __qualname__: str
 
-    def __init__(
-        self,
-        fn: Callable[P, R],
-        *,
-        options: Options | None = None,
-        device: str | None = None,
-        _cache: Cache | None = None,
-    ) -> None:
+    _cache: Cache  # what it has compiled
+    _entries: list[Compiled]  # the part of it with the options of this model
+
+    def __init__(self, fn: Callable[P, R], *, options: Options | None = None, device: str | None = None) -> None:
         fn = fn.__wrapped__ if isinstance(fn, Model) else fn
         if not callable(fn) or hasattr(type(fn), "__acronumba_gradients__"):
             raise TypeError(f"@model expects a function, not {type(fn).__name__}")
         update_wrapper(self, fn)
         self._options = options or Options()
         self._device = device
-        self._cache = _cache or Cache()
-        self._entries = self._cache.of(self._options)
         self._signature: Signature | None = None
+        self._share(Cache())
+
+    def _share(self, cache: Cache) -> Model[P, R]:
+        """Take what is compiled from a cache, and put it there; return the model itself."""
+        self._cache, self._entries = cache, cache.of(self._options)
+        return self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The plain call: the user's own function on one instance, with arrays of other libraries as NumPy's."""
@@ -157,12 +157,12 @@ class Model(Generic[P, R]):
             kernels where there is no GPU.
         """
         checked = check_device(device)
-        return Model(self.__wrapped__, options=self._options, device=checked, _cache=self._cache)
+        return Model(self.__wrapped__, options=self._options, device=checked)._share(self._cache)
 
     def with_options(self, **changes: Any) -> Model[P, R]:
         """Return a model with other options (see `Options`) that shares what this one has compiled."""
         options = self._options.replace(**changes)
-        return Model(self.__wrapped__, options=options, device=self._device, _cache=self._cache)
+        return Model(self.__wrapped__, options=options, device=self._device)._share(self._cache)
 
     def batch(self, *columns: Any, **shared: Any) -> Results[R]:
         """Return what the plain call gives for each instance.
@@ -231,12 +231,14 @@ class Model(Generic[P, R]):
 
         Parameters
         ----------
-        *columns, **shared
+        *columns
             As of `batch`.
         path : str or Path, optional
             Of the page; by default the model's name with ``.html``, in the current folder.
         schedules, options
             See `Trace.explored`.
+        **shared
+            As of `batch`.
 
         Returns
         -------
@@ -328,7 +330,7 @@ class Model(Generic[P, R]):
     def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
         """Return what is recorded of a mini-batch with other options; `trace` is what `compiled` has recorded of it."""
         cache = Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
-        other = Model(self.__wrapped__, options=options, _cache=cache)
+        other = Model(self.__wrapped__, options=options)._share(cache)
         changed = other._specialise(call, packed=False)[0]
         if changed.records_like(compiled):
             return trace

@@ -27,7 +27,7 @@ from acronumba.errors import AcronumbaError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0: well, 1: an error, 2: wrong usage)."""
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
     try:
         return int(args.run(args) or 0)
@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     from acronumba import __version__
     from acronumba.bench.run import add_arguments
 

@@ -61,6 +61,12 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         ("docs/ragged.md", 5),
         ("docs/serving.md", 1),
         ("docs/explorer.md", 2),
+        ("docs/questions.md", 1),
+        ("docs/rejected.md", 1),
+        ("docs/weights.md", 3),
+        pytest.param("docs/faster.md", 1, marks=pytest.mark.long),
+        pytest.param("docs/schedules.md", 2, marks=pytest.mark.long),
+        pytest.param("docs/test_a_model.md", 1, marks=pytest.mark.long),
     ],
 )
 def test_programs_print_what_the_page_shows(

@@ -7,7 +7,7 @@ from typing import Any, assert_type
 
 import numpy as np
 
-from acronumba import Results, model
+from acronumba import Check, Explanation, Model, Packed, Results, Snapshot, Stages, model, pack
 
 
 @dataclass
@@ -35,3 +35,10 @@ assert_type(depth.with_options(threads=2).on("cpu").batch([Tree(1)])[0], int)
 assert_type(list(depth.batch([Tree(1)])), list[int])
 assert_type(depth.batch([Tree(1)]).stack(), Any)
 assert_type(Results.of([1, 2]), Results[int])
+
+
+def tested(m: Model[..., int], trees: Packed, p: Snapshot) -> tuple[Check, Explanation, Stages]:
+    return m.check(trees, p=p), m.explain(trees, p=p), m.stages(trees, p=p)
+
+
+assert_type(tested(depth, pack([Tree(1)]), pack({"p": P})), tuple[Check, Explanation, Stages])

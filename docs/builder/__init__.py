@@ -1,0 +1,1 @@
+"""What the documentation site is made of besides its pages: see `extension`."""

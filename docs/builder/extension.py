@@ -1,0 +1,44 @@
+"""The Sphinx extension of this site: it writes the pages that are made of the package, before Sphinx looks for pages.
+
+In: the package, `examples/` and the notebooks of `lessons/`. Out: `errors/` (a page for each code), `command_line.md`,
+`gallery/` and the explorer's pages, and notebooks that have run. What has not changed is not written anew.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from builder import codes, commands, gallery, work
+
+HERE = Path(__file__).resolve().parent.parent
+TITLE = re.compile(r"\A# .*\n")
+EXAMPLE = re.compile(r"\]\((?:\.\./)+examples(?:/(\w+)\.py)?\)")
+README = re.compile(r"\]\((?:\.\./)+README\.md\)")
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Connect what is done to the events of Sphinx."""
+    app.connect("builder-inited", _write)
+    app.connect("source-read", _adapt)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _write(app: Any) -> None:
+    codes.write(HERE / "errors")
+    commands.write(HERE / "command_line.md")
+    notebooks = sorted((HERE / "lessons").glob("*.md")) if app.config.nb_execution_mode == "cache" else []
+    work.run(notebooks, Path(app.config.nb_execution_cache_path), app.config.nb_execution_timeout)
+    gallery.write(HERE / "gallery")
+
+
+def _adapt(app: Any, name: str, source: list[str]) -> None:
+    """Let links into the repository lead to pages of the site; show on the page of a model what it came to."""
+    text = README.sub("](/first_model.md)", EXAMPLE.sub(lambda of: f"](/gallery/{of[1] or 'index'}.md)", source[0]))
+    folder, _, model = name.partition("/")
+    if name == "zoo/index":
+        text += gallery.toctree(entry.name for entry in gallery.entries() if not entry.is_example)
+    elif folder == "zoo":
+        text = TITLE.sub(lambda title: f"{title[0]}\n{gallery.head(model)}\n", text)
+    source[0] = text

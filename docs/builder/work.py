@@ -1,0 +1,89 @@
+"""What takes time, on all cores: lessons and models of the gallery run in processes of their own, before Sphinx reads.
+
+What has run is kept in the folder `build/docs`, and runs again only if the package, or the script itself, has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from sphinx.util import logging
+
+from builder import gallery
+from builder.files import BUILD, version
+
+LESSONS = BUILD / "extra" / "lessons"  # pages of the explorer that lessons write, beside them in the site
+logger = logging.getLogger(__name__)
+
+
+def run(lessons: Iterable[Path], kept: Path, timeout: int) -> None:
+    """Run lessons and models.
+
+    Parameters
+    ----------
+    lessons : paths
+        Pages that may be notebooks.
+    kept : path
+        Where myst-nb keeps notebooks that have run.
+    timeout : int
+        Seconds that a cell may take.
+    """
+    os.environ["ACRONUMBA_QUIET"] = "1"  # no line on standard error while something is compiled
+    for folder in (gallery.MADE, gallery.EXPLORER, LESSONS):
+        folder.mkdir(parents=True, exist_ok=True)
+    wanted = [entry for entry in gallery.entries() if _is_new(entry)]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=spawn) as pool:
+        waiting = {f"lesson {path.name}": pool.submit(execute, path, kept, timeout) for path in lessons}
+        waiting |= {f"gallery {entry.name}": pool.submit(gallery.make, entry) for entry in wanted}
+        for name, future in waiting.items():
+            logger.info("running %s", name)
+            if error := future.exception():
+                logger.warning("%s failed: %r", name, error)
+    for entry in wanted:
+        _stamp(entry.name).write_text(_version(entry), encoding="utf-8")
+
+
+def execute(path: Path, kept: Path, timeout: int) -> None:
+    """Run a lesson, unless it is kept; keep what it shows, where myst-nb will find it, and the pages that it writes."""
+    from jupyter_cache import get_cache
+    from jupyter_cache.base import CacheBundleIn
+    from jupyter_cache.executors.utils import single_nb_execution
+    from myst_nb.core.config import NbParserConfig
+    from myst_nb.core.read import create_nb_reader
+    from myst_parser.config.main import MdParserConfig
+
+    text = path.read_text(encoding="utf-8")
+    reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
+    if reader is None:  # a page without code
+        return
+    notebook, cache = reader.read(text), get_cache(str(kept))
+    with contextlib.suppress(KeyError):
+        cache.match_cache_notebook(notebook)
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # kernels warn there that they talk to this process only
+    result = single_nb_execution(notebook, cwd=str(LESSONS), allow_errors=False, timeout=timeout, meta_override=True)
+    if result.err:
+        raise RuntimeError(result.exc_string)
+    bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": result.time})
+    cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+
+def _is_new(entry: gallery.Entry) -> bool:
+    stamp = _stamp(entry.name)
+    return not stamp.exists() or stamp.read_text(encoding="utf-8") != _version(entry)
+
+
+def _stamp(name: str) -> Path:
+    return gallery.MADE / f"{name}.version"
+
+
+def _version(entry: gallery.Entry) -> str:
+    """Return what stands for everything that a model's trace depends on."""
+    own = [gallery.ROOT / entry.source] if entry.is_example else []
+    return version([Path(gallery.__file__), *own])
