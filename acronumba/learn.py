@@ -7,6 +7,7 @@ it, so that nothing here has to find out who is reading.
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 from urllib.parse import urlencode
@@ -29,12 +30,13 @@ def ask(question: str, answer: object) -> None:
     Parameters
     ----------
     question : str
-        What the reader should answer before looking.
+        What the reader should answer before looking; what stands between backticks is shown as code.
     answer : object
         Computed, not typed: `len(trace.batches)`.
     """
+    asked = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(question))
     page = (
-        f"<p><b>{escape(question)}</b><br><input type='text' size='40' aria-label='your answer' "
+        f"<p><b>{asked}</b><br><input type='text' size='40' aria-label='your answer' "
         f"placeholder='write down your answer first'></p>"
         f"<details><summary>open the answer</summary><pre>{escape(str(answer))}</pre></details>"
     )

@@ -29,10 +29,10 @@ def test_a_script_prints_question_answer_and_link(capsys: pytest.CaptureFixture[
 
 
 def test_a_notebook_shows_a_field_and_hides_the_answer(notebook: list[dict[str, str]], capsys: Any) -> None:
-    learn.ask("<b> or </b>?", "<script>")
+    learn.ask("<b> or </b> in `<i>`?", "<script>")
     learn.look("a folder/tree.html", line="0:12", mode="compare")
     asked, link = (shown["text/html"] for shown in notebook)
-    assert "&lt;b&gt; or" in asked and "<input type='text'" in asked
+    assert "&lt;b&gt; or &lt;/b&gt; in <code>&lt;i&gt;</code>?" in asked and "<input type='text'" in asked
     assert asked.index("<details>") < asked.index("&lt;script&gt;") < asked.index("</details>")
     assert 'href="a folder/tree.html#line=0:12&amp;mode=compare"' in link
     assert not capsys.readouterr().out, "the answer is nowhere else"

@@ -35,8 +35,9 @@ DEVICE = {
     "meet": "-> nothing: what the block's threads stored before, all of them see after",
     "meet_warp": "-> nothing: the same for the threads of a warp",
     **{
-        f"tile_{kind}": "of products, see `kernels.cuda.tiles`; the last four, Const, are gates, columns, rows, stages"
+        f"tile_{kind}{right}": "of products, see `kernels.cuda.tiles`; the last, Const: gates, columns, rows, stages"
         for kind in ("float32", "tf32", "bf16", "float64")
+        for right in ("", "_rows", "_columns")
     },
     "block_memory": "Const n -> i64: address of n bytes that the block's threads share",
 }
@@ -239,9 +240,10 @@ class _Printer(text._Printer):
                 moved = self.exchanged("exchange", t, [other, d])
                 first = f"{self.lane()} & {d} {'==' if e.name == 'shuffle_low' else '!='} 0"
                 return f"select({first}, {mine}, {moved})"
-            case "tile_float32" | "tile_tf32" | "tile_bf16" | "tile_float64":
+            case name if name.startswith("tile_") and name in DEVICE:
                 *args, gates, columns, rows, stages = args
-                return self.called(f"{e.name}_{gates}x{columns}_{rows}_{stages}", args)
+                _, kind, *right = name.split("_")
+                return self.called("_".join(["tile", kind, f"{gates}x{columns}", rows, stages, *right]), args)
             case "copy_bytes":
                 return f"copy_bytes({self.lane()}, {', '.join(args)})"
         if e.name in self.names:

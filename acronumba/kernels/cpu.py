@@ -256,8 +256,12 @@ class Generator:
     def _outside_slots(self, kernel: Kernel, number: int, band: Band) -> None:
         """Lay out what values are outside of a band, for each row of a tile."""
         for v in sorted(band.outside):
-            size = Poly.of(f"tile{number}") * DTYPES[self.graph.dtype(v)].size
+            size = self._tile_height(number) * DTYPES[self.graph.dtype(v)].size
             kernel.outside[v] = self.scratch.add(f"{kernel.names[v]}_outside", size, own=number)
+
+    def _tile_height(self, number: int) -> Poly:
+        """Return how many rows a tile of a stage has at most."""
+        return Poly.of(f"tile{number}")
 
     def _tile_home(self, kernel: Kernel, number: int, v: int) -> Home:
         """Return a home for some rows of a value: that of what is read for the last time, at the same place, for it."""
@@ -277,7 +281,7 @@ class Generator:
             ):
                 return Home("tile", home.slot, row)
         kernel.tile_bytes[number] = kernel.tile_bytes.get(number, ZERO) + row
-        size = row * Poly.of(f"tile{number}")
+        size = row * self._tile_height(number)
         return Home("tile", self.scratch.add(kernel.names[v] + "_tile", size, own=number), row)
 
     def _row(self, v: int) -> Poly:
@@ -324,7 +328,7 @@ class Generator:
         lanes = self.target.lanes(dtype.ty)
         sums = max(q * tallest(q, self.target) for q in range(1, most + 1)) * lanes * dtype.size
         shape = self.graph.shape(product.left)
-        rows = Poly.of(f"tile{number}") if tiles else size_poly(shape[-2])
+        rows = self._tile_height(number) if tiles else size_poly(shape[-2])
         columns = rounded(product.columns, lanes) if tiles else Poly.of(most * lanes)
         inner = rounded(self.graph.shape(product.right)[-2], lanes)
         self.slots["value", product.value] = Slots(

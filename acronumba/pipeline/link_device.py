@@ -36,7 +36,7 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     What is computed once, before all others, is the processor's. Results keep their places: what is read again later
     may lie anywhere in the arena.
     """
-    options = options.replace(recycle=False, parts=False, ragged=False, threads=1)
+    options = options.replace(recycle=False, parts=False, threads=1)
     host = make_host(plan, options)
     modules = (library(), host.module)
     codes = _codes(plan.kernels, options)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
+import types
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from acronumba.cli.main import main
 
 RESULTS = "benchmarks/results"
 README = {"readme_schedule": (), "readme_graph": ("--graph", "32")}
@@ -30,29 +31,22 @@ def first_example(root: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_what_the_command_draws(
-    root: Path, tmp_path: Path, name: str, request: pytest.FixtureRequest
+    root: Path, tmp_path: Path, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "readme", types.ModuleType("readme"))  # both are as they were when it is over
+    monkeypatch.chdir(tmp_path)
     given = PICTURES[name]
     if given.endswith(".json"):
         given = str(root / given)
     else:
         first_example(root, tmp_path)
-    out = tmp_path / f"{name}.svg"
-    command = ["picture", given, "-o", str(out), *README.get(name, ())]
-    done = subprocess.run(
-        [sys.executable, "-m", "acronumba", *command],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    assert main(["picture", given, "-o", "drawn.svg", *README.get(name, ())]) == 0
+    drawn = Path("drawn.svg").read_text(encoding="utf-8")
     golden = root / "docs" / "pictures" / f"{name}.svg"
     if request.config.getoption("--update-golden"):
-        golden.write_text(out.read_text(encoding="utf-8"), encoding="utf-8")
-    assert out.read_text(encoding="utf-8") == golden.read_text(encoding="utf-8"), "run with --update-golden, and look"
+        golden.write_text(drawn, encoding="utf-8")
+    assert drawn == golden.read_text(encoding="utf-8"), "run with --update-golden, and look"
 
 
 def test_pictures_show_on_any_page(root: Path) -> None:

@@ -57,7 +57,7 @@ def test_names_of_words_are_of_one_table() -> None:
         with pytest.raises(AttributeError, match="no word of a table"):
             module.NO_SUCH_WORD  # noqa: B018
     assert (state.AT["n"], len(state.TABLE), 24) == (words.N, words.K_WORDS, words.RECORD_BYTES)
-    assert marshal.STREAM.at["top"] == launch_words.STREAM_TOP and launch_words.ROW_BYTES == 48
+    assert marshal.STREAM.at["top"] == launch_words.STREAM_TOP and launch_words.ROW_BYTES == 56
 
 
 @pytest.mark.parametrize("name", FILES)

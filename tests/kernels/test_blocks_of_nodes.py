@@ -9,131 +9,24 @@ import pytest
 
 from acronumba.emit import interpret, tree
 from acronumba.emit.parse import parse_files
-from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels.stages.tasks import ROWS
 from acronumba.kernels.strategy import Fusion
 from acronumba.kernels.write.blocks import RAGGED_BYTES
-from tests.support.kernel_cases import close, evaluate, inputs
-from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
-
-N, M = Dim(0), Dim(1)
-APART = Fusion(gather=False)
-
-
-def sentence() -> KernelSpec:
-    """Rows times shared weights, softmax over the rows, and weights again."""
-    b = SpecBuilder("sentence", dims=1)
-    x, y = b.tensor("x", N, 24), b.tensor("y", 8)
-    w, u = b.shared("w", 24, 40), b.shared("u", 40, 16)
-    h = b.op("tanh", b.op("matmul", x, w, shape=(N, 40)), shape=(N, 40), name="h")
-    e = b.op("exp", h, shape=(N, 40))
-    total = b.op("sum", e, shape=(40,), attrs=((0,),))
-    p = b.op("div", e, total, shape=(N, 40))
-    z = b.op("matmul", p, u, shape=(N, 16), name="z")
-    s = b.op("add", b.op("sum", z, shape=(16,), attrs=((0,),)), b.op("sum", y, shape=(), attrs=((0,),)), shape=(16,))
-    return b.spec(h, s)
-
-
-def pairs() -> KernelSpec:
-    """Products of [n, m] rows, of [n] and of one row a node, with one weight or others."""
-    b = SpecBuilder("pairs", dims=2)
-    x, y, z = b.tensor("x", N, M, 16), b.tensor("y", N, 16), b.tensor("z", 16)
-    w, u = b.shared("w", 16, 24), b.shared("u", 24, 16)
-    a = b.op("sigmoid", b.op("matmul", x, w, shape=(N, M, 24)), shape=(N, M, 24))
-    c = b.op("sum", a, shape=(N, 24), attrs=((1,),))
-    d = b.op("add", c, b.op("matmul", y, w, shape=(N, 24)), shape=(N, 24))
-    e = b.op("matmul", d, u, shape=(N, 16))
-    f = b.op("add", b.op("sum", e, shape=(16,), attrs=((0,),)), z, shape=(16,))
-    return b.spec(b.op("matmul", f, w, shape=(24,)), e)
-
-
-def halves() -> KernelSpec:
-    """A product of two pieces side by side; one piece is as long as is checked at run time."""
-    b = SpecBuilder("halves", dims=2)
-    x, y = b.tensor("x", N, 8), b.tensor("y", N, 16)
-    w = b.shared("w", 24, 20)
-    both = b.op("concat", x, y, shape=(N, 24), attrs=(1,))
-    return b.spec(b.op("tanh", b.op("matmul", both, w, shape=(N, 20)), shape=(N, 20)))
-
-
-def parts() -> KernelSpec:
-    """The same with pieces whose lengths are known at run time only."""
-    b = SpecBuilder("parts", dims=3)
-    x, y, w = b.tensor("x", N, M), b.tensor("y", N, Dim(2)), b.shared("w", 24, 20)
-    both = b.op("concat", x, y, shape=(N, 24), attrs=(1,))
-    return b.spec(b.op("exp", b.op("matmul", both, w, shape=(N, 20)), shape=(N, 20)))
-
-
-def attended() -> KernelSpec:
-    """Projections, attention in tiles, and a projection: stages of all kinds."""
-    b = SpecBuilder("attended", dims=1)
-    x, w, u = b.tensor("x", N, 16), b.shared("w", 16, 16), b.shared("u", 16, 12)
-    q = b.op("matmul", x, w, shape=(N, 16))
-    scores = b.op("matmul", q, b.op("transpose", x, shape=(16, N), attrs=((1, 0),)), shape=(N, N))
-    e = b.op("exp", scores, shape=(N, N))
-    p = b.op("div", e, b.op("reshape", b.op("sum", e, shape=(N,), attrs=((1,),)), shape=(N, 1)), shape=(N, N))
-    y = b.op("matmul", p, x, shape=(N, 16))
-    return b.spec(b.op("matmul", y, u, shape=(N, 12)), b.op("sum", y, shape=(16,), attrs=((0,),)))
-
-
-def by_matrices() -> KernelSpec:
-    """A matrix of each node, which several nodes may have, beside a sum of a run-time length."""
-    b = SpecBuilder("by_matrices", dims=1)
-    a, x, y = b.tensor("a", 128, 128), b.tensor("x", 128), b.tensor("y", N)
-    return b.spec(
-        b.op("add", b.op("matmul", a, x, shape=(128,)), b.op("sum", y, shape=(), attrs=((0,),)), shape=(128,))
-    )
-
-
-def cells() -> KernelSpec:
-    """No stages: loops of one node."""
-    b = SpecBuilder("cells", dims=2)
-    x, y = b.tensor("x", N, M), b.tensor("y", M)
-    z = b.op("add", b.op("exp", x, shape=(N, M)), y, shape=(N, M))
-    return b.spec(z, b.op("sum", z, shape=(N,), attrs=((1,),)), b.op("cumsum", z, shape=(N, M), attrs=(1,)))
-
-
-SPECS = {s.name: s for s in (sentence(), pairs(), halves(), parts(), attended(), by_matrices(), cells())}
-
-
-def lengths(spec: KernelSpec, count: int, seed: int = 0) -> list[tuple[int, ...]]:
-    """Return extents of some nodes: short, long, none, and the same ones again."""
-    r = np.random.default_rng(seed)
-    most = 60 if spec.dims == 1 else 12
-    found = r.integers(0, most, (count, spec.dims))
-    found[r.random(count) < 0.2] = 1
-    found[count // 2] = 4 * most if spec.dims == 1 else 2 * most
-    if spec.name == "pairs":
-        found = np.minimum(found, 14)
-    if spec.name == "parts":
-        found[:, 1] = np.minimum(found[:, 1] // 4 * 12, 24)  # 0, 12, or all
-        found[:, 2] = 24 - found[:, 1]
-    return [tuple(map(int, own)) for own in found]
-
-
-def nodes_of(spec: KernelSpec, each: list[tuple[int, ...]]) -> tuple[list[Any], dict[int, Any]]:
-    """Return operands of nodes; two of three matrices are one."""
-    rows, shared = [], {}
-    for i, own in enumerate(each):
-        (row,), shared = inputs(spec, 1, own)
-        r = np.random.default_rng(i)
-        row = [x if x.shape == (128, 128) else (x + r.standard_normal(x.shape) * 0.1).astype(x.dtype) for x in row]
-        if spec.name == "by_matrices" and i % 3:
-            row[0] = rows[0][0]
-        rows.append(row)
-    return rows, shared
+from tests.support.kernel_cases import close, evaluate
+from tests.support.kernel_runs import compile_all, interpreted
+from tests.support.ragged_kernels import APART, BLOCKS, lengths, nodes_of
 
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
-    runners = compile_all([*SPECS.values()], fusions=[Fusion(), APART])
-    return {name: runners[2 * k : 2 * k + 2] for k, name in enumerate(SPECS)}
+    runners = compile_all([*BLOCKS.values()], fusions=[Fusion(), APART])
+    return {name: runners[2 * k : 2 * k + 2] for k, name in enumerate(BLOCKS)}
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", BLOCKS)
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool, compiled: dict[str, Any]) -> None:
-    spec, run = SPECS[name], compiled[name][apart]
+    spec, run = BLOCKS[name], compiled[name][apart]
     each = lengths(spec, 30)
     rows, shared = nodes_of(spec, each)
     alone = [[x[0] for x in run([row], shared, each=[own])[0]] for row, own in zip(rows, each, strict=True)]
@@ -148,9 +41,9 @@ def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool, compiled:
                 assert x.tobytes() == alone[i][k].tobytes(), (how, i, each[i], k)
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", BLOCKS)
 def test_the_interpreter_gives_the_same(name: str, compiled: dict[str, Any]) -> None:
-    spec = SPECS[name]
+    spec = BLOCKS[name]
     each = lengths(spec, 2 if name == "by_matrices" else 5)
     rows, shared = nodes_of(spec, each)
     mine, _ = interpreted(spec)(rows, shared, each=each, units=2)
@@ -161,7 +54,7 @@ def test_the_interpreter_gives_the_same(name: str, compiled: dict[str, Any]) -> 
 
 def test_a_block_has_no_more_rows_than_caches_keep() -> None:
     """The weights of `sentence` are read once for 48 rows of any sentences, not once for each sentence."""
-    spec = SPECS["sentence"]
+    spec = BLOCKS["sentence"]
     runner = compile_all([spec])[0]
     begun: list[tuple[int, int]] = []
     each = [(n,) for n in (10, 20, 18, 1, 47, 1, 100, 3, 0, 0)]
@@ -180,7 +73,7 @@ def test_a_block_has_no_more_rows_than_caches_keep() -> None:
 
 
 def test_what_a_block_needs_is_bounded() -> None:
-    runner = compile_all([SPECS["attended"]])[0]
+    runner = compile_all([BLOCKS["attended"]])[0]
     out = np.zeros(8, np.int64)
 
     def scratch(n: int) -> int:

@@ -28,6 +28,7 @@ from tests.support.chosen import one_in
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder
+from tests.support.ragged_kernels import ATTENTION
 
 pytestmark = pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())
 
@@ -107,6 +108,24 @@ def test_random_kernels(seed: int) -> None:
 
 def test_attention() -> None:
     nothing_spilled(machines(attention(32)))
+
+
+@pytest.mark.parametrize("name", one_in(2, ["causal", "float64", pytest.param("heads", marks=pytest.mark.slow)]))
+def test_attention_in_tiles(name: str) -> None:
+    found = machines(ATTENTION[name])
+    nothing_spilled(found)
+    (machine,) = found.values()
+    assert machine.shared <= 48 << 10 and ("mma" in machine.ptx) == (name != "float64")
+
+
+@pytest.mark.parametrize("way", one_in(2, ["columns", "rows"]))
+def test_tiles_of_matrices_of_a_node(way: str) -> None:
+    for kind, shape in (("float32", "m16n8k8"), ("float64", "")):
+        made = tiles.Tile(kind, 1, 64, 64, 2, way)
+        call = f"{made.name}(a, b, c, 1, d, a, 0, 6, b, c, a, d)"
+        found = compiled(f"{made.text()}\n\n@cuda.jit\ndef go(a, b, c, d):\n    store(a, {call})\n", ("go",))
+        nothing_spilled(found)
+        assert shape in found["go"].ptx
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from acronumba.emit import target as targets
-from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels import cpu
 from acronumba.kernels.account import stages_text
 from acronumba.kernels.stages.order import plan_stages
@@ -18,100 +17,12 @@ from acronumba.kernels.strategy import Fusion
 from tests.support.chosen import one_in
 from tests.support.kernel_cases import close, evaluate, inputs
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
+from tests.support.ragged_kernels import ATTENTION, N, attention, drawn
 
-N, M = Dim(0), Dim(1)
-SIGNS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 WHOLE = Fusion(vertical=False)  # no stage in tiles
 
 
-def attention(
-    heads: int,
-    d: int,
-    *,
-    dtype: str = "float32",
-    seen: str = "",
-    hidden: float = -1e30,
-    keep: str = "",
-    square: bool = False,
-) -> KernelSpec:
-    """Queries [N, heads * d] over M keys.
-
-    `seen` says which keys a query sees: comparisons of its place i, that of the key j, and the argument a; others have
-    the score `hidden`. `keep` names a value in between that is a result as well.
-    """
-    m = N if square else M
-    b = SpecBuilder("attention", dims=1 if square else 2)
-    width = heads * d
-    q, k, v = (
-        b.tensor("q", N, width, dtype=dtype),
-        b.tensor("k", m, width, dtype=dtype),
-        b.tensor("v", m, width, dtype=dtype),
-    )
-
-    def op(kind: str, *args: int, shape: Any, **how: Any) -> int:
-        return b.op(kind, *args, shape=shape, **{"dtype": dtype, **how})
-
-    def split(x: int, n: Any) -> int:
-        apart = op("reshape", x, shape=(n, heads, d))
-        return op("transpose", apart, shape=(heads, n, d), attrs=((1, 0, 2),))
-
-    a = b.operand("int", "a") if seen else -1
-    q, k, v = split(q, N), split(k, m), split(v, m)
-    turned = op("transpose", k, shape=(heads, d, m), attrs=((0, 2, 1),))
-    scores = op("matmul", q, turned, shape=(heads, N, m), name="scores")
-    if seen:
-        i = op("reshape", op("iota", shape=(N,), dtype="int64"), shape=(N, 1), dtype="int64")
-        places = {"i": i, "j": op("iota", shape=(m,), dtype="int64"), "a": a}
-        mask = None
-        for text in seen.split(","):
-            left, sign, right = text.split()
-            plus = re.fullmatch(r"(\w)([+-])(\w+)", right)
-            there = places[plus[1] if plus else right]
-            if plus:
-                far = (
-                    places.get(plus[3])
-                    if plus[3] in places
-                    else op("const", shape=(), dtype="int64", attrs=(int(plus[3]),))
-                )
-                shape = (N, 1) if plus[1] == "i" else (m,)
-                there = op("add" if plus[2] == "+" else "sub", there, far, shape=shape, dtype="int64")
-            one = op(
-                {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}[sign], places[left], there, shape=(N, m), dtype="bool"
-            )
-            mask = one if mask is None else op("and", mask, one, shape=(N, m), dtype="bool")
-        low = op("const", shape=(), attrs=(hidden,))
-        scores = op("where", mask, scores, low, shape=(heads, N, m), name="scores")
-    top = op("max", scores, shape=(heads, N), attrs=((2,),))
-    e = op("exp", op("sub", scores, op("reshape", top, shape=(heads, N, 1)), shape=(heads, N, m)), shape=(heads, N, m))
-    total = op("sum", e, shape=(heads, N), attrs=((2,),))
-    weights = op("div", e, op("reshape", total, shape=(heads, N, 1)), shape=(heads, N, m), name="weights")
-    y = op("matmul", weights, v, shape=(heads, N, d), name="y")
-    out = op("reshape", op("transpose", y, shape=(N, heads, d), attrs=((1, 0, 2),)), shape=(N, width))
-    return b.spec(out, *({"weights": [weights], "y": [y]}.get(keep, [])))
-
-
-SPECS = {
-    "one_head": attention(1, 16),
-    "heads": attention(3, 8),
-    "odd_width": attention(2, 5),
-    "causal": attention(2, 16, seen="j <= i"),
-    "window": attention(2, 16, seen="j <= i,j > i-20"),
-    "around": attention(2, 8, seen="j < i+a,j > i-a"),
-    "turned": attention(1, 8, seen="i >= j,i < j+7", hidden=-np.inf),
-    "ahead": attention(1, 8, seen="j >= i", hidden=-3.0),
-    "far": attention(1, 8, seen="j > i+a"),
-    "weights_kept": attention(2, 8, keep="weights"),
-    "heads_kept": attention(2, 8, keep="y"),
-    "float64": attention(2, 8, dtype="float64"),
-}
 EXTENTS = [(50, 3), (1, 1), (0, 5), (7, 0), (49, 130), (96, 97), (1, 300), (100, 17)]
-
-
-def drawn(spec: KernelSpec, nodes: int, dims: tuple[int, ...], number: int = 9) -> list[list[Any]]:
-    """Return operands of nodes; an integer is `number`."""
-    rows, _ = inputs(spec, nodes, dims)
-    given = [o for o in spec.operands if o.kind != "shared"]
-    return [[number if o.kind == "int" else x for o, x in zip(given, row, strict=True)] for row in rows]
 
 
 def fits(spec: KernelSpec, dims: tuple[int, ...]) -> bool:
@@ -121,34 +32,34 @@ def fits(spec: KernelSpec, dims: tuple[int, ...]) -> bool:
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
-    runners = compile_all([*SPECS.values()], fusions=[Fusion(), WHOLE])
-    return {name: runners[2 * k : 2 * k + 2] for k, name in enumerate(SPECS)}
+    runners = compile_all([*ATTENTION.values()], fusions=[Fusion(), WHOLE])
+    return {name: runners[2 * k : 2 * k + 2] for k, name in enumerate(ATTENTION)}
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", ATTENTION)
 def test_attention_is_one_stage(name: str) -> None:
-    stage, *rest = plan_stages(SPECS[name], targets.host()).stages
+    stage, *rest = plan_stages(ATTENTION[name], targets.host()).stages
     assert isinstance(stage, RowStage) and stage.lead, stage
     assert len(rest) == (name == "heads_kept"), "what is a result is copied in another order"
-    assert "tiles of rows" in stages_text(SPECS[name])
-    assert "tiles of rows" not in stages_text(SPECS[name], WHOLE)
+    assert "tiles of rows" in stages_text(ATTENTION[name])
+    assert "tiles of rows" not in stages_text(ATTENTION[name], WHOLE)
 
 
-@pytest.mark.parametrize(("name", "dims"), [(n, d) for n, spec in SPECS.items() for d in EXTENTS if fits(spec, d)])
+@pytest.mark.parametrize(("name", "dims"), [(n, d) for n, spec in ATTENTION.items() for d in EXTENTS if fits(spec, d)])
 def test_tiles_have_the_bits_of_the_whole(name: str, dims: tuple[int, ...], compiled: dict[str, Any]) -> None:
-    rows = drawn(SPECS[name], 3, dims)
+    rows = drawn(ATTENTION[name], 3, dims)
     tiles, whole = (runner(rows, {}, dims)[0] for runner in compiled[name])
     for mine, theirs in zip(tiles, whole, strict=True):
         assert mine.tobytes() == theirs.tobytes()
-    for mine, expected in zip(tiles, evaluate(SPECS[name], rows[1], {}, dims), strict=True):
+    for mine, expected in zip(tiles, evaluate(ATTENTION[name], rows[1], {}, dims), strict=True):
         assert close(mine[1], expected)
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", ATTENTION)
 @pytest.mark.parametrize("units", one_in(2, [7, 1, 1000, 2], "7 1 1000 2".split()))
 def test_units_are_cut_anywhere(name: str, units: int, compiled: dict[str, Any]) -> None:
     for dims in [(100, 17), (5, 9)]:
-        rows = drawn(SPECS[name], 11, dims)
+        rows = drawn(ATTENTION[name], 11, dims)
         tiles, _ = compiled[name]
         expected = tiles(rows, {}, dims)[0]
         for parts in ([(0, 11)], [(0, 4), (4, 5), (5, 11)]):
@@ -158,9 +69,11 @@ def test_units_are_cut_anywhere(name: str, units: int, compiled: dict[str, Any])
                     assert mine.tobytes() == theirs.tobytes(), (dims, parts, finer)
 
 
-@pytest.mark.parametrize("name", one_in(3, finite := [name for name in SPECS if name not in ("turned", "far")], finite))
+@pytest.mark.parametrize(
+    "name", one_in(3, finite := [name for name in ATTENTION if name not in ("turned", "far")], finite)
+)
 def test_scratch_is_not_read_before_it_is_written(name: str) -> None:
-    spec = attention(2, 4, square=True) if name == "one_head" else SPECS[name]
+    spec = attention(2, 4, square=True) if name == "one_head" else ATTENTION[name]
     dims = (9,) if spec.dims == 1 else (9, 11)
     rows = drawn(spec, 2, dims)
     runner = interpreted(spec)
@@ -172,7 +85,7 @@ def test_scratch_is_not_read_before_it_is_written(name: str) -> None:
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
 def test_a_row_that_is_no_number_stays_alone(odd: float, compiled: dict[str, Any]) -> None:
     dims = (60, 40)
-    (row,), _ = inputs(SPECS["heads"], 1, dims)
+    (row,), _ = inputs(ATTENTION["heads"], 1, dims)
     plain = compiled["heads"][0]([row], {}, dims)[0][0]
     row[0][7] = odd
     with_odd = compiled["heads"][0]([row], {}, dims)[0][0]
@@ -248,7 +161,7 @@ def test_what_reads_all_rows_is_another_stage() -> None:
 
 
 def test_the_interpreter_gives_the_same() -> None:
-    spec = SPECS["causal"]
+    spec = ATTENTION["causal"]
     rows, _ = inputs(spec, 2, (13, 10))
     (runner,) = compile_all([spec])
     assert cpu.generate(spec, targets.host()).stages, "shared by threads"
@@ -257,7 +170,7 @@ def test_the_interpreter_gives_the_same() -> None:
 
 # ---- bands
 
-BANDED = [name for name, spec in SPECS.items() if any(op.op == "where" for op in spec.body)]
+BANDED = [name for name, spec in ATTENTION.items() if any(op.op == "where" for op in spec.body)]
 
 
 def band(spec: KernelSpec) -> Band | None:
@@ -267,7 +180,7 @@ def band(spec: KernelSpec) -> Band | None:
 
 
 def test_masks_of_places_are_bands() -> None:
-    assert {name for name, spec in SPECS.items() if band(spec) is not None} == {*BANDED}
+    assert {name for name, spec in ATTENTION.items() if band(spec) is not None} == {*BANDED}
     for seen in ("j <= i,j > i-20", "j < i+a,j > i-a"):
         found = band(attention(2, 8, seen=seen))
         assert found is not None and len(found.conditions) == 2
@@ -278,7 +191,7 @@ def test_masks_of_places_are_bands() -> None:
 @pytest.mark.parametrize("dims", [(120, 300), (300, 120), (49, 700), (1, 40), (40, 1)])
 def test_what_a_band_leaves_out_changes_nothing(name: str, dims: tuple[int, ...], compiled: dict[str, Any]) -> None:
     for number in (9, 0, -3, 1000):
-        rows = drawn(SPECS[name], 1, dims, number)
+        rows = drawn(ATTENTION[name], 1, dims, number)
         tiles, whole = (runner(rows, {}, dims)[0][0] for runner in compiled[name])
         assert tiles.tobytes() == whole.tobytes(), number
 
@@ -289,7 +202,7 @@ def test_what_a_band_leaves_out_changes_nothing(name: str, dims: tuple[int, ...]
 def test_odd_numbers_in_a_band_and_beside_it(name: str, odd: float, operand: int, compiled: dict[str, Any]) -> None:
     dims = (100, 130)
     for place in (0, 30, 99):
-        rows = drawn(SPECS[name], 1, dims)
+        rows = drawn(ATTENTION[name], 1, dims)
         rows[0][operand][place, :3] = odd
         tiles, whole = (runner(rows, {}, dims)[0][0] for runner in compiled[name])
         np.testing.assert_array_equal(np.isnan(tiles), np.isnan(whole))

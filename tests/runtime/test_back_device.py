@@ -100,6 +100,25 @@ def test_bits_depend_on_no_thread_and_no_number_of_blocks(dtype: Any, monkeypatc
     alike([again.batch(*COLUMNS, p=p).grads], [theirs], 2e-6 if dtype == np.float32 else 1e-13)
 
 
+@model
+def attention_loss(x: Any, y: Any, *, p: dict[str, Any]) -> Any:
+    z = np.tanh(nn.softmax(x @ p["q"] @ (x @ p["k"]).T) @ x)
+    return ((nn.softmax(z @ p["u"]) @ z - y) ** 2).sum()
+
+
+def test_nodes_have_extents_of_their_own_on_the_way_back() -> None:
+    """A node's gradients have the bits that they have in a batch of its length alone."""
+    p = {"q": weights(4, 4), "k": weights(4, 4), "u": weights(4)}
+    columns = ([weights(n, 4) for n in (3, 9, 1, 3)], [weights(4) for _ in range(4)])
+    _, theirs = attention_loss.value_and_grad.batch(*columns, p=p)
+    found = [
+        there(f).value_and_grad.batch(*columns, p=p).grads
+        for f in (attention_loss, attention_loss.with_options(ragged=False))
+    ]
+    assert bits(found[0]) == bits(found[1])
+    alike([found[0]], [theirs], 1e-5)
+
+
 def test_weights_that_change_are_packed_and_copied_in_each_step() -> None:
     """Steps of an optimiser, from packed instances: the same as on the processor."""
     p = params()

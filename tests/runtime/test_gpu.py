@@ -141,9 +141,10 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
         return 0 if len(seen) < 3 else 700
 
     functions = np.array([7, 5, 0, 1, 8, 100, 1, 3], np.int64)
-    grids = np.array([[4, 1, 1], [64, 3, 5], [16, 4, 1], [1, 4, 0]], np.int64)
+    grids = np.array([[4, 1, 1, 0], [64, 3, 5, 0], [16, 4, 1, 0], [1, 4, 0, 0]], np.int64)
     kernels = np.array([0, 1, 0, 2], np.int64)
-    table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0], [0, 1, 3000, 0, 0, 0]], np.int64)
+    table = np.array([[0, 9, 1000], [1, 65, 2000], [0, 0, 2500], [0, 1, 3000]], np.int64)
+    table = np.pad(table, [(0, 0), (0, marshal.ROW.count - 3)])
     words = np.zeros(LAUNCH.count, np.int64)
     for array in (functions, grids, kernels, table, words):
         memory.add(array)
@@ -153,10 +154,11 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
         "kernels": kernels.ctypes.data, "functions": functions.ctypes.data, "grids": grids.ctypes.data,
     }.items():  # fmt: skip
         words[LAUNCH.at[name]] = word
-    error = interpret.run(launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 3], memory)
-    assert error == 700 and table.shape[1] == marshal.ROW.count
-    # handle, blocks, threads, P, nodes, S, T; 7 runs with at most 5 blocks, 8 has its second grid: on two
-    # multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more than can run
+    error = interpret.run(launch_module(), "launch", [words.ctypes.data, table.ctypes.data, 4], memory)
+    assert error == 700
+    # handle, blocks, threads, P, nodes, S, T; nothing is launched for no nodes; 7 runs with at most 5 blocks, 8 has its
+    # second grid: on two multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more
+    # than can run
     assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 20, 128, 2000, 65, 11, 12)]
 
 

@@ -431,11 +431,13 @@ def test_kernels_of_one_name_are_told_apart() -> None:
 
 def test_steps_are_written_for_all_functions() -> None:
     memory = interpret.Memory()
-    kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3)])]]
+    kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3, counted=2)])]]
     made = launches(Entries(launch=0, cooperate=0, upload=0, record=0, reach=0), 0, 4, kernels)
     assert made["blocks"] == 50
     made["scratch"], made["warps"] = 31, 32
-    table = np.array([[0, 9, 1000, 0, 0, 0], [1, 65, 2000, 0, 0, 0]], np.int64)
+    starts = np.zeros((2, 66), np.int64)
+    starts[1, 65] = 30
+    table = np.array([[0, 9, 1000, 0, 0, 0, 0], [1, 65, 2000, 0, 0, 0, starts.ctypes.data]], np.int64)
     barrier = kernel.BARRIER.count
     out = np.full(barrier + 3 * kernel.STEP.count, 7)
     about = np.zeros(ABOUT.count, np.int64)
@@ -444,16 +446,16 @@ def test_steps_are_written_for_all_functions() -> None:
     stream = np.zeros(marshal.STREAM.count, np.int64)
     for name, word in (("tail", out.ctypes.data), ("delta", 1 << 40), ("table", table.ctypes.data), ("launches", 2)):
         stream[marshal.STREAM.at[name]] = word
-    for array in (made.words, made.kernels, made.functions, made.grids, table, out, about, stream):
+    for array in (made.words, made.kernels, made.functions, made.grids, table, starts, out, about, stream):
         memory.add(array)
     at = [a.ctypes.data for a in (stream, about)]
     assert interpret.run(launch_module(), "steps", [made.address, *at], memory) == out.ctypes.data + out.nbytes
     assert table.shape[1] == marshal.ROW.count
-    # 65 nodes: ten blocks of the second grid are done before two of the first; 27 blocks would be more than 20
+    # 65 nodes: ten blocks of the second grid are done before two of the first; 30 of what is counted: 4 times 3 blocks
     there = out.ctypes.data + (1 << 40)
-    assert out[:3].tolist() == [0, 11, 12] and about[ABOUT.at["widest"]] == 20
+    assert out[:3].tolist() == [0, 11, 12] and about[ABOUT.at["widest"]] == 12
     assert about[:5].tolist() == [there + 8 * barrier, 3, 31, 32, there]
-    assert out[barrier:].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 20]]
+    assert out[barrier:].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 12]]
 
 
 def test_without_waiting_blocks_read_too_early(monkeypatch: pytest.MonkeyPatch) -> None:

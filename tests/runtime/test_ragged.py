@@ -108,6 +108,25 @@ def test_bits_do_not_depend_on_it(name: str, options: dict[str, Any]) -> None:
     assert equal(list(together), alone)
 
 
+@pytest.mark.parametrize("name", one_in(3, ["attention", "chamfer", "decoded"]))
+def test_they_are_launched_together_on_a_gpu(name: str) -> None:
+    f, columns = CASES[name][:2]
+    columns = tuple(column[:5] for column in columns)
+    near = f.batch(*columns, w=W)
+    launched, found = [], []
+    for g in (f, f.with_options(ragged=False)):
+        there = g.on("simulator")
+        found.append(list(there.batch(*columns, w=W)))
+        device = there._specialise(there._bind(columns, {"w": W}))[0]._on("simulator").executor.device
+        before = device.launches
+        there.batch(*columns, w=W)
+        launched.append(device.launches - before)
+    assert launched[0] < launched[1]
+    assert equal(*found)
+    for mine, theirs in zip(found[0], near, strict=True):
+        assert np.allclose(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
 def test_trace_says_which_extents_the_nodes_of_a_batch_have() -> None:
     (batch,) = chamfer.trace(arrays(0, (2, 3, 2)), arrays(1, (4, 5, 4)), w=W).batches
     assert [({*of} - {WIDTH}, nodes) for of, nodes in batch.extents] == [({2, 4}, 2), ({3, 5}, 1)]

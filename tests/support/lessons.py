@@ -16,7 +16,7 @@ from acronumba.learn import NotYet
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "lessons"
 LESSONS = sorted(path.stem for path in FOLDER.glob("[0-9]*.md"))
-_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?::tags: \[([^\]]*)\]\n\n)?(.*?)^```$", re.M | re.S)
+_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?::tags: \[([^\]]*)\]\n(?::[^\n]*\n)*\n)?(.*?)^```$", re.M | re.S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from acronumba.emit import interpret
-from acronumba.ir.spec import FIXED, Dim, KernelSpec
+from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.kernels.cuda import generate, simulator
 from acronumba.kernels.cuda.writer import THREADS, WARPS
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from tests.support.aligned import aligned_zeros
+from tests.support.kernel_runs import extents_of
 
 Array = Any
 
@@ -29,21 +30,37 @@ class Simulated:
     def __call__(
         self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array] | None = None, dims: Sequence[int] = (),
         parts: Sequence[tuple[int, int]] | None = None, poison: bool = True, units: int = 0, times: int = 0,
-    ) -> tuple[list[Array], Array]:  # fmt: skip
-        """Run a batch, or parts of it one after the other; with `units`, by so many blocks."""
+        each: Sequence[Sequence[int]] | None = None,
+    ) -> tuple[list[Any], Array]:  # fmt: skip
+        """Run a batch, or parts of it one after the other; with `units`, by so many blocks.
+
+        `each`: run-time extents of each node, where they are not all `dims`; results are lists of arrays, then.
+        """
         spec, code = self.spec, self.code
-        out: list[list[Array]] = []
+        every = [tuple(own) for own in each] if each is not None else [tuple(dims)] * len(nodes)
+        out: list[list[list[Array]]] = []
         failed = []
         for lo, hi in parts or [(0, len(nodes))]:
-            results, failures = self.batch(nodes[lo:hi], shared or {}, dims, units or -(-(hi - lo) // WARPS), times)
+            blocks = units or -(-(hi - lo) // WARPS)
+            results, failures = self.batch(nodes[lo:hi], shared or {}, every[lo:hi], blocks, times)
             out.append(results)
             failed.append(failures)
         assert code.entries and spec.results
-        return [np.concatenate(column) for column in zip(*out, strict=True)], np.concatenate(failed)
+        columns = [[x for part in column for x in part] for column in zip(*out, strict=True)]
+        if each is not None:
+            return columns, np.concatenate(failed)
+        shapes = [extents_of(spec.body[v - len(spec.operands)].shape, dims) for v in spec.results]
+        dtypes = [spec.body[v - len(spec.operands)].dtype for v in spec.results]
+        stacked = [
+            np.array(column, dtype).reshape(len(nodes), *shape)
+            for column, dtype, shape in zip(columns, dtypes, shapes, strict=True)
+        ]
+        return stacked, np.concatenate(failed)
 
     def batch(
-        self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array], dims: Sequence[int], blocks: int, times: int
-    ) -> tuple[list[Array], Array]:
+        self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array], every: Sequence[Sequence[int]], blocks: int,
+        times: int,
+    ) -> tuple[list[list[Array]], Array]:  # fmt: skip
         spec, code = self.spec, self.code
         memory = interpret.Memory()
         keep: list[Any] = []
@@ -53,10 +70,10 @@ class Simulated:
             memory.add(array)
             return int(array.ctypes.data)
 
-        extents = np.array([*dims, 0], np.int64)
-        sizes = np.zeros(3 + len(spec.results), np.int64)
-        interpret.run(code.sizes, "sizes", [place(extents), len(nodes), place(sizes)], memory)
-        words = np.zeros((max(1, sum(o.kind != "shared" for o in spec.operands)), len(nodes)), np.int64)
+        table = code.table
+        words = np.zeros(table.words * len(nodes) + len(table.counted) * (len(nodes) + 1) + 1, np.int64)
+        starts = words[table.words * len(nodes) : -1].reshape(len(table.counted), len(nodes) + 1)
+        columns = words[: table.words * len(nodes)].reshape(table.words, len(nodes))
         placed: dict[int, int] = {}
         for i, node in enumerate(nodes):
             given = iter(node)
@@ -67,40 +84,66 @@ class Simulated:
                 match o.kind:
                     case "tensor":
                         array = np.array(x, o.dtype, order="C")
-                        words[o.index, i] = place(array) if array.size else 0
+                        columns[o.index, i] = place(array) if array.size else 0
                     case "float":
-                        words[o.index, i] = np.float64(x).view(np.int64)
+                        columns[o.index, i] = np.float64(x).view(np.int64)
                     case "list":
                         rows = [place(np.array(row, o.dtype, order="C")) for row in x]
-                        words[o.index, i] = place(np.array([*rows, 0], np.int64))
+                        columns[o.index, i] = place(np.array([*rows, 0], np.int64))
                     case "numbers":
-                        words[o.index, i] = place(
+                        columns[o.index, i] = place(
                             np.array([*x, 0], o.dtype if o.dtype != "bool" else np.int64).view(np.int64)
                         )
                     case _:
-                        words[o.index, i] = int(x)
-        results = []
-        for k, v in enumerate(spec.results):
-            op = spec.body[v - len(spec.operands)]
-            shape = tuple(dims[n.index] if isinstance(n, Dim) else n for n in op.shape)
-            row = np.full((len(nodes), *shape), 7, op.dtype)
-            assert sizes[2 + k] == row.itemsize * int(np.prod(shape)), "bytes of a row"
-            results.append(row)
+                        columns[o.index, i] = int(x)
+        results: list[list[Array]] = [[] for _ in spec.results]
+        sizes = np.zeros(3 + len(spec.results), np.int64)
+        added = np.zeros(1 + len(table.counted), np.int64)
+        place(sizes), place(added)
+        whole = own_bytes = 0
+        for i, dims in enumerate(every or [(0,) * spec.dims]):
+            extents = place(np.array([*dims, 0], np.int64))
+            interpret.run(code.sizes, "sizes", [extents, len(nodes), sizes.ctypes.data], memory)
+            whole = whole or int(sizes[0])
+            own_bytes = max(own_bytes, int(sizes[1]))
+            if i == len(nodes):
+                break
+            for k, v in enumerate(spec.results):
+                op = spec.body[v - len(spec.operands)]
+                row = np.full(extents_of(op.shape, dims), 7, op.dtype)
+                assert sizes[2 + k] == row.itemsize * int(np.prod(row.shape)), "bytes of a result"
+                results[k].append(row)
+            if not spec.dims:
+                continue
+            interpret.run(code.sizes, "adds", [extents, added.ctypes.data], memory)
+            columns[table.arguments : table.arguments + spec.dims, i] = dims
+            for k in range(len(spec.results)):
+                columns[table.result(k), i] = place(results[k][i]) if results[k][i].size else 0
+            if table.places:
+                columns[table.place, i] = whole - int(sizes[0])
+            whole += int(added[0])
+            starts[:, i + 1] = starts[:, i] + added[1:]
         failures = np.zeros(max(len(nodes), 1), np.int64)
-        scratch = aligned_zeros((int(sizes[0]) + 64,), "uint8")
-        own = aligned_zeros((int(sizes[1]) * blocks * WARPS + 64,), "uint8")
-        scratch[: int(sizes[0])] = own[: int(sizes[1]) * blocks * WARPS] = 255
-        table = [place(words), place(failures), place(extents), times, *(place(r) if r.size else 0 for r in results)]
-        assert len(table) == FIXED + len(results)
+        scratch = aligned_zeros((whole + 64,), "uint8")
+        own = aligned_zeros((own_bytes * blocks * WARPS + 64,), "uint8")
+        scratch[:whole] = own[: own_bytes * blocks * WARPS] = 255
+        rows = [0] * len(results)
+        if not spec.dims:
+            for k, found in enumerate(results):
+                stacked = np.array(found).reshape(len(nodes), *found[0].shape) if found else np.zeros(0)
+                results[k] = [stacked[i, ...] for i in range(len(nodes))]
+                rows[k] = place(stacked) if stacked.size else 0
+        p_words = [place(words), place(failures), own_bytes, times, *rows]
+        assert len(p_words) == FIXED + len(results)
         for use in code.shared:
             arrays = [np.array(shared[v], spec.operands[v].dtype, order="C") for v in use.operands]
             packed = arrays[0] if use.packing is None else use.packing.apply(*arrays)  # type: ignore[arg-type]
-            table.append(placed.setdefault(id(packed), place(packed) if packed.size else 0))
-        p = place(np.array(table, np.int64))
+            p_words.append(placed.setdefault(id(packed), place(packed) if packed.size else 0))
+        p = place(np.array(p_words, np.int64))
         gpu = simulator.Simulator(code.source, memory, self.seed)
         for entry in code.entries:
             gpu.launch(entry, blocks, THREADS, p, len(nodes), place(scratch), place(own))
-        assert not scratch[int(sizes[0]) :].any(), "scratch overrun"
+        assert not scratch[whole:].any(), "scratch overrun"
         return results, failures[: len(nodes)]
 
 

@@ -16,7 +16,7 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
             (
                 "def count_nodes(t):\n"
                 "    return 1 if t.left is None else count_nodes(t.left) + count_nodes(t.right) + 1\n",
-                r"with 1 leaves you say 1, the recorded graph says 2",
+                r"of random_trees\[0\] \(leaves: 1\) you say 1, the recorded graph says 2",
             ),
         ],
         [("longest_chain = count_nodes", r"you say 2, the recorded graph says 1")],

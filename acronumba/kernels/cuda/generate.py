@@ -5,12 +5,14 @@ lies in scratch memory of the batch. The compiled form:
 
     NAME_0(P, nodes, S, T)   the first stage, NAME_1 the next; by any number of blocks of `tiles.THREADS` threads
                              P: table as of the processor's kernels, in the GPU's memory, but
-                             P[0]  address of int64[arguments, nodes]: the words of all nodes, argument by argument
-                             P[2]  address of the run-time extents, which all nodes have in common
-                             P[FIXED + k]  address of result k of all nodes
-                             S: scratch of the batch; T: scratch of the warps, `sizes` of each
-    sizes(D, nodes, OUT)     on the processor: OUT[0] = bytes of S, OUT[1] = bytes of T for one warp,
-                             OUT[2 + k] = bytes of one row of result k, then those of the largest tensor of a node
+                             P[0]  address of the words of all nodes, see `kernels.cuda.nodes`
+                             P[2]  of a kernel with run-time extents: bytes of T for one warp
+                             P[FIXED + k]  of one without: address of result k of all nodes
+                             S: scratch of the batch; T: scratch of the warps
+    sizes(D, nodes, OUT)     on the processor: OUT[0] = bytes of S for so many nodes, OUT[1] = bytes of T for one warp,
+                             OUT[2 + k] = bytes of result k of a node, then those of the largest tensor of a node
+    adds(D, OUT)             on the processor, of a kernel with run-time extents: OUT[0] = bytes of S for a node beside
+                             that, then what of it is counted, see `NodeTable.counted`
 
 An argument word is, by the operand's kind: "tensor": the address of its data; "int", "bool": the number; "float": the
 bits of a double; "list": the address of the addresses of its elements' data; "numbers": the address of the numbers.
@@ -18,6 +20,7 @@ bits of a double; "list": the address of the addresses of its elements' data; "n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from acronumba.emit import simt, tree
@@ -25,14 +28,16 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import I64, Ty
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import Generator, SharedUse, power
+from acronumba.kernels.cuda.nodes import Counted, NodeTable
+from acronumba.kernels.cuda.tiled import HEIGHTS, BlockTiles, counted
 from acronumba.kernels.cuda.tiles import Tile
-from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter
-from acronumba.kernels.stages.index import Poly
+from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter, whose
+from acronumba.kernels.stages.index import Poly, count
 from acronumba.kernels.stages.passes import passes_of
-from acronumba.kernels.stages.tasks import Product, ProductStage, Single
+from acronumba.kernels.stages.tasks import Product, ProductStage, RowStage, Single
 from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write import math
-from acronumba.kernels.write.kernel import Kernel
+from acronumba.kernels.write.kernel import Kernel, RaggedSlots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,8 @@ class CudaCode:
     tiles: tuple[Tile, ...]  # that they call
     entries: tuple[str, ...]  # the functions to launch, in order
     grids: tuple[tuple[Grid, ...], ...]  # of each of them, the first for the most nodes
-    sizes: tree.Module  # exports "sizes"
+    sizes: tree.Module  # exports "sizes"; of a kernel with run-time extents also "adds"
+    table: NodeTable
     shared: tuple[SharedUse, ...]  # entries of P behind the results
     module: tree.Module  # of the functions
     parameters: int = 4  # of each function
@@ -85,16 +91,24 @@ class _Generator(Generator):
     def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion, precision: str) -> None:
         super().__init__(spec, target, fusion)
         self.precision = precision
+        places = any(whose(self.kernel, slot) == "node" for slot in range(len(self.scratch.slots)))
+        self.table = NodeTable.of(spec, places, tuple(self._counted()))
 
-    @property
-    def ragged(self) -> bool:
-        return False
+    def _counted(self) -> Iterator[Counted]:
+        """Yield what is counted of each node, as nodes have more or fewer of it."""
+        found: dict[Counted, None] = {}
+        for stage in self.stages.stages:
+            if isinstance(stage, ProductStage) and count(stage.lead).constant is None:
+                found[Counted(count(stage.lead))] = None
+            elif isinstance(stage, RowStage) and stage.lead:
+                found |= dict.fromkeys(counted(stage))
+        yield from found
 
     def _block(self) -> Poly:
         return Poly.of("block")  # all nodes of the batch
 
     def _fixed_slots(self, kernel: Kernel, block: Poly) -> None:
-        pass
+        kernel.ragged = RaggedSlots() if self.ragged else None
 
     def _stage_slots(self, kernel: Kernel, number: int, stage: ProductStage) -> None:
         pass
@@ -104,6 +118,9 @@ class _Generator(Generator):
 
     def _product_slots(self, product: Product, number: int, tiles: bool) -> None:
         pass
+
+    def _tile_height(self, number: int) -> Poly:
+        return Poly.of(HEIGHTS[0])
 
     def code(self) -> CudaCode:
         functions: list[tree.Function] = []
@@ -123,6 +140,14 @@ class _Generator(Generator):
                     called |= w.called
                     functions.append(w.f.function())
                 continue
+            if stage.lead:
+                w = self._writer(len(functions), "tiles of rows")
+                tiles = BlockTiles(w, stage)
+                tiles.write()
+                grids.append(tiles.grids())
+                called |= w.called
+                functions.append(w.f.function())
+                continue
             w = self._writer(len(functions), "loops over nodes")
             if stage.grouped is not None:
                 w.nodes([Single("product", stage.grouped.value)])
@@ -135,8 +160,10 @@ class _Generator(Generator):
         entries = tuple(f.name for f in functions)
         module = tree.Module(self.spec.name, (*maths, *helpers, *functions), entries, header=self._header())
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
-        sizes = tree.Module(f"{self.spec.name}_sizes", (self._sizes_function(),), ("sizes",))
-        return CudaCode(simt.module_text(module), tuple(sorted(called)), entries, tuple(grids), sizes, shared, module)
+        return CudaCode(
+            simt.module_text(module), tuple(sorted(called)), entries, tuple(grids), self._sizes_module(), self.table,
+            shared, module,
+        )  # fmt: skip
 
     def _writer(self, number: int, what: str) -> SimtWriter:
         w = SimtWriter(
@@ -146,15 +173,29 @@ class _Generator(Generator):
             ("P", "nodes", "S", "T"),
             f"{self.spec.name}: {what}.",
         )
-        w.start_function(self.precision)
+        w.start_function(self.table, self.precision)
         return w
+
+    def _sizes_module(self) -> tree.Module:
+        functions = [self._sizes_function(), *([self._adds_function()] if self.ragged else [])]
+        return tree.Module(f"{self.spec.name}_sizes", tuple(functions), tuple(f.name for f in functions))
 
     def _sizes_function(self) -> tree.Function:
         w = SimtWriter(
-            self.kernel, self.slots, "sizes", ("D", "nodes", "OUT"), "Bytes of scratch, and of a row of every result."
+            self.kernel, self.slots, "sizes", ("D", "nodes", "OUT"), "Bytes of scratch, and of every result of a node."
         )
-        w.start_function()
-        w.f.store(w.f["OUT"], 0, w.end_of(False), type=I64)
-        w.f.store(w.f["OUT"], 1, w.end_of(True), type=I64)
+        w.start_function(self.table)
+        w.f.store(w.f["OUT"], 0, w.end_of("batch"), type=I64)
+        w.f.store(w.f["OUT"], 1, w.own_bytes(), type=I64)
         w.f.set(w.f["OUT"], w.f["OUT"] + 8)
         return self._sizes(w)
+
+    def _adds_function(self) -> tree.Function:
+        w = SimtWriter(self.kernel, self.slots, "adds", ("D", "OUT"), "What one more node adds.")
+        w.table = self.table
+        w.f.store(w.f["OUT"], 0, w.end_of("node"), type=I64)
+        for k, one in enumerate(self.table.counted, 1):
+            tiles = w.bind("tiles", (w.number(one.rows) + (one.height - 1)) // one.height)
+            w.f.store(w.f["OUT"], k, tiles * w.number(one.times), type=I64)
+        w.f.ret()
+        return w.f.function()

@@ -2,9 +2,9 @@
 
 In: a `KernelSpec`. Out: host functions with the signatures of the processor's kernels, `plan` and `run`. `run` goes
 over the nodes of a batch and lays out in a buffer, which is copied to the GPU in one piece, the table P that the
-kernel reads: argument words, with the GPU's addresses in place of the processor's, places for failures, run-time
-extents. Then it adds a row to the table of launches. So the machine, the schedule and the layout are the same for both;
-no Python runs per node or per batch.
+kernel reads: the words of nodes (`kernels.cuda.nodes`), with the GPU's addresses in place of the processor's, and
+places for failures. Then it adds a row to the table of launches. So the machine, the schedule and the layout are the
+same for both; no Python runs per node or per batch.
 
 The tail of the processor's table P is, behind the shared entries, the address of a stream and the kernel's number. A
 stream has the words of `STREAM`, its table rows of `ROW`.
@@ -12,11 +12,11 @@ stream has the words of `STREAM`, its table rows of `ROW`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from acronumba.emit import tree
-from acronumba.emit.tree import I64, Builder, Expr, Local, const
+from acronumba.emit.tree import I64, Builder, Expr, Local, const, select
 from acronumba.emit.words import Words
 from acronumba.ir.spec import FIXED, PARAMETERS, Dim, KernelSpec, Size
 from acronumba.kernels.cuda.generate import CudaCode
@@ -35,7 +35,7 @@ regions     int64[count, 3]: start, end, the GPU's address less the start: memor
 count
 missing     bytes that the buffer is too small by; what comes after the first launch without room is counted only
 total       nodes of all launches
-nodes       the most nodes of a launch
+most        the most nodes of a launch, or of what is counted of them
 batch       the most bytes of scratch of a batch
 warp        the most bytes of scratch of a warp
 """)
@@ -46,12 +46,13 @@ p           the GPU's address of P
 fails       the GPU's address of the nodes' failures; 0: the kernel has none
 batch       bytes of scratch of the batch
 warp        bytes of scratch of a warp
+starts      the processor's address of the starts, see `kernels.cuda.nodes`
 """)
 
 
 def marshal(spec: KernelSpec, code: CudaCode) -> tree.Module:
     """Return the module of a kernel: exports "plan" and "run"."""
-    functions = (*code.sizes.functions, locate(), _plan(spec), _run(spec, code))
+    functions = (*code.sizes.functions, locate(), _plan(spec, code), _run(spec, code))
     return tree.Module(f"{spec.name}_marshal", functions, ("sizes", "plan", "run"))
 
 
@@ -107,14 +108,16 @@ class _Resolver:
         return at + self.shift
 
 
-def _plan(spec: KernelSpec) -> tree.Function:
+def _plan(spec: KernelSpec, code: CudaCode) -> tree.Function:
     """Return the function that says how large results are."""
-    f = Builder("plan", [("D", I64), ("OUT", I64)], doc="Bytes of scratch for `sizes`, and of one row of every result.")
+    doc = "Bytes of scratch for `sizes` and `adds`, and of every result of a node; no nanoseconds."
+    f = Builder("plan", [("D", I64), ("OUT", I64)], doc=doc)
     f.do(tree.Call("sizes", (f["D"], const(0, I64), f["OUT"]), tree.VOID))
     # `sizes` begins with the scratch of the batch and of a warp, `plan` with scratch alone
-    f.store(f["OUT"], 0, 8 * (3 + len(spec.results)))
+    f.store(f["OUT"], 0, 8 * (_words_of_sizes(spec) + 1 + len(code.table.counted)))
     for k in range(len(spec.results) + 1):
         f.store(f["OUT"], 1 + k, tree.load(f["OUT"], 2 + k))
+    f.store(f["OUT"], 2 + len(spec.results), 0)
     f.ret()
     return f.function()
 
@@ -130,104 +133,176 @@ def _leave_without_room(f: Builder, stream: Local, end: Expr, limit: Expr, wante
 
 
 def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
-    f = Builder("run", [(p, I64) for p in ("P", "lo", "hi", "S")], doc=f"{spec.name}: note what nodes lo..hi need.")
-    arguments = [o for o in spec.operands if o.kind != "shared"]
-    results, shared = len(spec.results), len(code.shared)
-    stream = f.let("stream", tree.load(f["P"], FIXED + results + shared))
-    nodes = f.let("nodes", f["hi"] - f["lo"])
-    first = _first(f, nodes) if spec.dims else const(0, I64)
-    extents = f.let("extents", first + tree.load(f["P"], PARAMETERS.at["extents"]))
+    return _Run(spec, code).write()
 
-    def number(size: Size) -> Expr:
+
+class _Run:
+    """Writes the function that notes what a launch needs.
+
+    In the buffer lie the words of the nodes and their starts, the table P, and the elements of lists.
+    """
+
+    def __init__(self, spec: KernelSpec, code: CudaCode) -> None:
+        doc = f"{spec.name}: note what nodes lo..hi need."
+        self.f = f = Builder("run", [(p, I64) for p in ("P", "lo", "hi", "S")], doc=doc)
+        self.spec, self.nodes_table = spec, code.table
+        self.arguments = [o for o in spec.operands if o.kind != "shared"]
+        self.results, self.entries = len(spec.results), len(spec.results) + len(code.shared)
+        self.fallible = any(op.site >= 0 for op in spec.body)
+        self.stream = f.let("stream", tree.load(f["P"], FIXED + self.entries))
+        self.nodes = f.let("nodes", f["hi"] - f["lo"])
+        self.before_extents = f.let("before_extents", tree.load(f["P"], PARAMETERS.at["extents"]))
+
+    def write(self) -> tree.Function:
+        f, stream, nodes = self.f, self.stream, self.nodes
+        known = self.nodes_table
+        self.words = words = f.let("words", tree.load(stream, STREAM.at["top"]))
+        fails = f.let("fails", tree.load(stream, STREAM.at["end"]) - nodes * 8) if self.fallible else const(0, I64)
+        self.starts = f.let("starts", words + nodes * (8 * known.words))
+        table = f.let("table", self.starts + (nodes + 1) * (8 * len(known.counted)))
+        self.items = f.let("items", table + 8 * (FIXED + self.entries))
+        end = f.let("top", (self.items + self.bytes_of_items() + 15) & -16)
+        limit = fails if self.fallible else tree.load(stream, STREAM.at["end"])
+        _leave_without_room(f, stream, end, limit, end - words + nodes * 8 if self.fallible else end - words)
+        self.delta = f.let("delta", tree.load(stream, STREAM.at["delta"]))
+        self.begin()
+        self.each_node(fails)
+        self.finish()
+        found = fails + self.delta if self.fallible else fails
+        self.write_table(table, found)
+        f.store(stream, STREAM.at["top"], end)
+        if self.fallible:
+            f.store(stream, STREAM.at["end"], fails)
+        self.launch(table + self.delta, found)
+        f.ret()
+        return f.function()
+
+    def number(self, size: Size, extents: Expr) -> Expr:
         return tree.load(extents, size.index) if isinstance(size, Dim) else const(size, I64)
 
-    many: dict[int, Expr] = {o.index: number(o.shape[0]) for o in arguments if o.kind in ("list", "numbers")}
-    words = f.let("words", tree.load(stream, STREAM.at["top"]))
-    fallible = any(op.site >= 0 for op in spec.body)
-    fails = f.let("fails", tree.load(stream, STREAM.at["end"]) - nodes * 8) if fallible else const(0, I64)
-    dims = f.let("dims", words + nodes * (8 * len(arguments)))
-    table = f.let("table", dims + 8 * spec.dims)
-    items = f.let("items", table + 8 * (FIXED + results + shared))
-    end: Expr = items
-    for size in many.values():
-        end = end + nodes * size * 8
-    end = f.let("top", (end + 15) & -16)
-    limit = fails if fallible else tree.load(stream, STREAM.at["end"])
-    _leave_without_room(f, stream, end, limit, end - words + nodes * 8 if fallible else end - words)
-    delta = f.let("delta", tree.load(stream, STREAM.at["delta"]))
+    def node(self, i: Expr) -> Local:
+        """Return the address of the argument words of a node."""
+        return self.f.let("node", tree.load(tree.load(self.f["P"], PARAMETERS.at["nodes"]), i))
 
-    resolve = {o.index: _Resolver(f, stream, o.name) for o in arguments if o.kind in ("tensor", "list")}
-    row = f.let("row", words)
-    with f.loop("i", f["lo"], f["hi"]) as i:
-        node = f.let("node", tree.load(tree.load(f["P"], PARAMETERS.at["nodes"]), i))
-        for o in arguments:
-            word = tree.load(node, o.index)
-            if o.kind == "tensor":
-                word = resolve[o.index](tree.load(word))
-            elif o.kind in ("list", "numbers"):
-                source = f.let("source", tree.load(word))
-                word = _items(f, source, items, many[o.index], delta, resolve.get(o.index))
-            f.store(row + nodes * (8 * o.index), 0, word)
-        if fallible:
-            f.store(fails + (i - f["lo"]) * 8, 0, 0)
-        f.set(row, row + 8)
-    found = fails + delta if fallible else fails
-    begun = tree.load(f["P"], PARAMETERS.at["begun"])
-    head = {"nodes": words + delta, "fails": found, "extents": dims + delta, "begun": begun}
-    _write_table(f, _Resolver(f, stream, "place"), table, head, results + shared, first, results if spec.dims else 0)
-    for k in range(spec.dims):
-        f.store(dims, k, tree.load(extents, k))
-    f.store(stream, STREAM.at["top"], end)
-    if fallible:
-        f.store(stream, STREAM.at["end"], fails)
-    kernel = tree.load(f["P"], FIXED + results + shared + 1)
-    _launch(f, stream, extents, kernel=kernel, nodes=nodes, table=table + delta, fails=found)
-    f.ret()
-    return f.function()
+    def bytes_of_items(self) -> Expr:
+        """Return the bytes of the elements of lists."""
+        f = self.f
+        sizes = [o.shape[0] for o in self.arguments if o.kind in ("list", "numbers")]
+        known = sum(size for size in sizes if not isinstance(size, Dim))
+        if all(not isinstance(size, Dim) for size in sizes):
+            return self.nodes * (8 * known)
+        many = f.let("many", self.nodes * known)
+        with f.loop("i", f["lo"], f["hi"]) as i:
+            node = self.node(i)
+            for size in sizes:
+                if isinstance(size, Dim):
+                    f.set(many, many + self.number(size, node + self.before_extents))
+        return many * 8
+
+    def begin(self) -> None:
+        """Name what is added up over the nodes: bytes of scratch, and what is counted; resolve addresses."""
+        f = self.f
+        self.resolve = {
+            o.index: _Resolver(f, self.stream, o.name) for o in self.arguments if o.kind in ("tensor", "list")
+        }
+        self.place = _Resolver(f, self.stream, "place")
+        self.batch, self.warp = f.let("batch", 0), f.let("warp", 0)
+        self.counts = [f.let("count", 0) for _ in self.nodes_table.counted]
+        self.most = f.let("most", self.nodes)  # of nodes, or of what is counted
+
+    def each_node(self, fails: Expr) -> None:
+        """Write down the words of every node."""
+        f, nodes = self.f, self.nodes
+        if not self.spec.dims:
+            f.do(tree.Call("sizes", (const(0, I64), nodes, f["S"]), tree.VOID))
+            f.set(self.batch, tree.load(f["S"], 0))
+            f.set(self.warp, tree.load(f["S"], 1))
+        row = f.let("row", self.words)
+        with f.loop("i", f["lo"], f["hi"]) as i:
+            node = self.node(i)
+            extents = f.let("extents", node + self.before_extents) if self.spec.dims else node
+            for o in self.arguments:
+                word = tree.load(node, o.index)
+                if o.kind == "tensor":
+                    word = self.resolve[o.index](tree.load(word))
+                elif o.kind in ("list", "numbers"):
+                    source = f.let("source", tree.load(word))
+                    word = self.copy(source, self.number(o.shape[0], extents), self.resolve.get(o.index))
+                f.store(row + nodes * (8 * o.index), 0, word)
+            if self.spec.dims:
+                self.own(row, i - f["lo"], node, extents)
+            if self.fallible:
+                f.store(fails + (i - f["lo"]) * 8, 0, 0)
+            f.set(row, row + 8)
+
+    def own(self, row: Local, i: Expr, node: Local, extents: Local) -> None:
+        """Write down the run-time extents of a node, its results, its place and what is counted of it."""
+        f, nodes, known = self.f, self.nodes, self.nodes_table
+        for k in range(known.dims):
+            f.store(row + nodes * (8 * (known.arguments + k)), 0, tree.load(extents, k))
+        for k in range(known.results):
+            result = tree.load(node + tree.load(f["P"], FIXED + k))
+            f.store(row + nodes * (8 * known.result(k)), 0, self.place(result))
+        f.do(tree.Call("sizes", (extents, nodes, f["S"]), tree.VOID))
+        added = f["S"] + 8 * _words_of_sizes(self.spec)
+        f.do(tree.Call("adds", (extents, added), tree.VOID))
+        with f.when(i.eq(0)):
+            f.set(self.batch, tree.load(f["S"], 0))
+        if known.places:
+            f.store(row + nodes * (8 * known.place), 0, self.batch - tree.load(f["S"], 0))
+        f.set(self.batch, self.batch + tree.load(added))
+        f.set(self.warp, select(tree.load(f["S"], 1) > self.warp, tree.load(f["S"], 1), self.warp))
+        for k, count in enumerate(self.counts):
+            f.store(self.starts + (nodes + 1) * (8 * k), i, count)
+            f.set(count, count + tree.load(added, 1 + k))
+
+    def finish(self) -> None:
+        """Write down how much is counted of all nodes."""
+        f = self.f
+        for k, count in enumerate(self.counts):
+            f.store(self.starts + (self.nodes + 1) * (8 * k), self.nodes, count)
+            f.set(self.most, select(count > self.most, count, self.most))
+
+    def write_table(self, table: Local, fails: Expr) -> None:
+        """Write the GPU's table P."""
+        f = self.f
+        begun = tree.load(f["P"], PARAMETERS.at["begun"])
+        head = {"nodes": self.words + self.delta, "fails": fails, "extents": self.warp, "begun": begun}
+        for name, value in head.items():
+            f.store(table, PARAMETERS.at[name], value)
+        for k in range(self.entries):
+            own = k < self.nodes_table.results  # which each node has
+            f.store(table, FIXED + k, const(0, I64) if own else self.place(tree.load(f["P"], FIXED + k)))
+
+    def launch(self, table: Expr, fails: Expr) -> None:
+        """Add a row to the table of launches."""
+        f, stream, nodes = self.f, self.stream, self.nodes
+        count = f.let("launches", tree.load(stream, STREAM.at["launches"]))
+        launch = f.let("launch", tree.load(stream, STREAM.at["table"]) + count * ROW.size)
+        row = {
+            "kernel": tree.load(f["P"], FIXED + self.entries + 1), "nodes": nodes, "p": table, "fails": fails,
+            "batch": self.batch, "warp": self.warp, "starts": self.starts,
+        }  # fmt: skip
+        for name, word in row.items():
+            f.store(launch, ROW.at[name], word)
+        f.store(stream, STREAM.at["total"], tree.load(stream, STREAM.at["total"]) + nodes)
+        for name, most in (("most", self.most), ("batch", self.batch), ("warp", self.warp)):
+            with f.when(most > tree.load(stream, STREAM.at[name])):
+                f.store(stream, STREAM.at[name], most)
+        f.store(stream, STREAM.at["launches"], count + 1)
+
+    def copy(self, source: Local, many: Expr, resolve: Callable[[Expr], Expr] | None) -> Expr:
+        """Copy the elements of a list, of tensors by address; return the GPU's address of the copy."""
+        f, items = self.f, self.items
+        first = f.let("first", items)
+        many = f.let("many", many)
+        with f.loop("k", 0, many) as k:
+            element = tree.load(source, k)
+            f.store(items + k * 8, 0, element if resolve is None else resolve(tree.load(element)))
+        f.set(items, items + many * 8)
+        return first + self.delta
 
 
-def _write_table(
-    f: Builder, resolve: _Resolver, table: Local, head: Mapping[str, Expr], entries: int, first: Expr, results: int
-) -> None:
-    """Write the GPU's table P; where the first so many results of the first node lie, its row says."""
-    for name, value in head.items():
-        f.store(table, PARAMETERS.at[name], value)
-    for k in range(entries):
-        word = tree.load(f["P"], FIXED + k)
-        f.store(table, FIXED + k, resolve(tree.load(first + word) if k < results else word))
-
-
-def _first(f: Builder, nodes: Local) -> Expr:
-    """Return the argument words of the first node: all have its run-time extents, its results come first."""
-    with f.when(nodes.eq(0)):
-        f.ret()
-    return f.let("first", tree.load(tree.load(f["P"], PARAMETERS.at["nodes"]), f["lo"]))
-
-
-def _launch(f: Builder, stream: Local, extents: Local, *, kernel: Expr, nodes: Local, table: Expr, fails: Expr) -> None:
-    """Add a row to the table of launches."""
-    count = f.let("count", tree.load(stream, STREAM.at["launches"]))
-    launch = f.let("launch", tree.load(stream, STREAM.at["table"]) + count * ROW.size)
-    for name, word in (("kernel", kernel), ("nodes", nodes), ("p", table), ("fails", fails)):
-        f.store(launch, ROW.at[name], word)
-    f.comment("bytes of scratch, and of rows, which are known already: the next launch overwrites them")
-    f.do(tree.Call("sizes", (extents, nodes, f["S"]), tree.VOID))
-    f.store(launch, ROW.at["batch"], tree.load(f["S"], 0))
-    f.store(launch, ROW.at["warp"], tree.load(f["S"], 1))
-    f.store(stream, STREAM.at["total"], tree.load(stream, STREAM.at["total"]) + nodes)
-    for name, most in (("nodes", nodes), ("batch", tree.load(f["S"], 0)), ("warp", tree.load(f["S"], 1))):
-        with f.when(most > tree.load(stream, STREAM.at[name])):
-            f.store(stream, STREAM.at[name], most)
-    f.store(stream, STREAM.at["launches"], count + 1)
-
-
-def _items(
-    f: Builder, source: Local, items: Local, many: Expr, delta: Expr, resolve: Callable[[Expr], Expr] | None
-) -> Expr:
-    """Copy the elements of a list, of tensors by address; return the GPU's address of the copy."""
-    first = f.let("first", items)
-    with f.loop("k", 0, many) as k:
-        element = tree.load(source, k)
-        f.store(items + k * 8, 0, element if resolve is None else resolve(tree.load(element)))
-    f.set(items, items + many * 8)
-    return first + delta
+def _words_of_sizes(spec: KernelSpec) -> int:
+    """Return how many words `sizes` writes."""
+    return 3 + len(spec.results)

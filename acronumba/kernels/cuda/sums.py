@@ -15,6 +15,7 @@ from acronumba.emit.parse import parse
 from acronumba.emit.words import Words
 from acronumba.kernels import sums
 from acronumba.kernels.cuda.generate import WARP, CudaCode
+from acronumba.kernels.cuda.nodes import NodeTable
 from acronumba.kernels.cuda.writer import WARPS, Grid
 
 TASKS = Words("""
@@ -72,6 +73,7 @@ def code(dtype: str) -> CudaCode:
         entries=(entry,),
         grids=((Grid(WARPS, 1),),),
         sizes=tree.Module(f"{entry}_sizes", (), ()),
+        table=NodeTable(0),
         shared=(),
         module=module,
     )

@@ -9,6 +9,8 @@ In: a `Tile`. Out: the text of a function
     pieces, lengths    of a row: int64 elements of each
     weight             of one panel: `Tile.columns` columns of each of `Tile.gates` gates, for each k
     first, power       of the columns of each gate, 2**power from `first` on are computed
+    stride, columns    of a matrix that is no packed weight (`Tile.right`): bytes from one row to the next, or from one
+                       column; how many columns there are. Both stand behind `power`
     sums, apart        row r of the sums is at sums + r * apart, gate g at column g * `Tile.columns` of it; if `sums` is
                        0, they are where steps were before
 
@@ -50,16 +52,16 @@ LEFT_STEP = STEP + 4  # elements from row to row of the left operand in shared m
 MOST = {"float32": 3.4e38, "tf32": 3.4e38, "bf16": 3.39e38}
 
 _PLAIN = '''@cuda.jit(device=True)
-def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart):
-    """Products of m rows with columns of a packed weight, element by element."""
+def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power{given}, sums, apart):
+    """Products of m rows with columns of {what}, element by element."""
     for e in range({thread}, (m * {gates}) << power, {threads}):
         r = (e >> power) // {gates}
         c = ((e >> power) - r * {gates}) * {columns} + (e & ((1 << power) - 1))
         total = f64(0.0)
         chunk = f64(0.0)
         terms = 0
-        at = weight + (first + c) * 8
-        for s in range(pieces):
+        at = weight + {column}
+        for s in range({pieces}):
             row = ld(rows, s * apart_rows + r)
             for k in range(ld(lengths, s)):
                 if terms == {chunk}:
@@ -67,34 +69,34 @@ def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power
                     chunk = f64(0.0)
                     terms = 0
                 chunk = fma(load(f64, row + k * 8), load(f64, at), chunk)
-                at += {width} * 8
+                at += {next}
                 terms += 1
         store(sums + r * apart + c * 8, total + chunk)
     return sums
 '''
 
 _AGAIN = '''@cuda.jit(device=True)
-def again_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart, odd):
+def again_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power{given}, sums, apart, odd):
     """Sum anew, element by element, rows and columns with a factor that is none for tensor cores: `odd` marks them."""
     for e in range({thread}, (m * {gates}) << power, {threads}):
         r = (e >> power) // {gates}
         gate = (e >> power) - r * {gates}
         c = e & ((1 << power) - 1)
-        if ld(odd, r) != 0 or ld(odd, {rows} + (gate << power) + c) != 0:
+        if {inside}ld(odd, r) != 0 or ld(odd, {rows} + (gate << power) + c) != 0{end}:
             c += gate * {columns}
             total = f32(0.0)
-            at = weight + (first + c) * 4
+            at = weight + {column}
             for s in range(pieces):
                 row = ld(rows, s * apart_rows + r)
                 for k in range(ld(lengths, s)):
                     total = fma(load(f32, row + k * 4), load(f32, at), total)
-                    at += {width} * 4
+                    at += {next}
             store(sums + r * apart + c * 4, total)
 '''
 
 _FETCH = '''@cuda.jit(device=True)
-def fetch_{name}(left, right, rows, m, high, k, n, weight, power):
-    """Begin to copy {step} elements of each row, from k on, and as many rows of the weight; behind n is nothing."""
+def fetch_{name}(left, right, rows, m, high, k, n, weight, power{given}):
+    """Begin to copy {step} elements of each row, from k on, and as many {fetched}; behind n is nothing."""
     thread = i64(this_thread())  # addresses are computed in each step: no registers are kept for them
     c = (thread & {quarters} - 1) * 4
     have = n - k - c
@@ -109,7 +111,12 @@ def fetch_{name}(left, right, rows, m, high, k, n, weight, power):
             else:
                 for i in range(4):
                     store(to + i * 4, load_if(i < there, f32, source + i * 4))
-    r = thread // {threads_per_row}
+{right}'''
+
+# How each of {step} rows of the right operand is copied: of a packed weight, of a matrix whose rows lie in one piece
+# each, of one whose columns do.
+_RIGHT = {
+    "packed": """    r = thread // {threads_per_row}
     for q in range({right_turns}):
         c = (thread & {threads_per_row} - 1) + q * {threads_per_row}
         if c < {gates} << (power - 2):
@@ -120,11 +127,37 @@ def fetch_{name}(left, right, rows, m, high, k, n, weight, power):
             else:
                 for i in range(4):
                     store(to + i * 4, f32(0.0))
-'''
+""",
+    "rows": """    r = thread // {threads_per_row}
+    for q in range({right_turns}):
+        c = ((thread & {threads_per_row} - 1) + q * {threads_per_row}) * 4
+        if c < 1 << power:
+            to = right + (r * {right_step} + c) * 4
+            there = columns - c if k + r < n else 0
+            source = weight + r * stride + c * 4 if there > 0 else 0
+            if there >= 4 and source & 15 == 0:
+                copy_later(to, source)
+            else:
+                for i in range(4):
+                    store(to + i * 4, load_if(i < there, f32, source + i * 4))
+""",
+    "columns": """    for q in range({right_turns}):
+        r = thread // {quarters} + q * {rows_per_turn}
+        if r < 1 << power:
+            to = right + (r * {left_step} + c) * 4
+            there = have if r < columns else 0
+            source = weight + r * stride + c * 4 if there > 0 else 0
+            if there >= 4 and source & 15 == 0:
+                copy_later(to, source)
+            else:
+                for i in range(4):
+                    store(to + i * 4, load_if(i < there, f32, source + i * 4))
+""",
+}
 
 _TILE = '''@cuda.jit(device=True)
-def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart):
-    """Products of m rows with columns of a packed weight, by tensor cores."""
+def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power{given}, sums, apart):
+    """Products of m rows with columns of {what}, by tensor cores."""
     ring = {ring}
     marks = {marks}
     odd = address(marks)
@@ -156,7 +189,7 @@ def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power
     terms = 0
     into = 0
     at = 0
-    source = weight + first * 4
+    source = weight + first * {across}
     for turn in range(steps + {stages} - 1):
         if turn >= {stages} - 1:
             # what is computed now has come, and all warps are done with what lies where the next is fetched to
@@ -166,9 +199,9 @@ def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power
             n = ld(lengths, s)
             fetch_{name}(
                 ring_at + into * {left_size} * 4, ring_at + ({right_at} + into * {right_size}) * 4,
-                rows + s * apart_rows * 8, m, high, k, n, source, power
+                rows + s * apart_rows * 8, m, high, k, n, source, power{passed}
             )
-            source += min(n - k, {step}) * {width} * 4
+            source += min(n - k, {step}) * {along}
             k += {step}
             if k >= n:
                 k = 0
@@ -199,7 +232,7 @@ def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power
                 store(to + 8 * apart, total[q, 2] + chunk[q, 2])
                 store(to + 8 * apart + 4, total[q, 3] + chunk[q, 3])
     cuda.syncthreads()
-    again_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart, odd)
+    again_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power{given}, sums, apart, odd)
     cuda.syncthreads()
     return sums
 '''
@@ -209,7 +242,7 @@ def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power
 # tensor cores' operands is open, if only it is the same for both.
 _TF32 = """
         a = at * {left_size} + row * {left_step} + k_lane
-        b = {right_at} + at * {right_size} + k_lane * {right_step} + begin * 8 + n_lane
+        b = {right_at} + at * {right_size} + {begin}
         for half in range({step} // 8):
             x0 = ring[a + half * 8]
             x1 = ring[a + half * 8 + 8 * {left_step}]
@@ -225,8 +258,8 @@ _TF32 = """
             large3 = tf32(x3){rests}
             for q in range({tiles}):
                 if q < mine:
-                    y0 = ring[b + (half * 8) * {right_step} + q * 8]
-                    y1 = ring[b + (half * 8 + 4) * {right_step} + q * 8]
+                    y0 = ring[b + {half} + {eight}]
+                    y1 = ring[b + {half_4} + {eight}]
                     if not (max_abs(y0, y1) < f32({most})):
                         st(odd, {rows} + (begin + q) * 8 + n_lane, 1)
                     large4 = tf32(y0)
@@ -247,7 +280,7 @@ _SMALL = """
                     c0, c1, c2, c3 = mma(large0, large1, large2, large3, small4, small5, c0, c1, c2, c3)"""
 _BF16 = """
         a = at * {left_size} + row * {left_step} + k_lane
-        b = {right_at} + at * {right_size} + k_lane * {right_step} + begin * 8 + n_lane
+        b = {right_at} + at * {right_size} + {begin}
         x0, x2, x4, x6 = ring[a], ring[a + 4], ring[a + 8], ring[a + 12]
         a += 8 * {left_step}
         x1, x3, x5, x7 = ring[a], ring[a + 4], ring[a + 8], ring[a + 12]
@@ -298,6 +331,7 @@ class Tile:
     columns: int  # of each gate in a panel: 8, 16, 32, 64
     rows: int  # at most: 16, 32, 64
     stages: int  # steps in shared memory: 2, 3, 4
+    right: str = "packed"  # what it multiplies with: a packed weight, or a matrix of which "rows" or "columns" are read
 
     @property
     def width(self) -> int:
@@ -306,7 +340,8 @@ class Tile:
 
     @property
     def name(self) -> str:
-        return f"tile_{self.kind}_{self.gates}x{self.columns}_{self.rows}_{self.stages}"
+        own = "" if self.right == "packed" else f"_{self.right}"
+        return f"tile_{self.kind}_{self.gates}x{self.columns}_{self.rows}_{self.stages}{own}"
 
     @property
     def left(self) -> int:
@@ -314,9 +349,9 @@ class Tile:
         return self.rows * LEFT_STEP
 
     @property
-    def right(self) -> int:
-        """Elements that a step has of the weight, in shared memory."""
-        return STEP * right_step(self.width)
+    def right_size(self) -> int:
+        """Elements that a step has of the right operand, in shared memory."""
+        return self.width * LEFT_STEP if self.right == "columns" else STEP * right_step(self.width)
 
     def shared(self, own: bool) -> int:
         """Return the bytes of shared memory that it takes; with `own`, sums lie where steps were."""
@@ -324,7 +359,7 @@ class Tile:
 
     def ring(self, own: bool = True) -> int:
         """Return the elements of the ring."""
-        steps = self.stages * (self.left + self.right)
+        steps = self.stages * (self.left + self.right_size)
         return max(steps, self.rows * self.width) if own else steps
 
     def text(self) -> str:
@@ -351,20 +386,47 @@ class Tile:
         common = {
             "name": self.name.removeprefix("tile_"), "threads": THREADS, "chunk": CHUNK, "rows": self.rows,
             "width": self.width, "gates": self.gates, "columns": self.columns,
-            "thread": setting.thread, "here": setting.call(self.name),
+            "thread": setting.thread, "here": setting.call(self.name), **self._way(),
         }  # fmt: skip
         if self.kind not in MOST:
             return template.format(**common)
         wait = {2: "wait_for_copies", 3: "wait_for_older_copies", 4: "wait_for_oldest_copies"}[self.stages]
         products = _PRODUCTS[self.kind].strip("\n").replace("\n", "\n    ")
-        return template.replace("{products}", "    " + products).format(
+        return template.replace("{products}", "    " + products).replace("{right}", _RIGHT[self.right]).format(
             **common, step=STEP, quarters=STEP // 4, threads_per_row=THREADS // STEP, tiles=self.width // 8,
             rows_per_turn=4 * THREADS // STEP, left_turns=-(-self.rows * STEP // (4 * THREADS)),
             right_turns=-(-self.width * STEP // (4 * THREADS)),
-            left_step=LEFT_STEP, right_step=right_step(self.width), left_size=self.left, right_size=self.right,
+            left_step=LEFT_STEP, right_step=right_step(self.width), left_size=self.left, right_size=self.right_size,
             right_at=self.stages * self.left, stages=self.stages, wait=wait, most=MOST[self.kind],
             **{name: setting.memory(k, arrays[k]) for k, name in enumerate(("ring", "marks")[: len(arrays)])},
         )  # fmt: skip
+
+    def _way(self) -> dict[str, object]:
+        """Return how its text finds the elements of the right operand, in memory and in shared memory."""
+        size = 4 if self.kind in MOST else 8
+        step, wide = right_step(self.width), f"{self.width} * {size}"
+        rows = {
+            "begin": f"k_lane * {step} + begin * 8 + n_lane", "eight": "q * 8",
+            "half": f"(half * 8) * {step}", "half_4": f"(half * 8 + 4) * {step}",
+            "column": f"(first + c) * {size}", "across": size,
+        }  # fmt: skip
+        if self.right == "packed":
+            return rows | {
+                "what": "a packed weight", "fetched": "rows of the weight", "given": "", "passed": "",
+                "pieces": "pieces", "inside": "", "end": "", "along": wide, "next": wide,
+            }  # fmt: skip
+        own = {
+            "what": f"a matrix whose {self.right} are read", "given": ", stride, columns",
+            "passed": ", stride, columns - first", "pieces": "pieces if first + c < columns else 0",
+            "inside": "first + c < columns and (", "end": ")",
+        }  # fmt: skip
+        if self.right == "rows":
+            return rows | own | {"fetched": "rows of the matrix", "along": "stride", "next": "stride"}
+        return own | {
+            "fetched": "of each column", "column": "(first + c) * stride", "across": "stride", "along": size,
+            "next": size, "begin": f"(begin * 8 + n_lane) * {LEFT_STEP} + k_lane", "eight": f"q * {8 * LEFT_STEP}",
+            "half": "half * 8", "half_4": "half * 8 + 4",
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

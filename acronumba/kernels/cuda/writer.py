@@ -10,14 +10,14 @@ and finish it element by element, each thread with places of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from itertools import chain
 
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
 from acronumba.ir.spec import PARAMETERS, Size
+from acronumba.kernels.cuda.nodes import Counted, NodeTable
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
 from acronumba.kernels.stages.graph import axis_of
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
@@ -25,12 +25,14 @@ from acronumba.kernels.stages.passes import Pass
 from acronumba.kernels.stages.steps import Step
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, Single
 from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, less
+from acronumba.kernels.write.kernel import Home, Kernel
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.scopes import Scope
 
 WARPS = THREADS // WARP
 TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once
 SHARED_MEMORY = 48 << 10  # bytes that a block may share without asking for more
+OWN_BYTES = PARAMETERS.at["extents"]  # the word of P that says how many bytes of scratch a warp has
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Grid:
     nodes: int
     times: int
     cost: int = 1
+    counted: int = 0  # not nodes are meant but what number `counted - 1` of `NodeTable.counted` counts
 
 
 def columns_of(n: int, gates: int) -> int:
@@ -52,13 +55,24 @@ def columns_of(n: int, gates: int) -> int:
     return max(c for c in (8, 16, 32, 64) if c == 8 or (gates * c <= WIDEST and 4 * (-(-n // c) * c) <= 5 * whole))
 
 
+def whose(kernel: Kernel, slot: int) -> str:
+    """Return whose a slot of scratch is: of a "warp", of a "block" of threads, which works on a tile of rows, of a
+    "node", whose extents it depends on, or of the "batch".
+    """
+    stage = kernel.scratch.own.get(slot)
+    if stage is not None:
+        return "block" if kernel.stages.stages[stage].lead else "warp"
+    return "node" if kernel.scratch.slots[slot][1].symbols - {"block"} else "batch"
+
+
 class SimtWriter(ProductWriter):
     """Writes one stage as a function of all threads: of the table P, the nodes of a batch, and scratch memory."""
 
     padded = False
 
-    def start_function(self, precision: str = "float32") -> None:
+    def start_function(self, table: NodeTable, precision: str = "float32") -> None:
         """Name what every kernel needs; `precision` is that of products, see `kernels.cuda.tiles`."""
+        self.table = table
         self.precision = precision
         self.called: set[Tile] = set()
         self.f.reserved = NAMES
@@ -72,46 +86,82 @@ class SimtWriter(ProductWriter):
             self.kernel.wanted.append((name, ty.scalar))
         return tree.Call(f"{name}_{ty.scalar}", args, ty)
 
-    def extents_at(self) -> Expr:
-        """Return the address of the run-time extents, which all nodes have in common."""
-        if "D" in self.f.locals:
-            return self.f["D"]
-        known = self.cached("extents")
-        table = tree.load(self.f["P"], PARAMETERS.at["extents"])
-        return known if known is not None else self.keep("extents", self.bind("extents", table))
+    def extent(self, k: int) -> Expr:
+        return tree.load(self.f["D"], k) if "D" in self.f.locals else self.word(self.table.arguments + k)
 
     def operand_word(self, v: int) -> Expr:
-        """Return the word of an operand of the node at hand: P[0] is a table of them, operand by operand."""
+        return self.word(self.graph.spec.operands[v].index)
+
+    def result(self, k: int, home: Home) -> Local:
+        if not self.table.dims:
+            return super().result(k, home)
+        return self.bind(f"result_{k}", self.word(self.table.result(k)))
+
+    def word(self, k: int) -> Expr:
+        """Return a word of the node at hand: P[0] is a table of them, see `kernels.cuda.nodes`."""
         assert self.node is not None
-        known = self.cached("words")
-        table = known if known is not None else self.keep("words", self.bind("words", tree.load(self.f["P"], 0)))
-        k = self.graph.spec.operands[v].index
+        table = self.loaded("words", self.f["P"], PARAMETERS.at["nodes"])
         column = self.bind("column", table + self.f["nodes"] * (8 * k)) if k else table
         return Load(column + self.node * 8, I64)
+
+    def starts(self, counted: Counted) -> Local:
+        """Return the address of a table of starts."""
+        k = self.table.counted.index(counted)
+        table = self.loaded("words", self.f["P"], PARAMETERS.at["nodes"])
+        before = self.f["nodes"] * (8 * (self.table.words + k)) + 8 * k
+        return self.bind("starts", table + before)
+
+    def find(self, starts: Expr, at: Expr) -> Local:
+        """Return the node that a row, or tile of rows, belongs to."""
+        node, end = self.local("of_node", const(0, I64)), self.local("above", self.f["nodes"])
+        with self.f.while_(end - node > 1), self.scope():
+            middle = self.local("middle", (node + end) >> 1)
+            before = self.local("before", tree.load(starts, middle) <= at)
+            self.f.set(node, select(before, middle, node))
+            self.f.set(end, select(before, end, middle))
+        return node
 
     def scratch(self, slot: int) -> Expr:
         key = ("scratch", slot)
         known = self.cached(key)
         if known is None:
-            base = self.warp_memory() if slot in self.kernel.scratch.own else self.f["S"]
-            known = self.bind(self.kernel.scratch.slots[slot][0], base + self.offset(slot))
+            known = self.bind(
+                self.kernel.scratch.slots[slot][0], self.memory_of(whose(self.kernel, slot)) + self.offset(slot)
+            )
             self.keep(key, known)
         return known
 
-    def warp_memory(self) -> Expr:
-        """Return the address of the scratch memory that the warp at hand has for itself."""
-        known = self.cached("warp memory")
+    def of_node(self, slot: int) -> bool:
+        return whose(self.kernel, slot) == "node"
+
+    def memory_of(self, kind: str) -> Expr:
+        """Return where the slots of a kind lie, see `whose`."""
+        if kind == "batch":
+            return self.f["S"]
+        known = self.cached(("memory", kind))
         if known is None:
-            known = self.bind("T", self.f["T"] + self.warp() * self.end_of(True))
-            self.keep("warp memory", known)
+            if kind == "node":  # behind what all nodes have
+                place = self.f["S"] + self.end_of("batch") + self.word(self.table.place)
+            else:
+                size = self.loaded("own", self.f["P"], OWN_BYTES) if self.table.dims else self.own_bytes()
+                number = self.warp() if kind == "warp" else device("block", type=I64) * WARPS
+                place = self.f["T"] + number * size
+            known = self.keep(("memory", kind), self.bind(f"{kind}_memory", place))
         return known
 
+    def own_bytes(self) -> Expr:
+        """Return the bytes of scratch of a warp, or of its part of those of its block if these are more."""
+        warp, block = self.end_of("warp"), self.end_of("block")
+        if isinstance(block, Const) and block.value == 0:
+            return warp
+        part = (block + (64 * WARPS - 1)) // (64 * WARPS) * 64
+        return self.bind("own", select(part > warp, part, warp))
+
     def offset(self, slot: int) -> Expr:
-        """Return where a slot of scratch starts: slots of the batch and slots of a warp lie apart."""
-        own = self.kernel.scratch.own
+        """Return where a slot of scratch starts: those of the batch, of a node and of a warp lie apart."""
         known = self.cached(("offset", slot))
         if known is None:
-            before = [k for k in range(slot) if (k in own) == (slot in own)]
+            before = [k for k in range(slot) if whose(self.kernel, k) == whose(self.kernel, slot)]
             known = self.end_after(before[-1]) if before else const(0, I64)
             self.keep(("offset", slot), known)
         return known
@@ -123,9 +173,9 @@ class SimtWriter(ProductWriter):
             return const((int(start.value) + size.constant + 63) & -64, I64)
         return self.bind("end", (start + self.number(size) + 63) & -64)
 
-    def end_of(self, own: bool) -> Expr:
-        """Return the bytes of all slots of a warp, or of all slots of the batch."""
-        slots = [k for k in range(len(self.kernel.scratch.slots)) if (k in self.kernel.scratch.own) == own]
+    def end_of(self, kind: str) -> Expr:
+        """Return the bytes of all slots of a kind, see `whose`."""
+        slots = [k for k in range(len(self.kernel.scratch.slots)) if whose(self.kernel, k) == kind]
         return self.end_after(slots[-1]) if slots else const(0, I64)
 
     def warp(self) -> Expr:
@@ -266,13 +316,23 @@ class SimtWriter(ProductWriter):
     # ---- nodes
 
     @contextmanager
-    def shared_out(self, name: str, many: Expr, first: Expr, step: Expr) -> Iterator[Local]:
-        """Loop over first, first + step, ... below `many`."""
+    def shared_out(
+        self, name: str, many: Expr, first: Expr, step: Expr, base: Expr | None = None, extent: Size | None = None
+    ) -> Iterator[Local]:
+        """Loop over first, first + step, ... below `many`, and add `base` to each."""
         turns = self.bind("turns", (many - first + step - 1) // step)
         with self.loop("turn", 0, turns) as turn:
-            var = self.local(name, first + turn * step)
+            var = self.local(name, first + turn * step if base is None else base + first + turn * step)
             self.symbols[var.name] = var
+            if extent is not None:
+                self.extents[var.name] = extent
             yield var
+
+    def rows_of_tile(self, size: Size) -> AbstractContextManager[Local]:
+        """A loop over the rows of a tile, of which each warp of the block has its own."""
+        assert self.stop is not None
+        first = self.number(self.lead[-1])
+        return self.shared_out("i", self.stop - first, self.thread() // WARP, const(WARPS, I64), first, size)
 
     def nodes(self, items: Sequence[Nest | Single]) -> None:
         """Write a loop over the nodes of a batch: each warp does one after the other."""
@@ -375,8 +435,10 @@ class SimtWriter(ProductWriter):
 
     # ---- products with shared weights
 
-    def tiling(self, gates: Sequence[int], pieces: int, n: int, dtype: Dtype) -> tuple[int, list[Tile], bool]:
-        """Choose tiles for products of so many gates each: what a block shares must fit.
+    def tiling(
+        self, gates: Sequence[int], pieces: int, n: int, dtype: Dtype, words: int
+    ) -> tuple[int, list[Tile], bool]:
+        """Choose tiles for products of so many gates each: what a block shares must fit, `words` of each row in it.
 
         Return how many rows they have, the tiles, and whether sums lie where steps of the rows were: a block that has
         but one product needs no place for them.
@@ -388,7 +450,7 @@ class SimtWriter(ProductWriter):
         while True:
             for stages in range(MOST_STAGES, 1, -1):
                 tiles = [Tile(kind, g, columns, max(rows, 16), stages) for g in gates]
-                size = sum(tile.shared(own) for tile in {*tiles}) + 8 * pieces * (rows + 1)
+                size = sum(tile.shared(own) for tile in {*tiles}) + 8 * (pieces + words * rows)
                 if not own:
                     size += rows * sum(gates) * columns * dtype.size
                 if size <= SHARED_MEMORY - 64 or (rows == 1 and stages == 2):
@@ -440,7 +502,10 @@ class _Tiles:
         self.pieces = sum(len(lefts) for _, lefts in self.members)
         gates = [sum(part.gates for part in parts) for parts, _ in self.members]
         self.gates = sum(gates)
-        self.height, self.made, self.own = w.tiling(gates, self.pieces, stage.n, self.dtype)
+        rows = count(stage.lead)
+        self.counted = Counted(rows) if rows.constant is None else None
+        words = self.pieces + (self.counted is not None)
+        self.height, self.made, self.own = w.tiling(gates, self.pieces, stage.n, self.dtype, words)
         w.called.update(self.made)
         self.columns = self.made[0].columns
         self.ladder = shapes(self.height, self.gates, self.columns)
@@ -449,14 +514,20 @@ class _Tiles:
     def grids(self) -> tuple[Grid, ...]:
         """Return what each shape of the ladder means for a launch."""
         kind, lead = self.made[0].kind, count(self.stage.lead).constant or 1
+        counted = self.w.table.counted.index(self.counted) + 1 if self.counted is not None else 0
         return tuple(
-            Grid(max(1, s.rows // lead), -(-self.stage.n // s.columns), s.cost(kind, self.gates)) for s in self.ladder
+            Grid(max(1, s.rows // lead), -(-self.stage.n // s.columns), s.cost(kind, self.gates), counted)
+            for s in self.ladder
         )
 
     def write(self) -> None:
         w, f = self.w, self.w.f
         block, blocks = device("block", type=I64), w.bind("blocks", device("blocks", type=I64))
-        total = w.rows_of(self.stage, f["nodes"])
+        if self.counted is None:
+            self.starts, total = None, w.rows_of(self.stage, f["nodes"])
+        else:
+            self.starts = w.starts(self.counted)
+            total = w.bind("total", tree.load(self.starts, f["nodes"]))
         high, self.bits, across = self.choose(total, blocks)
         tiles = w.local("tiles", (total + (high - 1)) // high)
         self.memory()
@@ -500,6 +571,7 @@ class _Tiles:
 
         self.table = w.local("rows", block_memory(8 * height * self.pieces))
         self.lengths = w.local("lengths", block_memory(8 * self.pieces))
+        self.owners = w.local("owners", block_memory(8 * height)) if self.starts is not None else None
         self.sums = w.local("sums", const(0, I64) if self.own else block_memory(height * self.apart))
 
     def addresses(self, a: Expr, m: Expr) -> None:
@@ -507,12 +579,32 @@ class _Tiles:
         w, f, stage = self.w, self.w.f, self.stage
         f.comment("the rows of the left operand")
         with w.anew(), w.shared_out("e", m, w.thread(), const(THREADS, I64)) as e:
-            at = w.enter_row(w.local("r", a + e), stage.lead)
-            for k, piece in enumerate(chain.from_iterable(lefts for _, lefts in self.members)):
-                here = Index((*stage.lead, w.graph.shape(piece)[-1]), (*at, ZERO))
-                f.store(self.table + e * 8, k * self.height, w.address(piece, here))
-                f.store(self.lengths, k, w.number(size_poly(w.graph.shape(piece)[-1])))
+            row = w.local("r", a + e)
+            if self.starts is not None and self.owners is not None:
+                f.store(self.owners, e, w.find(self.starts, row))
+            at = self.enter(row, e)
+            k = 0
+            for parts, lefts in self.members:
+                for piece in lefts:
+                    size = w.graph.shape(piece)[-1]
+                    f.store(
+                        self.table + e * 8, k * self.height, w.address(piece, Index((*stage.lead, size), (*at, ZERO)))
+                    )
+                    # the extent of a single one may be its own, and is checked to be that of the weight
+                    length = size_poly(size) if len(lefts) > 1 else Poly.of(w.inner(parts[0].product))
+                    f.store(self.lengths, k, w.number(length))
+                    k += 1
         w.home_depth = 0
+
+    def enter(self, row: Local, e: Expr) -> list[Poly]:
+        """Find the node of a row, number `e` of the tile; return the place of the row in the node."""
+        w, lead = self.w, self.stage.lead
+        if self.starts is None or self.owners is None:
+            return w.enter_row(row, lead)
+        node = w.local("node_of", tree.load(self.owners, e))
+        w.home_depth = len(w.scopes) - 1
+        w.enter_node(node)
+        return w.place_of(w.bind("row_of_node", row - tree.load(self.starts, node)), lead)
 
     def sum(self, m: Expr, panel: Local, column: Local) -> tuple[dict[int, int], Local]:
         """Call the tiles; return where each product is in a row of the sums, and where the last sums lie."""
@@ -558,7 +650,7 @@ class _Tiles:
         gates = {part.product.value for part in stage.parts}
 
         def finish() -> None:
-            at = w.enter_row(w.local("r", a + row), stage.lead)
+            at = self.enter(w.local("r", a + row), row)
             acc = w.local("acc", sums + c * self.dtype.size)
             w.panels = {v: (acc + start if start else acc, columns, Const(0, I64)) for v, start in starts.items()}
             w.panel_n = stage.n

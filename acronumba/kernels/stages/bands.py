@@ -10,14 +10,19 @@ in the sign of a zero alone, where all that is added beside it is too small for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 
-from acronumba.ir.spec import Operand, Size
+from acronumba.ir.spec import KernelOp, Operand, Size
 from acronumba.kernels.stages.choose import Chooser
-from acronumba.kernels.stages.graph import Symbolic, Untraceable, arguments
+from acronumba.kernels.stages.graph import Place, Symbolic, Untraceable, arguments
 from acronumba.kernels.stages.index import ZERO, Index, Poly
 from acronumba.kernels.stages.tasks import Band
 
+COMPARED: Mapping[str, Callable[[float, float], bool]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge
+}  # fmt: skip
+OPPOSITE = {"le": "gt", "lt": "ge", "ge": "lt", "gt": "le"}
 SIGNS = {"le": (-1, 0), "lt": (-1, -1), "ge": (1, 0), "gt": (1, -1)}  # x op y: sign * (x - y) + offset is not negative
 COLUMN = "j"
 
@@ -56,7 +61,8 @@ class _Search:
         )
         self.places = Symbolic(dict(zip(self.names, self.shape, strict=True)))
         self.outside: set[int] = set()  # values that are one number of the row outside
-        self.masks: dict[int, tuple[Poly, ...]] = {}
+        # by mask and the argument of `where` that stands outside
+        self.masks: dict[tuple[int, int], tuple[Poly, ...]] = {}
 
     def in_place(self, v: int, reads: Mapping[int, bool]) -> bool:
         """Whether a column of a task reads of rows of columns that are stored in the stage its own column only."""
@@ -73,24 +79,24 @@ class _Search:
             if self.graph.kind(v) == "reduce" and self.graph.shape(op.args[0]) == self.shape:
                 if op.op not in ("max", "min", "sum") or op.attrs != ((len(self.shape) - 1,),):
                     return None
-                if not self.number(op.args[0]):
+                if not self.number(op.args[0], self.here):
                     return None
                 if op.op == "sum":
                     zero.add(v)
             elif product is not None and product.pieces == (product.left,) and product.left in self.outside:
                 zero.add(product.left)
-            elif product is None and op.shape == self.shape and self.number(v):
+            elif product is None and op.shape == self.shape and self.number(v, self.here):
                 self.outside.add(v)
             elif any(self.graph.shape(u) == self.shape for u in self.chosen.below(v) & {*self.tasks}):
                 return None
         if len(self.masks) != 1:
             return None
-        ((mask, conditions),) = self.masks.items()
-        return Band(mask, conditions, self.names[-2], COLUMN, frozenset(self.outside), frozenset(zero))
+        (((mask, beyond), conditions),) = self.masks.items()
+        return Band(mask, beyond, conditions, self.names[-2], COLUMN, frozenset(self.outside), frozenset(zero))
 
-    def number(self, v: int) -> bool:
-        """Whether a value of the stage's shape is one number of the row outside of the band."""
-        todo = [(v, self.here)]
+    def number(self, v: int, index: Index) -> bool:
+        """Whether a value is one number of the row outside of the band."""
+        todo = [(v, index)]
         while todo:
             u, index = todo.pop()
             if not index.depends(COLUMN) or u in self.outside:
@@ -102,14 +108,20 @@ class _Search:
                 found = arguments(self.places, self.graph, u, index)
             except Untraceable:
                 return False
-            if op.op == "where" and index == self.here and (conditions := self.conditions(*found[0])):
-                self.masks[op.args[0]] = conditions
-                found = found[2:]
-            todo += found
+            todo += [] if op.op == "where" and index == self.here and self.masked(op, found) else found
         return True
 
-    def conditions(self, v: int, index: Index) -> tuple[Poly, ...]:
-        """Return numbers that are not negative wherever a mask is true."""
+    def masked(self, op: KernelOp, found: Sequence[Place]) -> bool:
+        """Whether a `where` chooses a number of the row outside of a band; note the band."""
+        for beyond in (2, 1):
+            conditions = self.conditions(*found[0], beyond == 2)
+            if conditions and self.number(*found[beyond]):
+                self.masks[op.args[0], beyond] = conditions
+                return True
+        return False
+
+    def conditions(self, v: int, index: Index, holds: bool) -> tuple[Poly, ...]:
+        """Return numbers that are not negative wherever a mask is true, or, unless it `holds`, false."""
         op = self.graph.op(v)
         if op is None or self.chosen.leaf(v):
             return ()
@@ -117,16 +129,21 @@ class _Search:
             found = arguments(self.places, self.graph, v, index)
         except Untraceable:
             return ()
-        if op.op == "and" and op.dtype == "bool":
-            return tuple(c for a in found for c in self.conditions(*a))
+        if op.op == ("and" if holds else "or") and op.dtype == "bool":
+            return tuple(c for a in found for c in self.conditions(*a, holds))
+        if op.op == "not" and op.dtype == "bool":
+            return self.conditions(*found[0], not holds)
         if self.graph.kind(v) == "view":
-            return self.conditions(*found[0])
+            return self.conditions(*found[0], holds)
+        if op.dtype == "bool" and (chosen := self.choice(op, found)) is not None:
+            mask, *results = chosen
+            return self.conditions(*mask, holds == results[0]) if results[0] != results[1] else ()
         if op.op not in SIGNS:
             return ()
         x, y = (self.affine(*a) for a in found)
         if x is None or y is None:
             return ()
-        sign, offset = SIGNS[op.op]
+        sign, offset = SIGNS[op.op if holds else OPPOSITE[op.op]]
         out = (x - y) * sign + offset
         row = self.names[-2]
         slopes = [out.slope(row), out.slope(COLUMN)]
@@ -134,6 +151,67 @@ class _Search:
         rest = out.put(row, ZERO).put(COLUMN, ZERO)
         fits = None not in known and abs(known[1] or 0) == 1 and not rest.symbols & {*self.names}
         return (out,) if fits else ()
+
+    def choice(self, op: KernelOp, found: Sequence[Place]) -> tuple[Place, bool, bool] | None:
+        """Return the mask that a truth value follows from, and what it is where that is true and where it is not.
+
+        `np.tril(np.ones((n, n))) == 0` compares one of two constants with a third.
+        """
+        if op.op == "cast":
+            arms = self.arms(*found[0])
+            return None if arms is None else (arms[0], arms[1] != 0, arms[2] != 0)
+        if op.op == "where":
+            yes, no = self.literal(*found[1]), self.literal(*found[2])
+            return None if yes is None or no is None else (found[0], yes != 0, no != 0)
+        if op.op not in COMPARED:
+            return None
+        compare = COMPARED[op.op]
+        x, y = found
+        for one, other, turned in ((x, y, False), (y, x, True)):
+            arms, number = self.arms(*one), self.literal(*other)
+            if arms is not None and number is not None:
+                mask, *values = arms
+                results = [compare(number, value) if turned else compare(value, number) for value in values]
+                return mask, results[0], results[1]
+        return None
+
+    def arms(self, v: int, index: Index) -> tuple[Place, float, float] | None:
+        """Return the mask of a value that is one of two constants, and these."""
+        v, index = self.seen_through(v, index)
+        op = self.graph.op(v)
+        if op is None or self.chosen.leaf(v) or op.op not in ("where", "cast"):
+            return None
+        try:
+            mask, *rest = arguments(self.places, self.graph, v, index)
+        except Untraceable:
+            return None
+        if op.op == "cast":
+            return (mask, 1.0, 0.0) if self.graph.dtype(op.args[0]) == "bool" else None
+        yes, no = (self.literal(*arm) for arm in rest)
+        return None if yes is None or no is None else (mask, yes, no)
+
+    def seen_through(self, v: int, index: Index) -> Place:
+        """Follow views, and casts of one number to another, to what they show."""
+        while (op := self.graph.op(v)) is not None and not self.chosen.leaf(v):
+            truth = "bool" in (op.dtype, self.graph.dtype(op.args[0]) if op.args else "bool")
+            if self.graph.kind(v) != "view" and (op.op != "cast" or truth):
+                break
+            try:
+                ((v, index),) = arguments(self.places, self.graph, v, index)[:1]
+            except Untraceable:
+                break
+        return v, index
+
+    def literal(self, v: int, index: Index) -> float | None:
+        """Return the number that a constant is, if all types have it."""
+        op = self.graph.op(self.seen_through(v, index)[0])
+        if op is not None and op.op == "cast" and op.dtype == "bool":
+            number = self.literal(op.args[0], index)
+            return None if number is None else float(number != 0)
+        if op is None or op.op != "const":
+            return None
+        number = float(op.attrs[0])  # type: ignore[arg-type]
+        return number if number.is_integer() and 0 <= number < 128 else None
 
     def affine(self, v: int, index: Index) -> Poly | None:
         """Return an integer as a polynomial of its place, of extents and of numbers that are arguments."""

@@ -12,7 +12,7 @@ from acronumba.emit.target import Target
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec, Operand, Size
 from acronumba.kernels.stages.graph import Graph, Place, Places, Symbolic, Untraceable, arguments, axis_of, through
-from acronumba.kernels.stages.index import ONE, Index, Poly, count
+from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count
 from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.stages.weights import weight
 from acronumba.kernels.strategy import Fusion
@@ -73,10 +73,11 @@ class Chooser:
     def in_rows(self, v: int) -> tuple[int, ...]:
         """See to it that the rows of `v` lie in memory; return the pieces they consist of."""
         op = self.graph.op(v)
+        pieces: tuple[int, ...] = (v,)
         if op is not None and op.op == "concat" and v not in self.stored and op.attrs[0] == len(op.shape) - 1:
-            pieces = op.args
-        else:
-            pieces = (v,)
+            # a tile of a GPU has rows of several nodes, whose pieces must be equally long
+            if not (self.target.warps and any(isinstance(self.graph.shape(a)[-1], Dim) for a in op.args)):
+                pieces = op.args
         for piece in pieces:
             self.piece_in_rows(piece)
         return pieces
@@ -145,6 +146,26 @@ class Chooser:
             return False
         product.step = step
         return True
+
+    def evenly(self, matrix: int) -> bool:
+        """Whether rows of a matrix lie equally far apart, and its columns: neighbours of one of them in one piece."""
+        if not self.there(matrix) or not any(
+            self.contiguous(matrix, len(self.graph.shape(matrix)) - k) for k in (1, 2)
+        ):
+            return False
+        shape = self.graph.shape(matrix)
+        names = [f"i{k}" for k in range(len(shape))]
+        v, index = (
+            matrix,
+            Index(shape, tuple(ZERO if n == 1 else Poly.of(x) for n, x in zip(shape, names, strict=True))),
+        )
+        places = Symbolic(dict(zip(names, shape, strict=True)))
+        try:
+            while not self.leaf(v):
+                v, index = through(places, self.graph, v, index)
+        except Untraceable:
+            return False
+        return all(index.flat.slope(name) is not None for name in names[-2:])
 
     def row_step(self, matrix: int, axis: int) -> int | None:
         """Return how many elements apart neighbours along an axis are; None if that is no number."""

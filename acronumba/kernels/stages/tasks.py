@@ -74,6 +74,7 @@ class Band:
     """
 
     mask: int  # the value that says so
+    beyond: int  # the argument of `where` that is taken outside
     conditions: tuple[Poly, ...]  # of the row and the column
     row: str  # the symbols of these
     column: str

@@ -14,7 +14,7 @@ from acronumba.kernels.stages.bands import find_band
 from acronumba.kernels.stages.graph import Place, Symbolic, Untraceable, arguments, onward, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, reindex
 from acronumba.kernels.stages.pending import Pending
-from acronumba.kernels.stages.tasks import RowStage
+from acronumba.kernels.stages.tasks import Product, RowStage
 
 LARGE = 1 << 14  # elements of a value from which on it pays not to store it
 
@@ -22,9 +22,14 @@ LARGE = 1 << 14  # elements of a value from which on it pays not to store it
 def tiled_stage(pending: Pending, seed: int) -> tuple[RowStage, list[int]] | None:
     """Return a stage in tiles that begins with a product, still empty, and its tasks; None where it does not pay."""
     product = pending.products.get(seed)
-    if product is None or product.how != "panel" or pending.target.warps or not pending.fusion.vertical:
+    if product is None or product.how != "panel" or not pending.fusion.vertical or not multiplied(pending, product):
         return None
     return _Growth(pending, seed).run()
+
+
+def multiplied(pending: Pending, product: Product) -> bool:
+    """Whether tiles can multiply with the right operand of a product: those of a GPU read it where it lies."""
+    return not pending.target.warps or pending.chosen.evenly(product.right)
 
 
 class _Growth:
@@ -72,6 +77,8 @@ class _Growth:
         graph, rank = self.graph, len(self.lead)
         if (product := self.pending.products.get(v)) is not None:
             if product.how != "panel" or graph.shape(v)[:-1] != self.lead or self.read(product.right) & {*self.tasks}:
+                return False
+            if not multiplied(self.pending, product):
                 return False
             names = self.names(self.lead)
             places = Symbolic(dict(zip(names, self.lead, strict=True)) | {"k": graph.shape(product.left)[-1]})

@@ -146,10 +146,10 @@ class Scopes:
             step, extent = name[2:].split("d")
             return (self.symbol(f"d{extent}") + (int(step) - 1)) & -int(step)
         assert re.fullmatch(r"d\d+", name), name
-        return tree.load(self.extents_at(), int(name[1:]))
+        return self.extent(int(name[1:]))
 
-    def extents_at(self) -> Expr:
-        """Return the address of run-time extents."""
+    def extent(self, k: int) -> Expr:
+        """Return a run-time extent: of those that the function is given, or of the node at hand."""
         raise NotImplementedError
 
     def tile_rows(self, row: Poly) -> Expr:

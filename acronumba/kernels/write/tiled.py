@@ -111,37 +111,44 @@ class Tiles:
 
     def in_band(self, outer: Index, first: Expr, stop: Expr, band: Band, odd: Local) -> None:
         """Write the tasks for the columns of the band of rows first..stop; again for all if there had to be others."""
-        w, f = self.w, self.w.f
+        w = self.w
         size = w.graph.shape(self.stage.items[0].values[0])[-1]
         columns = w.number(size_poly(size))
         bad = w.local("bad", const(0, I64))
         with w.loop("turn", 0, 2) as turn, w.when(turn.eq(0) | bad.ne(0)):
             low, high = w.local("low", const(0, I64)), w.local("high", columns)
             with w.when(turn.eq(0) & odd.eq(0)):
-                for condition in band.conditions:
-                    self.narrow(band, condition, first, stop, low, high)
-                some = w.local("some", low < high)
-                f.set(low, select(some, low & -STEP, 0))
-                f.set(high, select(some, (high + (STEP - 1)) & -STEP, columns))
-                f.set(high, select(high < columns, high, columns))
+                narrow_all(w, band, first, stop, columns, low, high, STEP)
             w.band = BandRows(band, size, low, high, w.local("partial", (low > 0) | (high < columns)), bad)
             w.extents[OUTSIDE] = size
             self.items(outer, first, stop)
             w.band = None
 
-    def narrow(self, band: Band, condition: Poly, first: Expr, stop: Expr, low: Local, high: Local) -> None:
-        """Move the bounds of the columns where a number is not negative in none of some rows."""
-        w = self.w
-        for v in (int(name[3:]) for name in condition.symbols if name.startswith("arg")):
-            w.symbols[f"arg{v}"] = w.bind(f"arg{v}", convert(w.value(v, Index((), ())), I64))
-        slopes = [condition.slope(name) for name in (band.row, band.column)]
-        row, column = (s.constant or 0 if s is not None else 0 for s in slopes)
-        last = w.named("last", stop - 1) if row > 0 else w.named("first", first)
-        edge = w.local("edge", w.number(condition.put(band.column, ZERO).put(band.row, last)))  # the largest of them
-        if column < 0:
-            w.f.set(high, select(edge + 1 < high, edge + 1, high))
-        else:
-            w.f.set(low, select(low < -edge, -edge, low))
+
+def narrow(w: ProductWriter, band: Band, condition: Poly, first: Expr, stop: Expr, low: Local, high: Local) -> None:
+    """Move the bounds of the columns where a number is not negative in none of some rows."""
+    for v in (int(name[3:]) for name in condition.symbols if name.startswith("arg")):
+        w.symbols[f"arg{v}"] = w.bind(f"arg{v}", convert(w.value(v, Index((), ())), I64))
+    slopes = [condition.slope(name) for name in (band.row, band.column)]
+    row, column = (s.constant or 0 if s is not None else 0 for s in slopes)
+    last = w.named("last", stop - 1) if row > 0 else w.named("first", first)
+    edge = w.local("edge", w.number(condition.put(band.column, ZERO).put(band.row, last)))  # the largest of them
+    if column < 0:
+        w.f.set(high, select(edge + 1 < high, edge + 1, high))
+    else:
+        w.f.set(low, select(low < -edge, -edge, low))
+
+
+def narrow_all(
+    w: ProductWriter, band: Band, first: Expr, stop: Expr, columns: Expr, low: Local, high: Local, step: int
+) -> None:  # fmt: skip
+    """Narrow the columns low..high of some rows, all so far, to the band; its ends are multiples of a step."""
+    for condition in band.conditions:
+        narrow(w, band, condition, first, stop, low, high)
+    some = w.local("some", low < high)
+    w.f.set(low, select(some, low & -step, 0))
+    w.f.set(high, select(some, (high + (step - 1)) & -step, columns))
+    w.f.set(high, select(high < columns, high, columns))
 
 
 def tiles_of(w: Scopes, most: Poly, stage: RowStage) -> Local:

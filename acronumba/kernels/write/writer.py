@@ -147,16 +147,15 @@ class Writer(Scopes):
 
     # ---- addresses
 
-    def extents_at(self) -> Expr:
-        """Return the address of run-time extents: those that `plan` is given, or of the node at hand."""
+    def extent(self, k: int) -> Expr:
         if "D" in self.f.locals:
-            return self.f["D"]
+            return tree.load(self.f["D"], k)
         known = self.cached("extents")
         if known is None:
             assert self.words is not None
             before = self.loaded("before_extents", self.f["P"], PARAMETERS.at["extents"])
             known = self.keep("extents", self.bind("extents", self.words + before))
-        return known
+        return tree.load(known, k)
 
     def loaded(self, name: str, table: Expr, word: int) -> Expr:
         """Return a word of a table, loaded once."""
@@ -253,10 +252,11 @@ class Writer(Scopes):
         """Return the address of the row in scratch of the node at hand."""
         assert self.row is not None
         place = self.scratch(home.slot)
-        unknown = self.kernel.scratch.slots[home.slot][1].constant is None
-        return self.bind(
-            name, place if unknown and self.kernel.ragged else place + self.row * self.number(home.row_bytes)
-        )
+        return self.bind(name, place if self.of_node(home.slot) else place + self.row * self.number(home.row_bytes))
+
+    def of_node(self, slot: int) -> bool:
+        """Whether a slot of scratch is that of one node, not of all."""
+        return self.kernel.ragged is not None and self.kernel.scratch.slots[slot][1].constant is None
 
     def result(self, k: int, home: Home) -> Local:
         assert self.node is not None
@@ -332,7 +332,7 @@ class Writer(Scopes):
             return self.bind(f"{self.kernel.names[v]}_outside", Load(place, t.memory), len(self.scopes) - 1)
         if op is None or op.op != "where" or op.args[0] != rows.band.mask:
             return None
-        other = op.args[2]
+        other = op.args[rows.band.beyond]
         x = self.value(other, stretch(self, self.own(v, index), self.graph.shape(other)))
         return cast(x, DTYPES[self.graph.dtype(other)], t)
 

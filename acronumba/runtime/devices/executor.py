@@ -556,7 +556,7 @@ class DeviceExecutor(Launching):
         buffers["failures"] = 1
         start, fail = buffers.columns["bstart"], buffers.columns["fail"]
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
-        for b, (kernel, nodes, _, fails, _, _) in enumerate(stream.launches.tolist()):
+        for b, (kernel, nodes, _, fails, *_) in enumerate(stream.launches.tolist()):
             if not fails:
                 continue
             at = fails - stream.twin.address

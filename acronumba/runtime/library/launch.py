@@ -33,20 +33,29 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
     ABOUT_BARRIER, ABOUT_COUNT, ABOUT_HANDLE, ABOUT_MOST, ABOUT_PARAMETERS, ABOUT_LOOKS, ABOUT_SCRATCH,
     ABOUT_SHARED, ABOUT_STEPS, ABOUT_WARPS, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME, BARRIER_LOOKS,
     BARRIER_WORD, FUNCTION_BLOCKS, FUNCTION_BYTES, FUNCTION_COUNT, FUNCTION_GRIDS, FUNCTION_HANDLE, GRID_BYTES,
-    GRID_COST, GRID_NODES, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
+    GRID_COST, GRID_COUNTED, GRID_NODES, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
     LAUNCH_COOPERATE, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST,
     LAUNCH_NODES, LAUNCH_P, LAUNCH_PROCESSORS, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH, LAUNCH_SCRATCH_SIZE,
     LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD, LAUNCH_WARPS, LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES,
-    ROW_KERNEL, ROW_NODES, ROW_P, STEP_BLOCKS, STEP_BYTES, STEP_FUNCTION, STEP_NODES, STEP_P, STREAM_BATCH,
-    STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES, STREAM_MISSING, STREAM_NODES, STREAM_START,
+    ROW_KERNEL, ROW_NODES, ROW_P, ROW_STARTS, STEP_BLOCKS, STEP_BYTES, STEP_FUNCTION, STEP_NODES, STEP_P, STREAM_BATCH,
+    STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES, STREAM_MISSING, STREAM_MOST, STREAM_START,
     STREAM_TABLE, STREAM_TAIL, STREAM_TOP, STREAM_TOTAL, STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
 )  # fmt: skip
 
 
-def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
-    """By how many blocks, `most` at most, a function is run."""
+def wanted_of(grid: i64, row: i64) -> i64:
+    """How many blocks have something to do in a launch: for its nodes, or for what is counted of them."""
+    nodes = ld(row, ROW_NODES)
+    many = nodes
+    if ld(grid, GRID_COUNTED) != 0:
+        many = ld(ld(row, ROW_STARTS), (nodes + 1) * ld(grid, GRID_COUNTED) - 1)
+    return (many + ld(grid, GRID_NODES) - 1) // ld(grid, GRID_NODES) * ld(grid, GRID_TIMES)
+
+
+def blocks_of(words: i64, function: i64, row: i64, most: i64) -> i64:
+    """By how many blocks, `most` at most, a function is run in a launch."""
     grid = ld(words, LAUNCH_GRIDS) + ld(function, FUNCTION_GRIDS) * GRID_BYTES
-    wanted = (nodes + ld(grid, GRID_NODES) - 1) // ld(grid, GRID_NODES) * ld(grid, GRID_TIMES)
+    wanted = wanted_of(grid, row)
     blocks = min(wanted, most)
     if ld(function, FUNCTION_COUNT) == 1:
         return blocks
@@ -54,7 +63,7 @@ def blocks_of(words: i64, function: i64, nodes: i64, most: i64) -> i64:
     least = (wanted + processors - 1) // processors * ld(grid, GRID_COST)
     for _ in range(1, ld(function, FUNCTION_COUNT)):
         grid += GRID_BYTES
-        wanted = (nodes + ld(grid, GRID_NODES) - 1) // ld(grid, GRID_NODES) * ld(grid, GRID_TIMES)
+        wanted = wanted_of(grid, row)
         if wanted <= most:
             time = (wanted + processors - 1) // processors * ld(grid, GRID_COST)
             if time < least:
@@ -72,7 +81,7 @@ def write(words: i64, stream: i64, state: i64) -> i64:
     st(stream, STREAM_LAUNCHES, 0)
     st(stream, STREAM_MISSING, 0)
     st(stream, STREAM_TOTAL, 0)
-    st(stream, STREAM_NODES, 0)
+    st(stream, STREAM_MOST, 0)
     st(stream, STREAM_BATCH, 0)
     st(stream, STREAM_WARP, 0)
     return call_address_i64(ld(words, LAUNCH_DRIVE), state)
@@ -83,7 +92,7 @@ def ready(words: i64, stream: i64) -> i64:
     most = ld(words, LAUNCH_MOST)
     own = ld(stream, STREAM_WARP) * WARPS
     if own > 0:
-        most = max(min(min(most, ld(stream, STREAM_NODES)), OWN // own), 1)
+        most = max(min(min(most, ld(stream, STREAM_MOST)), OWN // own), 1)
     st(words, LAUNCH_BLOCKS, most)
     if ld(stream, STREAM_BATCH) > ld(words, LAUNCH_SCRATCH_SIZE):
         return 0
@@ -118,32 +127,32 @@ def launch(words: i64, table: i64, count: i64) -> i64:
     for k in range(count):
         at = table + k * ROW_BYTES
         st(words, LAUNCH_P, ld(at, ROW_P))
-        nodes = ld(at, ROW_NODES)
-        st(words, LAUNCH_NODES, nodes)
+        st(words, LAUNCH_NODES, ld(at, ROW_NODES))
         kernel = ld(words, LAUNCH_KERNELS) + ld(at, ROW_KERNEL) * KERNEL_BYTES
         for f in range(ld(kernel, KERNEL_FIRST), ld(kernel, KERNEL_FIRST) + ld(kernel, KERNEL_COUNT)):
             function = ld(words, LAUNCH_FUNCTIONS) + f * FUNCTION_BYTES
             blocks = blocks_of(
-                words, function, nodes, max(min(ld(function, FUNCTION_BLOCKS), ld(words, LAUNCH_BLOCKS)), 1)
+                words, function, at, max(min(ld(function, FUNCTION_BLOCKS), ld(words, LAUNCH_BLOCKS)), 1)
             )
-            error = low_half(
-                call_address_i64(
-                    driver,
-                    ld(function, FUNCTION_HANDLE),
-                    blocks,
-                    1,
-                    1,
-                    THREADS,
-                    1,
-                    1,
-                    0,
-                    ld(words, LAUNCH_STREAM),
-                    words,
-                    0,
+            if blocks > 0:
+                error = low_half(
+                    call_address_i64(
+                        driver,
+                        ld(function, FUNCTION_HANDLE),
+                        blocks,
+                        1,
+                        1,
+                        THREADS,
+                        1,
+                        1,
+                        0,
+                        ld(words, LAUNCH_STREAM),
+                        words,
+                        0,
+                    )
                 )
-            )
-            if error != 0:
-                return error
+                if error != 0:
+                    return error
     return 0
 
 
@@ -169,7 +178,7 @@ def steps(words: i64, stream: i64, about: i64) -> i64:
         nodes = ld(at, ROW_NODES)
         kernel = ld(words, LAUNCH_KERNELS) + ld(at, ROW_KERNEL) * KERNEL_BYTES
         for f in range(ld(kernel, KERNEL_FIRST), ld(kernel, KERNEL_FIRST) + ld(kernel, KERNEL_COUNT)):
-            blocks = blocks_of(words, ld(words, LAUNCH_FUNCTIONS) + f * FUNCTION_BYTES, nodes, most)
+            blocks = blocks_of(words, ld(words, LAUNCH_FUNCTIONS) + f * FUNCTION_BYTES, at, most)
             st(step, STEP_FUNCTION, f)
             st(step, STEP_NODES, nodes)
             st(step, STEP_P, ld(at, ROW_P))

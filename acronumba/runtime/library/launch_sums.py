@@ -19,8 +19,8 @@ from acronumba.runtime.library.back_words import (  # isort: skip
 )  # fmt: skip
 
 from acronumba.runtime.library.launch_words import (  # isort: skip
-    ROW_BATCH, ROW_BYTES, ROW_FAILS, ROW_KERNEL, ROW_NODES, ROW_P, ROW_WARP, STREAM_CAPACITY, STREAM_DELTA,
-    STREAM_END, STREAM_LAUNCHES, STREAM_MISSING, STREAM_NODES, STREAM_TABLE, STREAM_TOP, STREAM_TOTAL, TASKS_BYTES,
+    ROW_BATCH, ROW_BYTES, ROW_FAILS, ROW_KERNEL, ROW_NODES, ROW_P, ROW_STARTS, ROW_WARP, STREAM_CAPACITY, STREAM_DELTA,
+    STREAM_END, STREAM_LAUNCHES, STREAM_MISSING, STREAM_MOST, STREAM_TABLE, STREAM_TOP, STREAM_TOTAL, TASKS_BYTES,
     TASKS_END, TASKS_FIRST, TASKS_WHAT, TASKS_WORDS,
 )  # fmt: skip
 
@@ -120,6 +120,7 @@ def add_launch(stream: i64, kernel: i64, nodes: i64, table: i64) -> None:
     st(row, ROW_FAILS, 0)
     st(row, ROW_BATCH, 0)
     st(row, ROW_WARP, 0)
+    st(row, ROW_STARTS, 0)
     st(stream, STREAM_TOTAL, ld(stream, STREAM_TOTAL) + nodes)
-    st(stream, STREAM_NODES, max(ld(stream, STREAM_NODES), nodes))
+    st(stream, STREAM_MOST, max(ld(stream, STREAM_MOST), nodes))
     st(stream, STREAM_LAUNCHES, count + 1)

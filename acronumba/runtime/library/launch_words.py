@@ -53,6 +53,7 @@ GRID = Words("""
 nodes           `Grid.nodes`
 times           `Grid.times`
 cost            `Grid.cost`
+counted         `Grid.counted`
 """)
 ABOUT = Words("""
 steps           what the one kernel is told: address of its steps,
