@@ -95,7 +95,7 @@ def make(entry: Entry) -> None:
         model, columns, shared = getattr(module, name), (module.instances(INSTANCES),), {"p": module.params(SIZE)}
     traced: Any = model.value_and_grad if name == "loss" else model
     trace = min((traced.trace(*columns, **shared) for _ in range(RUNS)), key=lambda t: t.seconds["execute"])
-    exploration = trace.explored(options=False if entry.is_example else None)
+    exploration = trace.explored(options=False)  # what each is worth takes as long as all the rest; `explain` says it
     exploration.html(page)
     kernels = list(dict.fromkeys(batch.kernel for batch in trace.batches))
     lines = str(trace).splitlines()
