@@ -288,7 +288,7 @@ def logsumexp(x: Array, axis: int = -1) -> Array:
 
 
 def cross_entropy(logits: Array, label: Array, smoothing: float = 0.0) -> Array:
-    """Return the negative logarithm of the probability that `softmax` gives a label, without computing it.
+    """Return the negative logarithm of the probability that `softmax(logits)` gives to a label.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def cross_entropy(logits: Array, label: Array, smoothing: float = 0.0) -> Array:
 
 
 def binary_cross_entropy(logits: Array, target: Array) -> Array:
-    """Return the mean negative logarithm of the probability that `sigmoid` gives to what is so, without computing it.
+    """Return the mean negative logarithm of the probability that `sigmoid(logits)` gives to the target.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def mse(x: Array, y: Array) -> Array:
 
 
 def huber(x: Array, y: Array, delta: float = 1.0) -> Array:
-    """Return the mean of half the square of small differences, of larger ones their size (Huber 1964).
+    """Return the mean of a loss that is square for small differences and linear for large ones (Huber 1964).
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ MANY = 64  # results that are decoded together: of more, one who only looks at t
 
 
 class Results(Sequence[T]):
-    """The results of a mini-batch, in the order of its instances.
+    """The results of a mini-batch, in the order of its instances; `Model.batch` returns them.
 
     A sequence that equals the list of the plain results. Arrays in it are read-only views that stay valid for ever.
 
@@ -54,7 +54,7 @@ class Results(Sequence[T]):
 
     @classmethod
     def of(cls, values: Iterable[T]) -> Results[T]:
-        """Return results that are already there."""
+        """Return the values as results, without running anything."""
         out = cls(0, Decoder.of(_nothing))
         out._values = list(values)
         return out

@@ -88,7 +88,7 @@ class Trace:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Of ``pack``, ``record``, ``schedule``, ``layout``, ``execute`` and ``total``."""
+        """The seconds of ``pack``, ``record``, ``schedule``, ``layout``, ``execute`` and ``total``."""
         return self.data.seconds
 
     @property
@@ -98,7 +98,10 @@ class Trace:
 
     @property
     def graph(self) -> networkx.DiGraph[int]:
-        """The dataflow graph, one node per node of it."""
+        """The dataflow graph as a `networkx.DiGraph`.
+
+        Its nodes are numbers, with ``kernel``, ``depth``, ``phase``, ``batch``, ``instance`` and ``shapes``.
+        """
         from acronumba.views import graphs
 
         return graphs.graph(self.data)
@@ -158,7 +161,7 @@ class Trace:
         display(self.explored(schedules=schedules, options=options).data)
 
     def to_html(self, path: str | Path) -> Path:
-        """Do what `html` does; for one release more."""
+        """Do what `html` does. Deprecated: use `html`."""
         return self.html(path)
 
     def to_dot(self, path: str | Path) -> Path:

@@ -19,7 +19,7 @@ def fold(
     make: Callable[[Node, list[Made]], Made],
     key: Callable[[Node], Hashable] = id,
 ) -> Made:
-    """Return what `make` makes of a root, of whose children it has been made before.
+    """Return what `make` gives for a root; it is called from the leaves up, on each node after its children.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowGrad:
-    """A gradient whose rows are zero but for some."""
+    """A gradient by rows: those that are not in `index` are zero."""
 
     index: Any  # int64[n]: numbers of rows, rising
     rows: Any  # array[n, ...]: their gradients
