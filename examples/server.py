@@ -3,7 +3,7 @@
 The application is ASGI, by Starlette: `uvicorn examples.server:app` serves it. Run as a script it asks the application
 itself, without a network, at growing load. Without Starlette it says so and ends.
 
-    pip install acronumba[serve] starlette
+    pip install ".[serve]" starlette
     curl -d '{"word": 1, "kids": [{"word": 2}]}' localhost:8000/encode
 """
 
