@@ -422,7 +422,9 @@ def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
     with np.errstate(all="ignore"):
         bound, size = _bound((a, b), x, y)
         distance = np.abs(x - y)
-    near = (distance <= bound) & ~((distance == 0) & (np.asarray(narrow(a)) == np.asarray(narrow(b))))
+        own = [np.asarray(narrow(v), np.float64) for v in (a, b)]
+    tie = (distance == 0) & (own[0] == own[1]) & (own[0] == x)  # exact: nothing has been rounded
+    near = (distance <= bound) & ~tie
     flipped = current.run.choose(near, distance / size)
     return _replaced(result, flipped, lambda k: not np.ravel(result)[k])
 
@@ -452,7 +454,7 @@ def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **option
     most = np.max(values, axis=1, keepdims=True)
     bound, size = _bound((x,), values, most)
     distance = most - values
-    tie = (values == np.take_along_axis(values, best, 1)) & (own == np.take_along_axis(own, best, 1))
+    tie = (values == np.take_along_axis(values, best, 1)) & (own == np.take_along_axis(own, best, 1)) & (own == values)
     near = (distance <= bound) & ~tie
     flipped = current.run.choose(near, distance / size)
     if not flipped:

@@ -91,12 +91,21 @@ def by_equal_values(x, y):
     return np.argmax(np.maximum(x, y * 0)), bool(x[1] == y[1])
 
 
+def by_equal_sums(x, y):
+    """Exact sums are equal; those that are rounded could as well differ in the last bit."""
+    sums = np.stack([x, x[::-1]]) @ (y / 3)
+    return np.argmax(sums), bool(sums[0] == sums[1])
+
+
 @pytest.mark.parametrize(
-    ("fn", "near"), [(by_argmax, 1), (by_comparison, 1), (by_number, 1), (by_order, 1), (by_equal_values, 0)]
+    ("fn", "near"),
+    [(by_argmax, 1), (by_comparison, 1), (by_number, 1), (by_order, 1), (by_equal_values, 0), (by_equal_sums, 1)],
 )
 def test_the_float64_run_counts_the_decisions_by_near_values(fn, near):
     x, far = np.array([3.0, 2.9999993, 1.0], F), np.array([3.5, 2.0, 1.0], F)
     instances = [(x, np.array([0.99999994, 1.0, 1.0], F)), (far, np.ones(3, F))]
+    if fn is by_equal_sums:
+        instances = [(x, np.ones(3, F)), (x, np.zeros(3, F))]
     if fn is by_equal_values:
         instances = [(np.array([2.0, 2.0, 1.0], F), np.array([1.0, 2.0, 3.0], F))] * 2
     for instance, expected in zip(instances, (near, 0), strict=True):

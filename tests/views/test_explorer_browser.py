@@ -125,7 +125,7 @@ def test_the_answer_is_hidden_until_the_game_ends(driver: Any, pages: Any, case:
     batches = page.js("document.getElementById('step').max")
     page.key("p")
     visible = "document.body.innerText + document.title + location.hash"
-    assert page.js("getComputedStyle(document.querySelector('#facts .answer')).visibility") == "hidden"
+    assert page.js("getComputedStyle(document.querySelector('#facts .answer')).display") == "none"
     assert "batch" not in page.js("document.title") and "proved" not in page.js(visible)
     page.driver.execute_script("const g = document.getElementById('guess'); g.value = 5; g.form.requestSubmit()")
     assert "proved" not in page.js(visible) and "at least" not in page.js(visible)
@@ -135,7 +135,7 @@ def test_the_answer_is_hidden_until_the_game_ends(driver: Any, pages: Any, case:
         page.driver.execute_script("document.querySelector('[data-choice]').click()")
     assert page.text("#predict .score").startswith("You: ")
     assert f" {batches} batch" in page.text("#predict") or "as few as" in page.text("#predict")
-    assert page.js("getComputedStyle(document.querySelector('#facts .answer')).visibility") == "visible"
+    assert page.js("getComputedStyle(document.querySelector('#facts .answer')).display") != "none"
 
 
 def test_schedules_are_compared_and_stepped_through(driver: Any, pages: Any) -> None:
