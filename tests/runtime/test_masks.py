@@ -111,3 +111,19 @@ def test_masks(hidden: Any) -> None:
         assert (tiles.band is not None) == (hidden in BANDS)
     for x, found in zip(xs, f.batch(xs), strict=True):
         assert np.allclose(found, f(x), rtol=1e-5, atol=1e-5)
+
+
+@model
+def products_that_underflow(x: Any, y: Any) -> Any:
+    i, j = np.arange(len(x))[:, None], np.arange(len(x))
+    return np.where(j <= i, x @ x.T, 0.0) @ y
+
+
+@pytest.mark.parametrize("negative", one_in(2, [17, 33]))
+def test_the_sign_of_a_zero_does_not_depend_on_company(negative: int) -> None:
+    """Terms beyond a band would make -0 to +0, and tiles of other heights leave others out."""
+    x, y = np.full((700, 8), 1e-12, np.float32), np.full((700, 8), 1e-30, np.float32)
+    y[:negative] *= -1
+    f = products_that_underflow.with_options(threads=2)
+    alone, among = (f.batch([x] * n, [y] * n)[0] for n in (1, 9))
+    assert alone.tobytes() == among.tobytes()

@@ -369,7 +369,7 @@ class PanelProduct:
         self.addresses(outer, first, stop, most, w.named("at", low))
         with self.each_panel() as (vector, wide):
             packed = self.packed(vector) + low * (wide * self.width)
-            self.multiply(outer, first, stop, most, packed, vector, wide)
+            self.multiply(outer, first, stop, most, packed, vector, wide, left_out=True)
 
     def find_odd(self, odd: Local) -> None:
         """Set `odd` if the packed operand has an element that gives no 0 when it is multiplied by 0."""
@@ -475,9 +475,14 @@ class PanelProduct:
                     w.f.store_lanes(to + (k + i) * step + number * self.width, x)
 
     def multiply(
-        self, outer: Index, first: Expr, stop: Expr, most: Poly, packed: Expr, vector: Expr, wide: Expr
-    ) -> None:
-        """Write rows first..stop of the columns of a panel, tile by tile."""
+        self, outer: Index, first: Expr, stop: Expr, most: Poly, packed: Expr, vector: Expr, wide: Expr,
+        left_out: bool = False,
+    ) -> None:  # fmt: skip
+        """Write rows first..stop of the columns of a panel, tile by tile.
+
+        Where terms that are 0 may have been `left_out`, no sum is -0: whether they would have made it +0, and how many
+        they are, depends on how rows are cut.
+        """
         w, width = self.w, self.width
         rows = w.bind("rows", stop - first)
         height, entry = self.tiles(wide)
@@ -492,6 +497,11 @@ class PanelProduct:
                 tree.load(w.f["P"] + entry * 8, m), table + a * 8, w.number(most),
                 const(len(self.product.pieces), I64), lengths, packed, wide * width, to, step,
             ))  # fmt: skip
+            if left_out:
+                with w.loop("r", 0, m) as r, w.loop("q", 0, wide) as number:
+                    at = w.local("at", to + r * step + number * width)
+                    x = Load(at, self.t.ty.vector(self.lanes))
+                    w.f.store_lanes(at, x + const(0.0, x.type))
             if target is None:
                 with (
                     w.loop("r", first + a, first + a + m, extent=self.many) as r,
