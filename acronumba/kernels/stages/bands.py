@@ -4,9 +4,9 @@ In: a stage in tiles. Out: a `Band`, or nothing. A causal mask says `j <= i`: of
 only the first columns count. `where(mask, x, c)` is `c` elsewhere, and what is computed from it is one number of the
 row there: 0 after softmax, as a rule. Then columns beyond the band need not be computed: a row's maximum takes `c` in,
 and sums and products leave out what is 0. Whether it is 0 is looked at when the kernel runs: a row that the mask hides
-entirely is computed as a whole, with its tile. What is left out of a sum is +0, and no
-sum of a band is -0: so bits differ from those of the whole row in the sign of a zero alone, where all that is added is
-too small for any other number, and do not depend on how much is left out.
+entirely is computed as a whole, with its tile. What is left out of a sum is +0, and no sum of a band is -0: so bits
+differ from those of the whole row in the sign of a zero alone, where all that is added is too small for any other
+number, and do not depend on how much is left out.
 """
 
 from __future__ import annotations
