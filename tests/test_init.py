@@ -39,5 +39,5 @@ def test_orthogonal(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("draw", [init.glorot, init.he, init.orthogonal])
 def test_a_vector_is_no_matrix(draw: Any) -> None:
-    with pytest.raises(ValueError, match="two extents"):
+    with pytest.raises(ValueError, match="two dimensions"):
         draw(np.random.default_rng(0), (3,))

@@ -70,7 +70,7 @@ def test_a_notebook_runs(tmp_path: Any) -> None:
     outputs = [cell.outputs for cell in book.cells[1:]]
     assert all(len(out) <= 1 for out in outputs), "nothing is printed on the side"
     texts = json.loads(outputs[3][0]["text"])
-    assert all(len(text) > 40 for text in texts) and "Summary" in texts[0] and "Blocks" in texts[3]
+    assert all(len(text) > 40 for text in texts) and "Summary" in texts[0] and "Static blocks" in texts[3]
     for out in outputs[4:8]:
         data = out[0]["data"]
         assert len(data["text/plain"]) > 20 and "<table>" in data["text/html"] and "<script" not in data["text/html"]

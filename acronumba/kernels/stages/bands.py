@@ -11,19 +11,15 @@ number, and do not depend on how much is left out.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from acronumba.ir.ops import SCALARS
 from acronumba.ir.spec import KernelOp, Operand, Size
 from acronumba.kernels.stages.choose import Chooser
 from acronumba.kernels.stages.graph import Place, Symbolic, Untraceable, arguments
 from acronumba.kernels.stages.index import ZERO, Index, Poly
 from acronumba.kernels.stages.tasks import Band
 
-COMPARED: Mapping[str, Callable[[float, float], bool]] = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge
-}  # fmt: skip
-OPPOSITE = {"le": "gt", "lt": "ge", "ge": "lt", "gt": "le"}
 SIGNS = {"le": (-1, 0), "lt": (-1, -1), "ge": (1, 0), "gt": (1, -1)}  # x op y: sign * (x - y) + offset is not negative
 COLUMN = "j"
 
@@ -144,8 +140,9 @@ class _Search:
         x, y = (self.affine(*a) for a in found)
         if x is None or y is None:
             return ()
-        sign, offset = SIGNS[op.op if holds else OPPOSITE[op.op]]
+        sign, offset = SIGNS[op.op]
         out = (x - y) * sign + offset
+        out = out if holds else out * -1 - 1
         row = self.names[-2]
         slopes = [out.slope(row), out.slope(COLUMN)]
         known = [s.constant if s is not None else None for s in slopes]
@@ -164,9 +161,9 @@ class _Search:
         if op.op == "where":
             yes, no = self.literal(*found[1]), self.literal(*found[2])
             return None if yes is None or no is None else (found[0], yes != 0, no != 0)
-        if op.op not in COMPARED:
+        if op.op not in SIGNS and op.op not in ("eq", "ne"):
             return None
-        compare = COMPARED[op.op]
+        compare = SCALARS[op.op].reference
         x, y = found
         for one, other, turned in ((x, y, False), (y, x, True)):
             arms, number = self.arms(*one), self.literal(*other)
