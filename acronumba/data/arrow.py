@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data.classes import field_names
-from acronumba.data.hints import NONE, OBSERVED, ArrayHint, ClassHint, Hint, ListHint, UnionHint, class_hints
+from acronumba.data.hints import OBSERVED, ArrayHint, ClassHint, Hint, ListHint, UnionHint, class_hints
 from acronumba.data.pack import Packed
 from acronumba.errors.codes import refuse
+from acronumba.ir.types import NONE
 
 
 def is_arrow(value: object) -> bool:
@@ -25,7 +26,7 @@ def is_arrow(value: object) -> bool:
 
 
 def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDArray[Any] | list[Any]:
-    """Return a column of Arrow as one of instances; `name` is that of the parameter, `hint` what its annotation says."""
+    """Return a column of Arrow as one of instances; `name` is its parameter's, `hint` what the annotation says."""
     try:
         import pyarrow as pa
     except ImportError:

@@ -1,7 +1,7 @@
 """Columns of Arrow as words: whole columns are taken over, and no object of Python is made for a row.
 
 In: an array of Arrow, and what the annotation of the parameter says. Out: a pack, or None if the words cannot say all:
-values are missing, a class has its own `__init__`. Lists become lists, structs objects of an annotated class, else dicts.
+a class has its own `__init__`, lists have one length. Structs become objects of an annotated class, or dicts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,20 @@ from acronumba.data.shared import LONG_DICT
 from acronumba.data.texts import records_of
 from acronumba.data.words import LIST
 from acronumba.ir.types import (
-    BOOL, FLOAT, INT, NONE, TEXT, DictT, ListT, StructT, Type, UnionT, union, union_cases, union_word, words,
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    TEXT,
+    DictT,
+    ListT,
+    StructT,
+    Type,
+    UnionT,
+    union,
+    union_cases,
+    union_word,
+    words,
 )  # fmt: skip
 
 Fill: TypeAlias = Callable[[Heap, Words], None]  # writes a word of each row into a column of a table

@@ -70,7 +70,11 @@ STRUCT = pa.struct([("x", pa.float32()), ("y", pa.int8())])
 SHAPE = pa.struct([("points", pa.list_(STRUCT)), ("centre", STRUCT), ("weights", pa.list_(pa.list_(pa.float64())))])
 WORDS = {
     "points": (pa.array(POINTS, STRUCT), Point, [Point(**p) for p in POINTS]),
-    "points of other numbers": (pa.array([{"y": True, "x": 1}, {"y": False, "x": 2}]), Point, [Point(1.0, 1), Point(2.0, 0)]),
+    "points of other numbers": (
+        pa.array([{"y": True, "x": 1}, {"y": False, "x": 2}]),
+        Point,
+        [Point(1.0, 1), Point(2.0, 0)],
+    ),
     "a slice": (pa.array(POINTS, STRUCT)[1:3], Point, [Point(1.0, 1), Point(2.0, 2)]),
     "pairs": (
         pa.array([{"label": t, "first": POINTS[0], "more": 1} for t in ("a", "", "long", "long")]),
@@ -79,11 +83,15 @@ WORDS = {
     ),
     "shapes": (pa.array(SHAPES, SHAPE), Shape, [shape(s) for s in SHAPES]),
     "shapes from the second on": (pa.array(SHAPES, SHAPE)[1:], Shape, [shape(s) for s in SHAPES[1:]]),
-    "lists of points": (pa.array([POINTS[:2], [], POINTS]), list[Point], [[Point(**p) for p in POINTS[:k]] for k in (2, 0, 4)]),
+    "lists of points": (
+        pa.array([POINTS[:2], [], POINTS]),
+        list[Point],
+        [[Point(**p) for p in POINTS[:k]] for k in (2, 0, 4)],
+    ),
     "points that may be missing": (pa.array([POINTS[0], None]), Point | None, [Point(0.0, 0), None]),
     "dicts": (pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": "yz"}]), Row, [{"a": 1, "b": "x"}, {"a": 2, "b": "yz"}]),
     "numbers that may be missing": (pa.array([[1, None], [], [3]]), Any, [[1, None], [], [3]]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WORDS)
