@@ -46,14 +46,29 @@ def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDAr
 
 
 def _stored(array: Any) -> Any:
-    """Return an array without the names that extensions and dictionaries give to its values."""
+    """Return an array whose values are stored in the plain way: not as views, in dictionaries, or under other names."""
     import pyarrow as pa
 
     if isinstance(array, pa.FixedShapeTensorArray):
         return array
-    if isinstance(array, pa.DictionaryArray):
-        return array.dictionary_decode()
-    return array.storage if isinstance(array, pa.ExtensionArray) else array
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    plain = _plain_type(array.type)
+    return array if plain == array.type else array.cast(plain)
+
+
+def _plain_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _plain_type(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain_type(kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    return pa.large_string() if kind == pa.string_view() else kind
 
 
 def _rows(array: Any) -> npt.NDArray[Any] | None:

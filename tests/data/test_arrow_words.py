@@ -67,6 +67,7 @@ def shape(of: Any) -> Shape:
 
 
 STRUCT = pa.struct([("x", pa.float32()), ("y", pa.int8())])
+VIEW = pa.string_view()  # as polars has texts
 SHAPE = pa.struct([("points", pa.list_(STRUCT)), ("centre", STRUCT), ("weights", pa.list_(pa.list_(pa.float64())))])
 WORDS = {
     "points": (pa.array(POINTS, STRUCT), Point, [Point(**p) for p in POINTS]),
@@ -89,6 +90,18 @@ WORDS = {
         [[Point(**p) for p in POINTS[:k]] for k in (2, 0, 4)],
     ),
     "points that may be missing": (pa.array([POINTS[0], None]), Point | None, [Point(0.0, 0), None]),
+    "views": (
+        pa.array(
+            [{"first": POINTS[0], "label": t} for t in ("a", "bc")], pa.struct([("first", STRUCT), ("label", VIEW)])
+        ),
+        Pair,
+        [Pair(Point(0.0, 0), "a"), Pair(Point(0.0, 0), "bc")],
+    ),
+    "dictionaries": (
+        pa.array([["a", "b"], ["a"]], pa.list_(pa.dictionary(pa.int32(), VIEW))),
+        Any,
+        [["a", "b"], ["a"]],
+    ),
     "dicts": (pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": "yz"}]), Row, [{"a": 1, "b": "x"}, {"a": 2, "b": "yz"}]),
     "numbers that may be missing": (pa.array([[1, None], [], [3]]), Any, [[1, None], [], [3]]),
 }
