@@ -200,10 +200,7 @@ def row(
     first, batched = timed(partial(ours.batch, xs, p=p))
     found = _agreements(workload.model, some, p, results, list(batched)[: len(some)])
     one = burst()
-    competitors: dict[str, Callable[[], Any]] = {
-        OBJECTS: partial(_run, ours, xs, p),
-        PACKED: partial(_run, ours, packed, shared),
-    }
+    competitors = _own(ours, (xs, p), (packed, shared))
     if device == "cpu":
         competitors = {PLAIN: partial(yardsticks.plain, workload.model, xs, p), **competitors, BURST: one.run}
     elif HERE not in without:
@@ -227,6 +224,11 @@ def row(
         joules=used,
         **_recorded(ours, packed, shared, traces, device),
     )
+
+
+def _own(ours: Model, objects: tuple[Any, Any], packed: tuple[Any, Any]) -> dict[str, Callable[[], Any]]:
+    """Return our own ways to run a mini-batch."""
+    return {OBJECTS: partial(_run, ours, *objects), PACKED: partial(_run, ours, *packed)}
 
 
 def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -> dict[str, Any]:

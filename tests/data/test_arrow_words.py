@@ -98,7 +98,7 @@ WORDS = {
         [Pair(Point(0.0, 0), "a"), Pair(Point(0.0, 0), "bc")],
     ),
     "dictionaries": (
-        pa.array([["a", "b"], ["a"]], pa.list_(pa.dictionary(pa.int32(), VIEW))),
+        pa.array([["a", "b"], ["a"]], pa.list_(pa.dictionary(pa.int32(), pa.string()))),
         Any,
         [["a", "b"], ["a"]],
     ),
