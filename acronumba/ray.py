@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from acronumba.api.arguments import Signature
 from acronumba.api.columns import as_columns
 from acronumba.api.model import Model
 from acronumba.api.results import Results
@@ -36,6 +40,7 @@ __all__ = ["Mapper", "Pool", "deployment"]
 AHEAD = 2  # chunks for each worker that are under way: one that runs, one that waits
 CHUNKS = 8  # for each worker, if there are instances enough: who is done takes the next
 FEWEST = 16  # instances of a chunk
+PATIENCE = 5.0  # seconds after which a chunk may be late
 
 
 class Pool:
@@ -60,11 +65,13 @@ class Pool:
         if not ray.is_initialized():
             ray.init()
         made: Any = model if isinstance(model, Model) else Model(model)
+        self._signature = Signature(made.__wrapped__)
         self._shared = dict(shared)
         self._version, self._values = 0, _put(self._shared)
         actor = ray.remote(num_cpus=cores, max_restarts=-1, max_task_retries=-1)(_Worker)
         code = cloudpickle.dumps(made.with_options(threads=cores))
         self._workers = [actor.remote(code) for _ in range(workers)]
+        self._silent: dict[Any, Any] = {}  # workers that did not answer, with what they are asked
         if same_processor and len(found := set(ray.get([w.processor.remote() for w in self._workers]))) > 1:
             self.close()
             raise refuse("ACR706", message="the workers have different CPUs", seen=", ".join(sorted(found)))
@@ -82,7 +89,8 @@ class Pool:
         InstanceErrors
             With the numbers of the instances, and the results of the others.
         """
-        packed = [pack(c) for c in as_columns(columns, [str(k) for k in range(len(columns))])]
+        names = [*(p.name for p in self._signature.positional), *map(str, range(len(columns)))]
+        packed = [pack(c) for c in as_columns(columns, names, self._signature.hint)]
         count = len(packed[0])
         if any(len(c) != count for c in packed):
             raise refuse("ACR707", message="the columns have different lengths", seen=str([len(c) for c in packed]))
@@ -142,29 +150,71 @@ class Pool:
     def _run(
         self, chunks: Iterable[tuple[int, Sequence[Any]]]
     ) -> Iterator[tuple[int, Sequence[Any], Mapping[int, BaseException]]]:
-        """Yield what comes of chunks, as they are done: the first instance, results, failures."""
-        free = [worker for worker in self._workers for _ in range(AHEAD)]
-        under_way: dict[Any, tuple[int, Any]] = {}
-        source = iter(chunks)
+        """Yield what comes of chunks, as they are done: the first instance, results, failures.
+
+        A chunk whose worker does not answer, because its node is gone and no other has room, goes to another one.
+        """
+        free = self._answering() * AHEAD
+        under_way: dict[Any, _Sent] = {}
+        source, longest = iter(chunks), 0.0
         try:
             while True:
+                for late in _late(under_way, longest)[: len(free)]:
+                    self._silent.setdefault(late.worker, late.worker.processor.remote())
+                    self._send(late.first, late.columns, free, under_way)
                 for first, columns in islice(source, len(free)):
-                    worker = free.pop(0)
-                    # In a list, a reference stays one: the worker fetches the values when they are new.
-                    sent = worker.run.remote(self._version, [self._values], cloudpickle.dumps(columns))
-                    under_way[sent] = first, worker
+                    self._send(first, cloudpickle.dumps(columns), free, under_way)
                 if not under_way:
                     return
-                (done,), _ = ray.wait(list(under_way), num_returns=1)
-                first, worker = under_way.pop(done)
-                free.append(worker)
-                refused, results, errors = pickle.loads(ray.get(done))
-                if refused is not None:
-                    raise refused
-                yield first, results, errors
+                ready, _ = ray.wait(list(under_way), num_returns=1, timeout=PATIENCE)
+                for done in ready:
+                    sent = under_way.pop(done)
+                    free.append(sent.worker)
+                    longest = max(longest, time.monotonic() - sent.since)
+                    for other in [ref for ref, o in under_way.items() if o.first == sent.first]:
+                        ray.cancel(other)
+                        del under_way[other]  # its worker may never answer
+                    refused, results, errors = pickle.loads(ray.get(done))
+                    if refused is not None:
+                        raise refused
+                    yield sent.first, results, errors
         finally:
-            for sent in under_way:
-                ray.cancel(sent)
+            for ref in under_way:
+                ray.cancel(ref)
+
+    def _send(self, first: int, columns: bytes, free: list[Any], under_way: dict[Any, _Sent]) -> None:
+        """Send a chunk to the next free worker."""
+        worker = free.pop(0)
+        # In a list, a reference stays one: the worker fetches the values when they are new.
+        sent = worker.run.remote(self._version, [self._values], columns)
+        under_way[sent] = _Sent(first, columns, worker, time.monotonic())
+
+    def _answering(self) -> list[Any]:
+        """Return the workers without those that did not answer, and have not done so since."""
+        for worker, answer in list(self._silent.items()):
+            if ray.wait([answer], timeout=0)[0]:
+                del self._silent[worker]
+        return [w for w in self._workers if w not in self._silent] or list(self._workers)
+
+
+@dataclass
+class _Sent:
+    """A chunk that is under way."""
+
+    first: int
+    columns: bytes
+    worker: Any
+    since: float
+    again: bool = False  # whether it was sent to another worker, too
+
+
+def _late(under_way: Mapping[Any, _Sent], longest: float) -> list[_Sent]:
+    """Return the chunks that take far longer than any before, to be sent once more."""
+    limit = time.monotonic() - max(PATIENCE, 4 * AHEAD * longest)
+    found = [sent for sent in under_way.values() if sent.since < limit and not sent.again]
+    for sent in found:
+        sent.again = True
+    return found
 
 
 class _Worker:
@@ -222,6 +272,8 @@ def _chunks(source: Iterable[Any], size: int) -> Iterator[tuple[int, list[Any]]]
 class Mapper:
     """A model for `Dataset.map_batches`: the last column that is named is the new one, the others are its arguments.
 
+    With ``batch_format="pyarrow"`` columns of Arrow are taken over whole: structs are objects of annotated classes.
+
     Examples
     --------
     >>> given = (classify, {"p": p}, "tree", "label")  # doctest: +SKIP
@@ -235,16 +287,28 @@ class Mapper:
         self._shared = {name: _snapshot(value) for name, value in shared.items()}
         *self._columns, self._out = columns
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return the columns of a batch with the results."""
-        given = [c if c.dtype != object else [_plain(x) for x in c] for c in map(batch.__getitem__, self._columns)]
+    def __call__(self, batch: Any) -> Any:
+        """Return the columns of a batch, a dict of arrays or a table of Arrow, with the results."""
+        table = hasattr(batch, "append_column")
+        columns = map(batch.__getitem__, self._columns)
+        given = list(columns) if table else [c if c.dtype != object else [_plain(x) for x in c] for c in columns]
         results = self._model.batch(*given, **self._shared)
         try:
-            out = np.asarray(results.stack())
+            out = results.stack()
         except AcronumbaError:  # of different shapes
-            out = np.empty(len(results), object)
-            out[:] = list(results)
-        return batch | {self._out: out}
+            out = None
+        if not isinstance(out, np.ndarray):
+            out = np.fromiter(results, object, len(results))
+        return batch.append_column(self._out, _arrow(out)) if table else batch | {self._out: out}
+
+
+def _arrow(values: npt.NDArray[Any]) -> Any:
+    """Return results as a column of Arrow."""
+    import pyarrow as pa
+
+    if values.ndim > 1:
+        return pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(values))
+    return pa.array([_plain(x) for x in values] if values.dtype == object else values)
 
 
 def _plain(value: Any) -> Any:

@@ -52,18 +52,23 @@ def bits(results: Any) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def many() -> Iterator[Any]:
+def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
-
-    from acronumba import ray as many
 
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *sys.path[1:]])
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False)
-    yield many
+    yield cluster
     ray.shutdown()
     cluster.shutdown()
+
+
+@pytest.fixture
+def many(cluster: Any) -> Any:
+    from acronumba import ray as many
+
+    return many
 
 
 def test_a_pool_gives_the_bits_of_a_mini_batch(many: Any) -> None:
@@ -134,14 +139,67 @@ if __name__ == "__main__":
     assert done.stdout.strip().endswith("True"), done.stderr
 
 
+def test_a_node_that_is_removed_loses_nothing(many: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many, "PATIENCE", 2.0)
+    wanted = bits(total.batch(TREES, p=P))
+    newer = bits(total.batch(TREES, p=2 * P))
+    node = cluster.add_node(num_cpus=1, resources={"leaving": 1})
+    with many.Pool(total, p=P, workers=3) as pool:
+        pool.batch(TREES)
+        homes = ray.get(
+            [w.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()) for w in pool._workers]
+        )
+        assert node.node_id in homes
+        count, found = 20_000, {}
+        for k, result in pool.stream((TREES[k % 300] for k in range(count)), chunk=100):
+            assert k not in found
+            found[k] = result.tobytes()
+            if len(found) == 5_000:
+                cluster.remove_node(node, allow_graceful=False)
+        assert [found[k] for k in range(count)] == [wanted[k % 300] for k in range(count)]
+        pool.update(p=2 * P)
+        assert bits(pool.batch(TREES)) == newer
+
+
 def test_a_dataset_is_mapped(many: Any) -> None:
     lists = [[float(j) for j in range(k % 5)] for k in range(40)]
     sums = model(lambda xs, *, scale: scale * sum(xs, 0.0))
-    mapper = many.Mapper(sums, {"scale": 2.0}, "values", "sum")
+    given = (sums, {"scale": 2.0}, "values", "sum")
     column = np.empty(40, object)
     column[:] = [np.array(x) for x in lists]
-    assert mapper({"values": column})["sum"].tolist() == [2 * sum(x) for x in lists]
+    assert many.Mapper(*given)({"values": column})["sum"].tolist() == [2 * sum(x) for x in lists]
     assert pickle.loads(pickle.dumps(many.Mapper)) is many.Mapper
+    import pyarrow as pa
+
+    ds = ray.data.from_arrow(pa.table({"k": list(range(40)), "values": pa.array(lists)}))
+    for form in ("numpy", "pyarrow"):
+        mapped = ds.map_batches(many.Mapper, fn_constructor_args=given, concurrency=1, batch_size=16, batch_format=form)
+        found = {row["k"]: row["sum"] for row in mapped.take_all()}
+        assert found == {k: 2 * sum(x) for k, x in enumerate(lists)}
+
+
+@dataclass
+class Leaf:
+    word: int
+    x: list[float]
+
+
+def test_a_table_of_arrow_is_mapped(many: Any) -> None:
+    import pyarrow as pa
+
+    @model
+    def heights(t: Leaf, *, p: np.ndarray) -> np.ndarray:
+        return p[t.word] * sum(t.x, 0.0)
+
+    @model
+    def cut(t: Leaf) -> Any:
+        return t.x[: t.word % 2 + 1], t.word
+
+    rows = [{"word": k, "x": [1.0] * k} for k in range(4)]
+    table = pa.table({"t": rows})
+    found = many.Mapper(heights, {"p": P}, "t", "h")(table)
+    assert np.array_equal(found["h"].combine_chunks().to_numpy_ndarray(), [P[k] * k for k in range(4)])
+    assert many.Mapper(cut, {}, "t", "c")({"t": np.array([Leaf(**r) for r in rows])})["c"][3] == ([1.0, 1.0], 3)
 
 
 def test_a_deployment_serves(many: Any) -> None:

@@ -17,6 +17,7 @@ from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.data.witness import Witness
 from acronumba.errors import NOWHERE, Loc
 from acronumba.errors.codes import refuse
+from acronumba.locks import undivided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class Signature:
                 if not isinstance(value, list):
                     frozen.add(name)
             values[name] = value
-        given = as_columns(columns, names)
+        given = as_columns(columns, names, self.hint)
         count = len(given[0])
         for name, column in zip(names, given, strict=False):
             if len(column) != count:
@@ -111,6 +112,12 @@ class Signature:
             if p.default is p.empty:
                 raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
+
+    def hint(self, name: str) -> Any:
+        """Return what the annotation of a parameter says of classes and arrays."""
+        with undivided:
+            from acronumba.data.hints import argument_hint
+        return argument_hint(self.fn, name)
 
     def _wrong(self, message: str, seen: str) -> Exception:
         rewrite = ""

@@ -6,7 +6,7 @@ does not end is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, cycle, islice, repeat
 from operator import length_hint
 from typing import Any
@@ -21,11 +21,21 @@ from acronumba.locks import undivided
 _SOME = 1 << 16  # what is taken of an iterator before looking at how much memory is left
 
 
-def as_columns(values: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """Return the positional arguments of a batch as sequences. One that does not end is not followed to its end."""
+def as_columns(values: Sequence[Any], names: Sequence[str], hint: Callable[[str], Any] | None = None) -> list[Any]:
+    """Return the positional arguments of a batch as sequences. One that does not end is not followed to its end.
+
+    Parameters
+    ----------
+    values : sequence
+        The arguments.
+    names : sequence of str
+        Of their parameters.
+    hint : callable, optional
+        What the annotation of a parameter says, by its name: structs of Arrow are objects of its class.
+    """
     if all(type(v) is list for v in values):
         return list(values)
-    found = [None if isinstance(v, Iterator) else _column(v, n) for v, n in zip(values, names, strict=False)]
+    found = [None if isinstance(v, Iterator) else _column(v, n, hint) for v, n in zip(values, names, strict=False)]
     count = min((len(column) for column in found if column is not None), default=None)
     for k, value in enumerate(values):
         if found[k] is None:
@@ -56,7 +66,7 @@ def _drained(values: Iterator[Any], name: str) -> list[Any]:
     return out
 
 
-def _column(value: Any, name: str) -> Any:
+def _column(value: Any, name: str, hint: Callable[[str], Any] | None) -> Any:
     """Return one positional argument of a batch as a sequence."""
     if is_packed(value) or type(value) is list:
         return value
@@ -65,7 +75,7 @@ def _column(value: Any, name: str) -> Any:
         with undivided:
             from acronumba.data import arrow
         if arrow.is_arrow(value):
-            return arrow.column_of(value, name)
+            return arrow.column_of(value, name) if hint is None else arrow.column_of(value, name, hint(name))
     if has_rows(value):
         array = as_numpy(value)
         if isinstance(array, str):

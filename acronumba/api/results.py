@@ -16,7 +16,7 @@ import numpy as np
 from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.data.decoder import Decoder
 from acronumba.errors.codes import refuse
-from acronumba.generics import T
+from acronumba.generics import R, T
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
@@ -53,11 +53,11 @@ class Results(Sequence[T]):
         self._singles = 0  # results that were decoded alone
 
     @classmethod
-    def of(cls, values: Iterable[T]) -> Results[T]:
+    def of(cls, values: Iterable[R]) -> Results[R]:
         """Return the values as results, without running anything."""
-        out = cls(0, Decoder.of(_nothing))
+        out: Any = cls(0, Decoder.of(_nothing))
         out._values = list(values)
-        return out
+        return out  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return len(self._values)

@@ -17,6 +17,7 @@ from acronumba.api.model import Model
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
 from acronumba.bench.ceiling import Ceiling, burst, ceiling, of_gpu
+from acronumba.bench.energy import Counter, counters, joules
 from acronumba.bench.measure import SLOWEST, Quartiles, Traced, interleaved, machine, medians, timed
 from acronumba.bench.workloads import Workload
 from acronumba.bench.yardsticks.program import Program
@@ -47,6 +48,7 @@ class Speed(Traced):
     burst_flops: int  # of a turn of `BURST`
     launches: int = 0  # of functions, one after the other; 0 on the processor
     ways: dict[str, float] = field(default_factory=dict)  # seconds on a GPU of one launch for all, of a launch for each
+    joules: dict[str, dict[str, float]] = field(default_factory=dict)  # of a mini-batch, per competitor and counter
     bytes: int = 0  # that kernels read and write, as if there were no caches
     lower_bound: int
 
@@ -92,6 +94,7 @@ class Speeds:
     device: str = "cpu"
     machine: dict[str, Any]
     ceiling: Ceiling | None  # None of the simulator
+    unmeasured: tuple[str, ...] = ()  # why there are no other counters of energy
     rows: tuple[Speed, ...]
 
 
@@ -131,14 +134,21 @@ def measure(
     Speeds
         A yardstick whose results are not those of the plain calls is not timed; `Speed.wrong` names it.
     """
+    by, reasons = counters()
     rows = []
     for size in sizes:
         for batch in batches:
-            for workload in workloads:
-                step(1, f"{workload.name}, {size}, {batch}")
-                rows.append(row(workload, size, batch, trees=trees, rounds=rounds, threads=threads, device=device))
+            for w in workloads:
+                step(1, f"{w.name}, {size}, {batch}")
+                rows.append(row(w, size, batch, trees=trees, rounds=rounds, threads=threads, device=device, by=by))
     return Speeds(
-        rounds=rounds, threads=threads, device=device, machine=machine(), ceiling=_ceiling(device), rows=tuple(rows)
+        rounds=rounds,
+        threads=threads,
+        device=device,
+        machine=machine(),
+        ceiling=_ceiling(device),
+        unmeasured=reasons,
+        rows=tuple(rows),
     )
 
 
@@ -165,6 +175,7 @@ def row(
     device: str = "cpu",
     compared: int | None = None,
     without: Sequence[str] = (),
+    by: Mapping[str, Counter] | None = None,
 ) -> Speed:
     """Measure one workload.
 
@@ -176,6 +187,8 @@ def row(
         How many instances are computed by plain calls, to compare results with; None: all.
     without
         Yardsticks that are left out; on another device also `HERE`.
+    by
+        Counters of energy.
     """
     xs, p = inputs(workload, size, batch, trees)
     ours = workload.model.with_options(threads=threads).on(device)
@@ -187,16 +200,14 @@ def row(
     first, batched = timed(partial(ours.batch, xs, p=p))
     found = _agreements(workload.model, some, p, results, list(batched)[: len(some)])
     one = burst()
-    competitors: dict[str, Callable[[], Any]] = {
-        OBJECTS: partial(_run, ours, xs, p),
-        PACKED: partial(_run, ours, packed, shared),
-    }
+    competitors = _own(ours, (xs, p), (packed, shared))
     if device == "cpu":
         competitors = {PLAIN: partial(yardsticks.plain, workload.model, xs, p), **competitors, BURST: one.run}
     elif HERE not in without:
         competitors[HERE] = partial(_run, ours.on("cpu"), packed, shared)
     competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
     seconds = interleaved(competitors, rounds)
+    used = {name: joules(run, by) for name, run in competitors.items() if name != BURST} if by else {}
     traces = _TRACES if seconds[PACKED].median < SLOWEST else 1
     return Speed(
         workload=workload.name,
@@ -210,8 +221,14 @@ def row(
         first=first,
         difference=found[OBJECTS][1],
         burst_flops=one.flops,
+        joules=used,
         **_recorded(ours, packed, shared, traces, device),
     )
+
+
+def _own(ours: Model, objects: tuple[Any, Any], packed: tuple[Any, Any]) -> dict[str, Callable[[], Any]]:
+    """Return our own ways to run a mini-batch."""
+    return {OBJECTS: partial(_run, ours, *objects), PACKED: partial(_run, ours, *packed)}
 
 
 def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -> dict[str, Any]:

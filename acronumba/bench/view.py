@@ -115,7 +115,7 @@ def speeds_view(s: Speeds) -> RenderableType:
     for size, instances in dict.fromkeys((row.size, row.instances) for row in s.rows):
         rows = [row for row in s.rows if (row.size, row.instances) == (size, instances)]
         parts += ["", _speeds(rows, f"size {size}, {instances} instances")]
-    parts += ["", _shares(s.rows)]
+    parts += ["", _shares(s.rows), *_joules(s)]
     wrong = [f"{row.workload}: {name}" for row in s.rows for name in row.wrong]
     if wrong:
         parts += ["", Text("Not the results of the plain calls: " + ", ".join(wrong), "red")]
@@ -123,6 +123,25 @@ def speeds_view(s: Speeds) -> RenderableType:
         those = dict.fromkeys(row.workload for row in s.rows if row.reasons.get(name) == why)
         parts += ["", Text(f"No {name} ({why}): {', '.join(those)}")]
     return Group(*parts, "", Text(_SPEEDS_LEGEND if s.device == "cpu" else _DEVICE_LEGEND, "dim"))
+
+
+def _joules(s: Speeds) -> list[RenderableType]:
+    """Return a table of joules for each counter, or why there is none."""
+    parts: list[RenderableType] = []
+    for meter in sorted({meter for row in s.rows for of in row.joules.values() for meter in of}):
+        table = Table(box=None, padding=(0, 1, 0, 0))
+        table.add_column("model", no_wrap=True, vertical="bottom")
+        names = list(dict.fromkeys(name for row in s.rows for name in row.joules))
+        for name in ("size", "inst", *names):
+            table.add_column(name, justify="right")
+        for row in s.rows:
+            used = (row.joules.get(name, {}).get(meter) for name in names)
+            cells = ("" if j is None else f"{j:.3g}" for j in used)
+            table.add_row(row.workload, str(row.size), str(row.instances), *cells)
+        parts += ["", Text(f"Joules of a mini-batch, counted by {meter}", "bold"), table]
+    if not parts and s.unmeasured:
+        parts += ["", Text(f"Joules: not measurable here ({', '.join(s.unmeasured)})")]
+    return parts
 
 
 _SPEEDS_LEGEND = (

@@ -1,7 +1,8 @@
 """Columns of Arrow: whatever has `__arrow_c_array__` or `__arrow_c_stream__`, decoded by pyarrow.
 
-In: a column of pyarrow, polars, DuckDB. Out: what a column of instances may be: a pack of lists of numbers, made from
-their offsets and values; an array, of vectors of one length; else the values of Python. It is imported when asked for.
+In: a column of pyarrow, polars, DuckDB, and what the annotation of the parameter says. Out: what a column of instances
+may be: a pack of words (`data.arrow_words`); an array, of vectors of one length; else the values of Python. It is
+imported when asked for.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.data.heap import Heap, Region, Words, aligned
-from acronumba.data.pack import Packed, packed_words
-from acronumba.data.schema import Schema
-from acronumba.data.words import LIST
+from acronumba.data.classes import field_names
+from acronumba.data.hints import OBSERVED, ArrayHint, ClassHint, Hint, ListHint, UnionHint, class_hints
+from acronumba.data.pack import Packed
 from acronumba.errors.codes import refuse
-from acronumba.ir.types import BOOL, FLOAT, INT, ListT, Type
+from acronumba.ir.types import NONE
 
 
 def is_arrow(value: object) -> bool:
@@ -25,57 +25,108 @@ def is_arrow(value: object) -> bool:
     return (hasattr(cls, "__arrow_c_array__") or hasattr(cls, "__arrow_c_stream__")) and not hasattr(cls, "iloc")
 
 
-def column_of(value: Any, name: str) -> Packed | npt.NDArray[Any] | list[Any]:
-    """Return a column of Arrow as one of instances; `name` is that of the parameter."""
+def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDArray[Any] | list[Any]:
+    """Return a column of Arrow as one of instances; `name` is its parameter's, `hint` what the annotation says."""
     try:
         import pyarrow as pa
     except ImportError:
         raise refuse("ACR706", message=f"the column for `{name}` needs pyarrow", seen=type(value).__name__,
                      rewrite="pip install acronumba[arrow]") from None  # fmt: skip
+    from acronumba.data import arrow_words
+
     array = value if isinstance(value, pa.Array | pa.ChunkedArray) else pa.chunked_array(value)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
-    if isinstance(array, pa.FixedShapeTensorArray) and not array.null_count:
+    array = _stored(array)
+    rows = None if array.null_count or hint not in (OBSERVED, ArrayHint(np.generic)) else _rows(array)
+    if rows is not None:
+        return rows
+    found = arrow_words.packed(array, hint)
+    return _values(array, hint, name) if found is None else found
+
+
+def _stored(array: Any) -> Any:
+    """Return an array whose values are stored in the plain way: not as views, in dictionaries, or under other names."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.FixedShapeTensorArray):
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    plain = _plain_type(array.type)
+    return array if plain == array.type else array.cast(plain)
+
+
+def _plain_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _plain_type(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain_type(kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    return pa.large_string() if kind == pa.string_view() else kind
+
+
+def _rows(array: Any) -> npt.NDArray[Any] | None:
+    """Return lists of one length, and tensors, as the rows of an array; None if they are none."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.FixedShapeTensorArray):
         return array.to_numpy_ndarray()  # type: ignore[no-any-return]
+    if not pa.types.is_fixed_size_list(array.type):
+        return None
+    values = array.flatten()
+    numbers = pa.types.is_integer(values.type) or pa.types.is_float32(values.type) or pa.types.is_float64(values.type)
+    if values.null_count or not numbers:
+        return None
+    return values.to_numpy().reshape(len(array), array.type.list_size)  # type: ignore[no-any-return]
+
+
+def _values(array: Any, hint: Hint, path: str) -> list[Any]:
+    """Return the values of Python, objects of annotated classes among them; what is missing is None."""
+    import pyarrow as pa
+
+    if isinstance(hint, UnionHint):
+        others = [h for h in hint.members if h != NONE]
+        hint = others[0] if len(others) == 1 else OBSERVED
     kind = array.type
-    if array.null_count or pa.types.is_nested(kind) is False:
-        return array.to_pylist()  # type: ignore[no-any-return]
-    numbers = _flat(array) if pa.types.is_fixed_size_list(kind) else None
-    if numbers is not None and kind.value_type != pa.bool_():
-        return numbers.reshape(len(array), kind.list_size)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        values = _flat(array)
-        if values is not None:
-            offsets = array.offsets.to_numpy().astype(np.int64)
-            return _lists(values, offsets - offsets[0])
+    if array.null_count and isinstance(hint, ClassHint | ArrayHint | ListHint):
+        found, valid = iter(_values(array.drop_null(), hint, path)), array.is_valid().to_pylist()
+        return [next(found) if there else None for there in valid]
+    if pa.types.is_struct(kind) and isinstance(hint, ClassHint):
+        return _objects(array, hint.cls, path)
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if isinstance(hint, ArrayHint):
+        rows = _rows(array)
+        if rows is not None:
+            return list(rows)
+        values = array.flatten() if lists else None
+        if values is not None and not values.null_count and not pa.types.is_nested(values.type):
+            return _cut(array, values.to_numpy(zero_copy_only=False))
+    if lists and isinstance(hint, ListHint):
+        return _cut(array, _values(array.flatten(), hint.item, f"{path}[...]"))
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
-def _flat(array: Any) -> npt.NDArray[Any] | None:
-    """Return the numbers of all lists, one after the other; None if they are no numbers, or some are missing."""
-    values = array.flatten()
-    if values.null_count:
-        return None
-    found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    return found if found.dtype.kind in "iufb" and found.dtype != np.float16 else None
+def _cut(array: Any, values: Any) -> list[Any]:
+    """Return what belongs to each list of an array of lists, of the values of all of them."""
+    ends = np.cumsum(array.value_lengths().to_numpy()).tolist()
+    return [values[first:end] for first, end in zip([0, *ends], ends, strict=False)]
 
 
-def _lists(values: npt.NDArray[Any], offsets: Words) -> Packed | list[Any]:
-    """Return a pack of lists of numbers of Python."""
-    kinds: dict[str, Type] = {"b": BOOL, "f": FLOAT}
-    item = kinds.get(values.dtype.kind, INT)
-    if values.dtype == np.uint64 and len(values) and int(values.max()) >> 63:
-        return [part.tolist() for part in np.split(values, offsets[1:-1])]
-    count, listed = len(offsets) - 1, ListT(item)
-    heads = Region("heads", 0, count, LIST.count, (LIST.at["items"],), listed=listed)
-    items = Region("items", heads.size, len(values), 1, ())
-    heap = Heap(words=aligned(heads.size + items.size, np.int64), regions=(heads, items), pools={}, rests={})
-    words = heap.table(items)[:, 0]
-    words.view(np.float64)[:] = values if item == FLOAT else 0
-    if item != FLOAT:
-        words[:] = values
-    table = heap.table(heads)
-    table[:, LIST.at["items"]] = heap.address(items) + 8 * offsets[:-1]
-    table[:, LIST.at["length"]] = table[:, LIST.at["capacity"]] = np.diff(offsets)
-    roots = heap.address(heads) + 8 * LIST.count * np.arange(count)
-    return packed_words(Schema(params=(listed,), fields={}), heap, roots.reshape(-1, 1))
+def _objects(array: Any, cls: Any, path: str) -> list[Any]:
+    """Return structs as objects of a class, which is called with the fields that it has."""
+    hints = class_hints(cls)
+    given = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+    names = [name for name in field_names(cls) or given if name in given]
+    columns = [_values(given[name], hints.get(name, OBSERVED), f"{path}.{name}") for name in names]
+    try:
+        rows = zip(*columns, strict=True) if columns else [()] * len(array)
+        return [cls(**dict(zip(names, row, strict=True))) for row in rows]
+    except TypeError as error:
+        raise refuse("ACR706", message=f"structs of `{path}` are no {cls.__name__}: {error}",
+                     seen=", ".join(given), rewrite="a struct with the fields of the class") from error  # fmt: skip

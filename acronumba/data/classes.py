@@ -7,6 +7,7 @@ NamedTuple are declared; those of a plain class are what an object has: the data
 from __future__ import annotations
 
 import abc
+import dataclasses
 import enum
 import keyword
 import sys
@@ -177,6 +178,37 @@ def _places(cls: Any) -> tuple[tuple[str, ...], frozenset[str]]:
             elif hasattr(type(found), "__set__"):
                 computed.add(name)
     return tuple(slots), frozenset(computed)
+
+
+CLASS_VARIABLE: Any = dataclasses._FIELD_CLASSVAR  # type: ignore[attr-defined]
+
+
+def is_written(init: Any) -> bool:
+    """Whether an `__init__` is the user's own: `dataclasses` writes others."""
+    return "__create_fn__" not in init.__code__.co_qualname
+
+
+def own_constructor(cls: Any) -> str:
+    """Return the name of the method by which a dataclass or NamedTuple is made in a way of its own; "" if it is not."""
+    if type(cls).__call__ is not type.__call__:
+        return "__call__ of the metaclass"
+    if issubclass(cls, tuple):
+        made = getattr(cls.__new__, "__globals__", {}).get("__name__", "")  # `collections.namedtuple` says so
+        own = "__init__" if cls.__init__ is not object.__init__ else "__new__"
+        return "" if own == "__new__" and made.startswith("namedtuple_") else own
+    code = getattr(cls.__init__, "__code__", None)
+    if code is None or is_written(cls.__init__):
+        return "__init__"
+    given = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    every = cls.__dataclass_fields__.values()
+    if set(given) != {f.name for f in every if f.init and f._field_type is not CLASS_VARIABLE}:
+        return "__init__"  # of a base class
+    if cls.__new__ is not object.__new__:
+        return "__new__"
+    code = getattr(cls.__setattr__, "__code__", None)
+    if code is not None and "__create_fn__" not in code.co_qualname:
+        return "__setattr__"
+    return "__post_init__" if "__post_init__" in cls.__init__.__code__.co_names else ""
 
 
 def new_object(cls: type) -> Any:

@@ -12,7 +12,7 @@ import sys
 import types
 import typing
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -220,6 +220,29 @@ def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
         return read_hint(typing.get_type_hints(holder, globalns=space, localns=local)[name])
     except Exception:  # the annotation names what is not there at run time (TYPE_CHECKING): the data decides
         return OBSERVED
+
+
+def argument_hint(fn: Callable[..., Any], name: str) -> Hint:
+    """Return what the annotation of a parameter says of classes and arrays; its numbers are what the data has."""
+    try:
+        inside = {n: cell.cell_contents for n, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)}
+        holder = type("_", (), {"__annotations__": {name: fn.__annotations__[name]}})
+        found = typing.get_type_hints(holder, globalns=fn.__globals__, localns=inside)[name]
+    except Exception:  # there is none, or it names what is not there at run time: the data decides
+        return OBSERVED
+    return _without_numbers(read_hint(found))
+
+
+def _without_numbers(hint: Hint) -> Hint:
+    match hint:
+        case ClassHint() | ArrayHint():
+            return hint
+        case ListHint():
+            return ListHint(_without_numbers(hint.item))
+        case UnionHint() if NONE in hint.members:
+            some = [_without_numbers(h) for h in hint.members if h != NONE]
+            return UnionHint((NONE, *some)) if OBSERVED not in some else OBSERVED
+    return OBSERVED
 
 
 def may_hold(hint: Hint) -> bool:

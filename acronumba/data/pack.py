@@ -624,9 +624,9 @@ def _store_of_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Hea
     return store
 
 
-def packed_words(schema: Schema, heap: Heap, roots: Words) -> Packed:
+def packed_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Heap, roots: Words) -> Packed:
     """Return a pack of words that were made of no objects; the heap has `rests`."""
-    return Packed(_store_of_words(schema, (), heap, True, len(roots)), roots, None)
+    return Packed(_store_of_words(schema, layouts, heap, True, len(roots)), roots, None)
 
 
 def _aligned_copy(pool: npt.NDArray[Any]) -> npt.NDArray[Any]:

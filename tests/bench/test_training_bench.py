@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import io
 import json
@@ -14,9 +13,8 @@ import pytest
 from rich.console import Console
 
 from acronumba import leaves, model
-from acronumba.bench import energy, training, yardsticks
+from acronumba.bench import training, yardsticks
 from acronumba.bench import view as views
-from acronumba.bench.energy import Counter
 from acronumba.bench.lessons import LESSONS
 from acronumba.bench.measure import Quartiles
 from acronumba.bench.yardsticks import BY_DYNET, BY_NUMPY, BY_TORCH, TORCH_EACH
@@ -126,60 +124,6 @@ def test_pytorch_has_all_of_a_step_on_the_device_that_it_is_prepared_for(name: s
     with pytest.raises(RuntimeError, match="fused=True"):
         step.run()
     assert training.makers(name, device="simulator")[1] == {BY_TORCH: "PyTorch sees no GPU"}
-
-
-# --------------------------------------------------------------------------------------------------------------- joules
-
-
-def test_counters_of_processors(tmp_path: Path) -> None:
-    assert energy.counters(tmp_path)[1][0] == "no RAPL"
-    for name, micro in (("intel-rapl:0", 5_000_000), ("intel-rapl:0:0", 1), ("intel-rapl:1", 7_000_000)):
-        (zone := tmp_path / name).mkdir()
-        (zone / "name").write_text(f"package-{name[11:]}\n")
-        (zone / "max_energy_range_uj").write_text("9000000\n")
-        (zone / "energy_uj").write_text(f"{micro}\n")
-    found, reasons = energy._processors(tmp_path)
-    assert {name: (c.read(), c.range) for name, c in found.items()} == {
-        "package-0": (5.0, 9.0),
-        "package-1": (7.0, 9.0),
-    }
-    assert reasons == []
-    (tmp_path / "intel-rapl:1" / "energy_uj").unlink()
-    assert energy._processors(tmp_path)[1] == ["RAPL cannot be read (No such file or directory)"]
-
-
-def test_a_counter_may_begin_anew() -> None:
-    values = iter([8.0, 1.0])
-    calls: list[int] = []
-    by = {"package-0": Counter(read=lambda: next(values), range=9.0)}
-    assert energy.joules(lambda: calls.append(1), by, at_least=0.0, warm=2) == {"package-0": 2.0}
-    assert len(calls) == 3
-    assert energy.joules(lambda: calls.append(1), {}) == {} and len(calls) == 3
-
-
-def test_counters_of_gpus() -> None:
-    class Nvml:
-        """Two GPUs; the second counts nothing."""
-
-        nvmlInit_v2 = staticmethod(lambda: 0)
-
-        @staticmethod
-        def nvmlDeviceGetCount_v2(count: Any) -> int:
-            count._obj.value = 2
-            return 0
-
-        @staticmethod
-        def nvmlDeviceGetHandleByIndex_v2(k: int, device: Any) -> int:
-            device._obj.value = k + 1
-            return 0
-
-        @staticmethod
-        def nvmlDeviceGetTotalEnergyConsumption(device: ctypes.c_void_p, used: Any) -> int:
-            used._obj.value = 2500
-            return 0 if device.value == 1 else 3
-
-    found = energy._gpus(Nvml)
-    assert {name: c.read() for name, c in found.items()} == {"GPU 0": 2.5}
 
 
 # --------------------------------------------------------------------------------------------------------- command line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -92,7 +93,8 @@ def from_list_to_list(root: Node) -> None:
 
 
 def another_shape(root: Node) -> None:
-    root.left.weights.shape = (3, 1)
+    with warnings.catch_warnings(action="ignore"):  # NumPy 2.5 deprecates it
+        root.left.weights.shape = (3, 1)
 
 
 def another_method(root: Node) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.data.classes import field_names
+from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
 from acronumba.frontend import known_texts
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Resweep
@@ -244,10 +244,10 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], nod
     if own and own != "__post_init__":
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
         raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
-    given = [f for f in cls.__dataclass_fields__.values() if f.init and f._field_type is not _CLASS_VARIABLE]
+    given = [f for f in cls.__dataclass_fields__.values() if f.init and f._field_type is not CLASS_VARIABLE]
     positional = [f.name for f in given if not f.kw_only]
     out = _bind_fields(w, cls, positional, [f.name for f in given], args, kwargs, node)
-    fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is not _CLASS_VARIABLE]
+    fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is not CLASS_VARIABLE]
     for f in fields:
         if f.name in out:
             continue
@@ -304,37 +304,6 @@ def _only_fields(w: Walker, cls: type, node: Node) -> None:
     if own := own_constructor(cls):
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
         raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
-
-
-_CLASS_VARIABLE: Any = dataclasses._FIELD_CLASSVAR  # type: ignore[attr-defined]
-
-
-def is_written(init: Any) -> bool:
-    """Whether an `__init__` is the user's own: `dataclasses` writes others."""
-    return "__create_fn__" not in init.__code__.co_qualname
-
-
-def own_constructor(cls: Any) -> str:
-    """Return the name of the method by which a dataclass or NamedTuple is made in a way of its own; "" if it is not."""
-    if type(cls).__call__ is not type.__call__:
-        return "__call__ of the metaclass"
-    if issubclass(cls, tuple):
-        made = getattr(cls.__new__, "__globals__", {}).get("__name__", "")  # `collections.namedtuple` says so
-        own = "__init__" if cls.__init__ is not object.__init__ else "__new__"
-        return "" if own == "__new__" and made.startswith("namedtuple_") else own
-    code = getattr(cls.__init__, "__code__", None)
-    if code is None or is_written(cls.__init__):
-        return "__init__"
-    given = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-    every = cls.__dataclass_fields__.values()
-    if set(given) != {f.name for f in every if f.init and f._field_type is not _CLASS_VARIABLE}:
-        return "__init__"  # of a base class
-    if cls.__new__ is not object.__new__:
-        return "__new__"
-    code = getattr(cls.__setattr__, "__code__", None)
-    if code is not None and "__create_fn__" not in code.co_qualname:
-        return "__setattr__"
-    return "__post_init__" if "__post_init__" in cls.__init__.__code__.co_names else ""
 
 
 def _bind_fields(
