@@ -31,7 +31,8 @@ class Manager(AsyncKernelManager):
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **kw: Any) -> None:
         arguments = kernel_cmd[kernel_cmd.index("-f") :]
-        process = CONTEXT.Process(target=serve, args=(arguments, kw.get("cwd") or ".", kw.get("env") or {}), daemon=True)
+        given = arguments, kw.get("cwd") or ".", kw.get("env") or {}
+        process = CONTEXT.Process(target=serve, args=given, daemon=True)
         process.start()
         self.provisioner.process = _Process(process)
         self._reconcile_connection_info(self.provisioner.connection_info)

@@ -9,10 +9,11 @@ import sphinx.cmd.build  # noqa: F401 - the main module of the process that buil
 
 from builder import gallery, kernel  # noqa: F401
 
-for name in (
-    "ipykernel.kernelapp", "ipykernel.zmqshell", "acronumba.pipeline.compiled", "acronumba.pipeline.link", "acronumba.frontend.lower",
-    "acronumba.data.stream", "acronumba.api.exploration", "acronumba.views.explain",
-):  # fmt: skip
+MODULES = (
+    "ipykernel.kernelapp", "ipykernel.zmqshell", "acronumba.pipeline.compiled", "acronumba.pipeline.link",
+    "acronumba.frontend.lower", "acronumba.data.stream", "acronumba.api.exploration", "acronumba.views.explain",
+)  # fmt: skip
+for name in MODULES:
     importlib.import_module(name)
 
 
