@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -96,6 +97,23 @@ def test_steps_have_the_bits_of_one_loop(name: str, n: int, dtype: str, monkeypa
         plain = f(*instance, **shared)
         for a, b in zip(mine, plain if isinstance(plain, tuple) else (plain,), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4 if dtype == "float32" else 1e-10, atol=1e-5)
+
+
+@model
+def cell(x: Any, h: Any, c: Any, *, w: Any) -> Any:
+    """Of what the tail reads, `c` has a known extent; `h` may have one element, for all columns."""
+    y = nn.sigmoid(w @ x) * np.reshape(c, (w.shape[0],))
+    return y, np.tanh(y) + h
+
+
+def test_what_a_tail_reads_and_stores_is_fetched_before() -> None:
+    rng = np.random.default_rng(0)
+    columns = [[rng.standard_normal(n).astype(np.float32) for _ in range(5)] for n in (9, 48, 48)]
+    stages = cell.stages(*columns, w=normal(48, 9, dtype="float32"))
+    (kernel,) = (name for name in stages if name.startswith("kernels/") and name.endswith("/cpu"))
+    _, *loops = stages[kernel].split("fetched while the tile computes")
+    (fetched,) = (text.split("call_address", 1)[0] for text in loops)
+    assert {*re.findall(r"prefetch\((c|result_\d)", fetched)} == {"c", "result_0", "result_1"}
 
 
 def run(f: Callable[..., Any], columns: list[tuple[Any, ...]], shared: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from acronumba.emit.target import Target
 from acronumba.emit.tree import Expr
 from acronumba.ir.spec import Size
+from acronumba.kernels.stages.graph import Place
 from acronumba.kernels.stages.index import ZERO, Poly
-from acronumba.kernels.stages.steps import Step, steps_of
+from acronumba.kernels.stages.steps import Step, steps_of, touched_by
 from acronumba.kernels.stages.tasks import Part, ProductStage, Stages
 from acronumba.kernels.tiles import narrow, panel_shape, widest
 
@@ -54,6 +55,7 @@ class Pass:
     calls: list[Call]
     tail: list[int]
     steps: list[Step]  # of the tail
+    touched: list[Place]  # of operands and results, by the tail
 
     @property
     def vectors(self) -> int:
@@ -91,8 +93,9 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
         if many > rows or any(len(call.members) != many for call in calls):
             calls, many = [Call([parts]) for call in calls for parts in call.members], 1
         tail = [v for v in stage.tail if v in values]
-        steps = steps_of(tail, (*stage.lead, stage.n), stages, dtype)
-        out.append(Pass(q, rows // many, many, calls, tail, steps))
+        space = (*stage.lead, stage.n)
+        steps, touched = steps_of(tail, space, stages, dtype), touched_by(tail, space, stages, dtype)
+        out.append(Pass(q, rows // many, many, calls, tail, steps, touched))
     return out
 
 

@@ -52,6 +52,11 @@ def steps_of(tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: 
     return _Cut(tail, space, stages, dtype).run()
 
 
+def touched_by(tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: str) -> list[Place]:
+    """Return what a tail reads of operands at each column, and the results that it stores."""
+    return _Cut(tail, space, stages, dtype).touched()
+
+
 class _Cut:
     """What `steps_of` knows of a tail."""
 
@@ -75,6 +80,22 @@ class _Cut:
         for place in sorted(self._kept(), key=lambda p: p[0]):
             steps[depth[place] - 1].kept.append(place)
         return [step for step in steps if step.kept or step.done]
+
+    def touched(self) -> list[Place]:
+        """Return the places of operands and results that vary with the column."""
+        spec = self.graph.spec
+        out: list[Place] = [(v, self.here) for v in self.tail if v in spec.results]
+        todo: list[Place] = [(v, self.here) for v in self.tail]
+        seen = {*todo}
+        while todo:
+            v, index = todo.pop()
+            op = self.graph.op(v)
+            if op is None and spec.operands[v].kind == "tensor" and index.depends(self.names[-1]):
+                out.append((v, index))
+            below = [place for place in self._under(v, index) if place not in seen]
+            seen.update(below)
+            todo += below
+        return [p for p in out if not any(s.startswith("?") for at in p[1].at for s in at.symbols)]
 
     def _under(self, v: int, index: Index) -> list[Place]:
         """Return what a value is computed from."""

@@ -127,13 +127,13 @@ def expm1_near(x: vec, n: vec, half: vec) -> vec:
 
 
 def exp(x: vec) -> vec:
-    y = select(x > -104.0, select(x < 88.8, x, 88.8), -104.0)
+    y = select(x > 88.8, 88.8, x)
+    y = select(y < -104.0, -104.0, y)
     turned = fma(y, 1.44269504, 12582912.0)  # 1.5 * 2**23: the low bits hold n, a whole number
     p = exp_near(y, turned - 12582912.0)
-    n = bits(ivec, turned) - 0x4B400000
-    half = n >> 1
-    p = p * bits(vec, (half + 127) << 23) * bits(vec, (n - half + 127) << 23)
-    return select(x != x, x, select(x > 88.72284, inf, p))
+    n = bits(ivec, turned)
+    half = (n << 22) & -0x800000  # where the exponent of a number is: n // 2
+    return p * bits(vec, half + 0x3F800000) * bits(vec, (n << 23) - half + 0x3F800000)
 
 
 def exp_small(x: vec) -> vec:
@@ -303,13 +303,13 @@ def expm1_near(x: vec, n: vec, half: vec) -> vec:
 
 
 def exp(x: vec) -> vec:
-    y = select(x > -746.0, select(x < 710.0, x, 710.0), -746.0)
+    y = select(x > 710.0, 710.0, x)
+    y = select(y < -746.0, -746.0, y)
     turned = fma(y, 1.4426950408889634, 6755399441055744.0)  # 1.5 * 2**52: the low bits hold n, a whole number
     p = exp_near(y, turned - 6755399441055744.0)
-    n = bits(ivec, turned) - 0x4338000000000000
-    half = n >> 1
-    p = p * bits(vec, (half + 1023) << 52) * bits(vec, (n - half + 1023) << 52)
-    return select(x != x, x, select(x > 709.782712893384, inf, p))
+    n = bits(ivec, turned)
+    half = (n << 51) & -0x10000000000000  # where the exponent of a number is: n // 2
+    return p * bits(vec, half + 0x3FF0000000000000) * bits(vec, (n << 52) - half + 0x3FF0000000000000)
 
 
 def exp_small(x: vec) -> vec:

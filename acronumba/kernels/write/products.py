@@ -25,6 +25,7 @@ from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.orders import OrderWriter
 from acronumba.kernels.write.writer import to_memory
 
+LINE = 64  # bytes of memory that a cache takes in at once
 CLOSE = 1 << 18  # bytes of weights that the second cache of any processor keeps
 
 
@@ -467,6 +468,14 @@ def most_rows(kernel: Kernel, number: int, stage: ProductStage) -> Poly:
     return Poly.of(f"rows{number}") if known is None else Poly.of(max(known, kernel.block.constant or 0))
 
 
+def placed(place: Place, names: Sequence[str], at: Sequence[Poly]) -> Place:
+    """Return a place of `column`, whose axes are called `names`, at a row and column."""
+    v, index = place
+    for name, x in zip(names, at, strict=True):
+        index = index.put(name, x)
+    return v, index
+
+
 class _Products:
     """Writes a stage of products with shared weights."""
 
@@ -560,9 +569,26 @@ class _Products:
             t = w.local("t", u - panel * tiles if panels > 1 else u)
             a = w.bind("a", self.total * t // tiles)
             m = w.bind("m", self.total * (t + 1) // tiles - a)
+            if one.touched:
+                self.fetch(one, panel, a, m)
             starts = self.sum(one, weights, panel, a, m)
             if one.tail:
                 _Tail(self, one, panel, starts).write(a, m)
+
+    def fetch(self, one: Pass, panel: Local, a: Expr, m: Expr) -> None:
+        """Fetch what the tail of rows a..a+m reads, and where it stores, while the tiles compute."""
+        w, n = self.w, self.stage.n
+        _, names = column((*self.stage.lead, n))
+        w.f.comment("fetched while the tile computes: what is read, and where results go")
+        with w.rows_of_block(a, a + m, self.stage.lead, self.owners) as (_, at):
+            for number in range(one.q):
+                if number * self.width % LINE and number < one.q - 1:
+                    continue
+                j = w.column(panel, const(number, I64), one.q, self.lanes, n)
+                for place in one.touched:
+                    v, index = placed(place, names, (*at, ZERO if n == 1 else Poly.of(j.name)))
+                    w.f.do(intrinsic("prefetch", w.address(v, index), type=tree.VOID))
+        w.home_depth = 0
 
     def sum(self, one: Pass, weights: Sequence[Local], panel: Local, a: Expr, m: Expr) -> dict[int, int]:
         """Call the tiles of a unit; return where each product is in a row of the sums."""
@@ -658,16 +684,11 @@ class _Tail:
             out = acc + start
             return out if isinstance(number, Const) else out + number * self.width
 
-        def here(place: Place) -> Place:
-            v, index = place
-            for name, at in zip(self.names, w.panel_at, strict=True):
-                index = index.put(name, at)
-            return v, index
-
-        w.kept = {here(place): beside(self.room[place]) for place in self.kept}
+        w.kept = {placed(place, self.names, w.panel_at): beside(self.room[place]) for place in self.kept}
         with w.lanes_of(j, self.lanes, stage.n):
             for place in step.kept:
-                w.prepare(*here(place))
-                w.f.store_lanes(beside(self.room[place]), w.value(*here(place)))
+                here = placed(place, self.names, w.panel_at)
+                w.prepare(*here)
+                w.f.store_lanes(beside(self.room[place]), w.value(*here))
             w.finish_vector(stage, step)
         w.panels, w.kept = {}, {}
