@@ -33,7 +33,7 @@ try:
     import cloudpickle
     import ray
 except ImportError as error:  # pragma: no cover
-    raise ImportError("acronumba.ray needs Ray: pip install acronumba[ray]") from error
+    raise ImportError("acronumba.ray needs Ray: pip install '.[ray]', from the sources of acronumba") from error
 
 __all__ = ["Mapper", "Pool", "deployment"]
 

@@ -88,7 +88,7 @@ class Signature:
         for name in shared:
             if name not in self.shared:
                 kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
-                raise self._wrong(f"`{name}` {kind}", f"{name}=...")
+                raise self._wrong(f"`{name}` {kind}", f"{name}=...", self._starred(shared) if name in names else "")
         values: dict[str, Any] = {}
         frozen = set()
         for name, p in self.shared.items():
@@ -119,8 +119,13 @@ class Signature:
             from acronumba.data.hints import argument_hint
         return argument_hint(self.fn, name)
 
-    def _wrong(self, message: str, seen: str) -> Exception:
-        rewrite = ""
+    def _starred(self, shared: Mapping[str, Any]) -> str:
+        """Return how the function begins if what was passed by name is shared; "" if nothing is left to vary."""
+        varying = [p.name for p in self.positional if p.name not in shared]
+        names = [*varying, "*", *(p.name for p in self.positional if p.name in shared), *self.shared]
+        return f"`def {self.name}({', '.join(names)})`, if all instances share it" if varying else ""
+
+    def _wrong(self, message: str, seen: str, rewrite: str = "") -> Exception:
         if self.positional[0].name == "self":  # a method: nothing tells the object
             columns = ", ".join(p.name for p in self.positional[1:])
             rewrite = f"a function of both: `model(lambda {columns}, *, net: net.{self.fn.__name__}({columns}))`"

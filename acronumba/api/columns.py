@@ -35,7 +35,8 @@ def as_columns(values: Sequence[Any], names: Sequence[str], hint: Callable[[str]
     """
     if all(type(v) is list for v in values):
         return list(values)
-    found = [None if isinstance(v, Iterator) else _column(v, n, hint) for v, n in zip(values, names, strict=False)]
+    named = zip(range(len(values)), values, names, strict=False)
+    found = [None if isinstance(v, Iterator) else _column(v, n, k, hint) for k, v, n in named]
     count = min((len(column) for column in found if column is not None), default=None)
     for k, value in enumerate(values):
         if found[k] is None:
@@ -66,8 +67,8 @@ def _drained(values: Iterator[Any], name: str) -> list[Any]:
     return out
 
 
-def _column(value: Any, name: str, hint: Callable[[str], Any] | None) -> Any:
-    """Return one positional argument of a batch as a sequence."""
+def _column(value: Any, name: str, k: int, hint: Callable[[str], Any] | None) -> Any:
+    """Return positional argument `k` of a batch as a sequence."""
     if is_packed(value) or type(value) is list:
         return value
     _refuse_table(value, name)
@@ -84,11 +85,12 @@ def _column(value: Any, name: str, hint: Callable[[str], Any] | None) -> Any:
     if isinstance(value, np.ndarray) and value.ndim:
         return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses have rows of their own
     if isinstance(value, str | bytes | np.ndarray) or is_record(type(value)) or not isinstance(value, Iterable):
+        shared = f"; if all instances share it, put `*` before `{name}` and pass it by name" if k else ""
         raise refuse(
             "ACR706",
             message=f"the column for `{name}` must be a sequence of instances",
             seen=type(value).__name__,
-            rewrite=f"for one instance, call the model itself or pass [{name}]",
+            rewrite=f"for one instance, call the model itself or pass [{name}]{shared}",
         )
     return list(value)
 

@@ -187,6 +187,16 @@ class Done:
     call: Call | None = None  # what was compiled ran for
 
 
+def _how_alike(first: Any, value: Any) -> str:
+    """Return what to do about two results that are not alike."""
+    arrays = all(hasattr(v, "dtype") and hasattr(v, "shape") for v in (first, value))
+    if arrays and first.dtype != value.dtype:
+        return "compute one dtype on every path; the warnings of `explain` name the lines where float64 begins"
+    if arrays and len(first.shape) == len(value.shape) and first.shape[1:] == value.shape[1:]:
+        return "`results.ragged()` joins arrays of different lengths"
+    return "take the leaves that are alike: `np.stack([r[0] for r in results])`"
+
+
 def is_device_array(value: Any) -> bool:
     """Whether a value is a tensor that is on a device; see `acronumba.runtime.devices.arrays`."""
     return hasattr(type(value), "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
@@ -255,7 +265,8 @@ class _Stacked:
         for k, value in enumerate(values):
             if self.form(value) != self.form(first):
                 seen = f"instance 0: {_form_text(first)}; instance {k}: {_form_text(value)}"
-                raise refuse("ACR703", message=f"{path} is not alike in instances 0 and {k}", seen=seen)
+                message = f"{path} is not alike in instances 0 and {k}"
+                raise refuse("ACR703", message=message, seen=seen, rewrite=_how_alike(first, value))
         if is_device_array(first):
             return Ragged(*type(first).join(values)) if self.rows and first.ndim else type(first).stack(values)
         if isinstance(first, np.ndarray) and first.ndim:

@@ -64,7 +64,7 @@ def find_example(file: str, name: str, count: int | None = None) -> tuple[Any, t
     if not isinstance(model, Model):
         models = [k for k, v in vars(module).items() if isinstance(v, Model)]
         seen = f"models: {', '.join(models) or 'none'}"
-        rewrite = f"acronumba show {file}:{models[0]}" if models else "put `@model` before the function"
+        rewrite = f"{file}:{models[0]}" if models else "put `@model` before the function"
         raise refuse("ACR710", message=f"{file} has no model `{name}`", seen=seen, rewrite=rewrite)
     if hasattr(module, "example"):
         columns, shared = module.example()

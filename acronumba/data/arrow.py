@@ -31,7 +31,7 @@ def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDAr
         import pyarrow as pa
     except ImportError:
         raise refuse("ACR706", message=f"the column for `{name}` needs pyarrow", seen=type(value).__name__,
-                     rewrite="pip install acronumba[arrow]") from None  # fmt: skip
+                     rewrite="pip install '.[arrow]', from the sources of acronumba") from None  # fmt: skip
     from acronumba.data import arrow_words
 
     array = value if isinstance(value, pa.Array | pa.ChunkedArray) else pa.chunked_array(value)

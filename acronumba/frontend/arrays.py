@@ -35,6 +35,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     ListVal,
+    MapVal,
     Method,
     NoneVal,
     Num,
@@ -472,20 +473,41 @@ def as_view(w: Walker, x: Tensor, name: str) -> str:
     return f"{first} = {first}.copy(), before `{name}` becomes a view of it"
 
 
-def _own_copy(w: Walker, node: ast.AST) -> str:
-    """Return how what is written into becomes one's own: the array, or all that it is reached from."""
-    name = _name_of(node)
+def own_root(w: Walker, name: str) -> str:
+    """Return how to copy the whole that `name` is a part of, if that came in; "" if it was made in the call."""
+    root = _root(name)
+    copied, owner = name_of_copy(w, root), w.state.get(path_of(w, root))
+    match owner:
+        case SharedVal() | DictVal(cell=None):
+            came_in = True
+        case Ref(own=own) | ListVal(own=own):
+            came_in = not own
+        case MapVal():
+            came_in = owner.type.given
+        case _:
+            came_in = False
+    came_in = came_in or copied != ast.unparse(root)
+    return f"{copied} = copy.deepcopy({ast.unparse(root)})" if came_in and ast.unparse(root) != name else ""
+
+
+def _root(name: str) -> ast.expr:
     root = ast.parse(name, mode="eval").body
     while isinstance(root, ast.Attribute | ast.Subscript):
         root = root.value
+    return root
+
+
+def _own_copy(w: Walker, node: ast.AST) -> str:
+    """Return how what is written into becomes one's own: the array, or all that it is reached from."""
+    name = _name_of(node)
+    root = _root(name)
     copied = name_of_copy(w, root)
     owner = w.state.get(path_of(w, root))
     first = _first_name(w, owner) if isinstance(root, ast.Name) and copied == root.id else ""
     if first and first != name:  # another name would go on to mean what came in
         return f"{first} = {first}.copy(), before `{name}` becomes another name of it"
-    came_in = isinstance(owner, SharedVal) or (isinstance(owner, Ref) and not owner.own) or copied != ast.unparse(root)
-    if came_in and ast.unparse(root) != name:
-        return f"{copied} = copy.deepcopy({ast.unparse(root)})"
+    if own := own_root(w, name):
+        return own
     return f"{copied if copied != ast.unparse(root) else name} = {name}.copy()"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, written_tensor
+from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, own_root, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import python_class
@@ -285,7 +285,7 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
 def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> None:
     """Refuse `x op= y` where it is not the same as `x = x op y`."""
     name = ast.unparse(stmt.target)
-    rewrite = _written_out(stmt)
+    rewrite = own_root(w, name) or _written_out(stmt)  # what came in takes no new value either
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)

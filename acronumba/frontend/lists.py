@@ -121,8 +121,7 @@ def check_mutable(w: Walker, base: ListVal, node: ast.AST) -> None:
     """Note that a list is changed; refuse it if it may be data of the caller."""
     touch(w, base)
     if not base.own:
-        place = node.func if isinstance(node, ast.Call) else node
-        name = ast.unparse(place.value) if isinstance(place, ast.Attribute | ast.Subscript) else "xs"
+        name = _name_of(node)
         if base.item == NEVER and not base.cell.find().data:  # it may be one of several, made here or given
             seen = f"a change of `{name}`, an empty list: what it was made to hold is not known here"
             raise w.refuse("ACR303", node, seen=seen, rewrite="put it into a field of a dataclass, with its type")
@@ -136,6 +135,16 @@ def touch(w: Walker, base: ListVal) -> None:
     if not cell.touched:
         cell.touched = True
         w.know.changed = True
+
+
+def _name_of(node: ast.AST) -> str:
+    """Return the user's name for a list that is changed."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=named)) | ast.Attribute(value=named) | ast.Subscript(value=named):
+            return ast.unparse(named)
+        case ast.AugAssign(target=named):
+            return ast.unparse(named)
+    return "xs"
 
 
 def widen_list(w: Walker, base: ListVal, val: Val) -> None:

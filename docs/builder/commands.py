@@ -12,7 +12,7 @@ from builder.files import write as write_file
 HEAD = """\
 # Command line
 
-`pip install` brings the command `acronumba`; `python -m acronumba` is the same.
+`pip install .` brings the command `acronumba`; `python -m acronumba` is the same.
 """
 
 

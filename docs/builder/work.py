@@ -1,4 +1,4 @@
-"""What takes time, on all cores: lessons and models of the gallery run in processes of their own, before Sphinx reads.
+"""What takes time, on all cores: lessons and models of the gallery run in other processes, before Sphinx reads.
 
 What has run is kept in the folder `build/docs`, and runs again only if the package, or the script itself, has changed.
 """
@@ -6,16 +6,16 @@ What has run is kept in the folder `build/docs`, and runs again only if the pack
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
+from jupyter_cache import get_cache
 from sphinx.util import logging
 
-from builder import gallery
-from builder.files import BUILD, version
+from builder import gallery, kernel
+from builder.files import BUILD, ROOT, version
 
 LESSONS = BUILD / "extra" / "lessons"  # pages of the explorer that lessons write, beside them in the site
 logger = logging.getLogger(__name__)
@@ -37,10 +37,13 @@ def run(lessons: Iterable[Path], kept: Path, timeout: int) -> None:
     for folder in (gallery.MADE, gallery.EXPLORER, LESSONS):
         folder.mkdir(parents=True, exist_ok=True)
     wanted = [entry for entry in gallery.entries() if _is_new(entry)]
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=spawn) as pool:
+    get_cache(str(kept)).list_cache_records()  # its tables are there before several threads ask
+    kernel.prepare([str(ROOT / "docs"), str(ROOT)])
+    cores = os.cpu_count()
+    with ProcessPoolExecutor(cores, mp_context=kernel.CONTEXT) as processes, ThreadPoolExecutor(cores) as pool:
+        make: Callable[[gallery.Entry], None] = lambda entry: processes.submit(gallery.make, entry).result()
         waiting = {f"lesson {path.name}": pool.submit(execute, path, kept, timeout) for path in lessons}
-        waiting |= {f"gallery {entry.name}": pool.submit(gallery.make, entry) for entry in wanted}
+        waiting |= {f"gallery {entry.name}": pool.submit(make, entry) for entry in wanted}
         for name, future in waiting.items():
             logger.info("running %s", name)
             if error := future.exception():
@@ -51,7 +54,6 @@ def run(lessons: Iterable[Path], kept: Path, timeout: int) -> None:
 
 def execute(path: Path, kept: Path, timeout: int) -> None:
     """Run a lesson, unless it is kept; keep what it shows, where myst-nb will find it, and the pages that it writes."""
-    from jupyter_cache import get_cache
     from jupyter_cache.base import CacheBundleIn
     from jupyter_cache.executors.utils import single_nb_execution
     from myst_nb.core.config import NbParserConfig
@@ -66,8 +68,9 @@ def execute(path: Path, kept: Path, timeout: int) -> None:
     with contextlib.suppress(KeyError):
         cache.match_cache_notebook(notebook)
         return
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # kernels warn there that they talk to this process only
-    result = single_nb_execution(notebook, cwd=str(LESSONS), allow_errors=False, timeout=timeout, meta_override=True)
+    result = single_nb_execution(
+        notebook, cwd=str(LESSONS), allow_errors=False, timeout=timeout, kernel_manager_class=kernel.Manager
+    )
     if result.err:
         raise RuntimeError(result.exc_string)
     bundle = CacheBundleIn(notebook, str(path), data={"execution_seconds": result.time})

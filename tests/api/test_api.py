@@ -184,7 +184,9 @@ def test_fields_that_are_never_read_may_hold_anything():
     [
         (lambda: scaled.batch(), "takes a column for each of: x, factor"),
         (lambda: scaled.batch([1.0], [1.0], [1.0]), "3 positional arguments"),
-        (lambda: scaled.batch([1.0], factor=[1.0]), "varies by instance"),
+        (lambda: scaled.batch([1.0], factor=[1.0]), "`def scaled(x, *, factor, offset)`, if all instances share it"),
+        (lambda: scaled.batch([1.0], 2.0), "put `*` before `factor` and pass it by name"),
+        (lambda: scaled.batch(x=[1.0]), "takes a column for each of"),
         (lambda: scaled.batch([1.0], nothing=1), "`nothing` is not a parameter"),
         (lambda: classify.batch([Tree()]), "`p` is missing"),
         (lambda: divide.batch([1]), "column for `b` is missing"),
@@ -557,6 +559,21 @@ def test_what_cannot_be_stacked(values, words):
     with pytest.raises(ShapeMismatch, match=words) as caught:
         Results.of(values).stack()
     assert caught.value.code == "ACR703"
+
+
+@pytest.mark.parametrize(
+    ("values", "instead"),
+    [
+        ([np.ones(2), np.ones(3)], "`results.ragged()` joins"),
+        ([np.ones(2), np.ones(3, np.float32)], "compute one dtype on every path"),
+        ([np.ones((2, 3)), np.ones((2, 4))], "take the leaves that are alike"),
+        ([np.ones(2), None], "take the leaves that are alike"),
+    ],
+)
+def test_what_to_do_about_results_that_are_not_alike(values, instead):
+    with pytest.raises(ShapeMismatch) as caught:
+        Results.of(values).stack()
+    assert str(caught.value).splitlines()[-1].startswith(f"  instead: {instead}")
 
 
 def test_results_are_read_only_and_valid_for_ever():

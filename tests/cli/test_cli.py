@@ -126,6 +126,12 @@ def test_show_says_what_is_missing(file, capsys, text, name, words):
     assert "ACR710" in err and words in err
 
 
+def test_explore_names_what_it_can_be_asked_for_itself(file, capsys):
+    path = file(EXAMPLE)
+    assert main(["explore", f"{path}:nothing"]) == 1
+    assert f"instead: {path}:double" in capsys.readouterr().err
+
+
 def test_show_of_no_file(capsys):
     assert main(["show", "nowhere.py:f"]) == 1
     assert "there is no file nowhere.py" in capsys.readouterr().err

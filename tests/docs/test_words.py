@@ -6,6 +6,7 @@ what they are. `--update-golden` writes the table of remarks in `docs/glossary.m
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -14,6 +15,8 @@ from statistics import geometric_mean
 import pytest
 
 from acronumba.bench.chart import ratios
+from acronumba.cli.main import parser
+from acronumba.errors.codes import CODES
 from acronumba.ir.notes import KINDS
 
 CODE = re.compile(r"```.*?```|`[^`]*`|<!--.*?-->|\]\([^)]*\)", re.S)
@@ -43,7 +46,8 @@ BEGIN, END = "<!-- remarks -->\n", "<!-- end of remarks -->"
 
 
 def pages(root: Path) -> list[Path]:
-    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    errors = root / "acronumba" / "errors" / "pages"
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md")), *sorted(errors.glob("*.md"))]
 
 
 def prose(path: Path) -> str:
@@ -67,6 +71,16 @@ def test_pages_use_the_words_of_the_field(root: Path, old: str) -> None:
         if hits := [text[m.start() - 40 : m.end() + 40] for m in re.finditer(rf"\b(?:{old})\b", text, re.I)]:
             found[path.name] = hits
     assert not found, f"say: {OLD[old]}"
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_codes_and_commands_use_them_too(old: str) -> None:
+    said = [text for code in CODES.values() for text in (code.title, code.rewrite)]
+    for action in parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            said += [command.format_help() for command in action.choices.values()]
+    assert len(said) > 2 * len(CODES)
+    assert not [text for text in said if re.search(rf"\b(?:{old})\b", CODE.sub(" ", text), re.I)], f"say: {OLD[old]}"
 
 
 def test_riddles_are_gone(root: Path) -> None:

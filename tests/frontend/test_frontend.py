@@ -70,6 +70,12 @@ def parameter_augmented(x):
     return x
 
 
+@refused('ACR112 | xs["a"] += 1 | xs = copy.deepcopy(xs)', columns=[{"a": np.ones(2)}, {"a": np.zeros(2)}])
+def part_of_a_parameter_augmented(xs: dict[str, np.ndarray]):
+    xs["a"] += 1
+    return xs["a"]
+
+
 @refused("ACR112 | z -= 1 | .copy()")
 def view_augmented(x):
     y = x * 2

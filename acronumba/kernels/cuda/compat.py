@@ -35,7 +35,7 @@ def missing() -> str:
     """Return what is not installed that compiling for a GPU needs, and how to get it; "" if nothing is missing."""
     for module, package in (("numba_cuda", "numba-cuda"), ("cuda", "cuda-bindings"), ("cuda.core", "cuda-core")):
         if find_spec(module) is None:
-            return f"{package} is not installed: pip install 'acronumba[cuda]'"
+            return f"{package} is not installed: pip install '.[cuda]', from the sources of acronumba"
     return ""
 
 
