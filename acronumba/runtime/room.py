@@ -18,6 +18,7 @@ from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.state import AT, MEMORY, STEPS, TABLE
 
+_PIECE = 1 << 20  # bytes of an arena of an epoch, at least
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
 
 
@@ -99,7 +100,7 @@ class Room:
             case state.GROW_LIVES | state.GROW_FOUND:
                 buffers.grow_lives(status)
             case state.GROW_ARENA | state.GROW_WORK if buffers.peak > self.limit:
-                if buffers["planned"] or buffers["more"] or not self.options.recycle or need == 1 << 62:
+                if m.epoch or buffers["planned"] or buffers["more"] or not self.options.recycle or need == 1 << 62:
                     self._too_large(buffers)
                 buffers["plenty"] = -1
             case state.GROW_WORK:
@@ -124,7 +125,8 @@ class Room:
         buffers = m.buffers
         if not buffers["kept"]:
             m.arenas.clear()  # of this run: nothing lies in it
-        room = 2 * sum(a.size for a in m.arenas)
+        there = sum(a.size for a in m.arenas)
+        room = max(there // 4, _PIECE) if m.epoch else 2 * there  # those of an epoch are given back one by one
         most = self.limit - buffers.bytes - buffers["kept"]
         arena = self.arenas.take(max(need, min(room, most)), most)
         m.arenas.append(arena)
