@@ -72,10 +72,14 @@ class ArenaPool:
         From a number of bytes to memory that begins at a multiple of 64, for arenas that are used again.
     kept : int
         Bytes of an arena that is used again. Of those above `_KEPT` there is one at most.
+    idle : int
+        Most arenas that are kept while nobody uses them.
     """
 
-    def __init__(self, wanted: int, allocate: Callable[[int], NDArray[np.uint8]] = aligned, kept: int = _KEPT) -> None:
-        self._free: deque[tuple[NDArray[np.uint8], object]] = deque(maxlen=4)
+    def __init__(
+        self, wanted: int, allocate: Callable[[int], NDArray[np.uint8]] = aligned, kept: int = _KEPT, idle: int = 4
+    ) -> None:
+        self._free: deque[tuple[NDArray[np.uint8], object]] = deque(maxlen=idle)
         self.wanted = wanted
         self.allocate = allocate
         self.kept = kept

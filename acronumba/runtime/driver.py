@@ -55,6 +55,8 @@ _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": st
 _PLENTY = 256  # bytes: where nodes have smaller results, finding out which may share a place costs above 1% of the time
 _AIM = 32 << 20  # bytes that the nodes of a part take: more drive each other out of the caches
 _LEAST = 128  # instances of a part: fewer share the reading of weights and the start of a batch less well
+_PIECE = 4 << 20  # bytes of an arena of an epoch, at least
+_PIECES = 16  # of them that are kept for the next epoch
 _HEAVY = 1 << 30  # bytes: more than a node of a kernel with run-time extents is thought to take before they are known
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
 _COLUMNS = {"kernel": "kind", "depth": "depth", "instance": "instance", "signature": "key"}  # of a user's schedule
@@ -170,7 +172,8 @@ class Executable:
             self.engine.reach(array)
         self.arenas, self.works = ArenaPool(1 << 16, self.executor.allocate), ArenaPool(0)
         self.recorded = Recorded(plan, self.host, self.engine, shapes)
-        self.room = Room(options, self.recorded, self.arenas, self.works)
+        self.pieces = ArenaPool(_PIECE, self.executor.allocate, idle=_PIECES)
+        self.room = Room(options, self.recorded, self.arenas, self.pieces, self.works)
         self.shared = SharedValues(plan, self.kernels, self.engine)
         self.threads = 1 if linked.interpreted else options.threads or available_threads()
         self._recent = 1.0  # seconds that the kernels of the last run would have taken one thread, about
@@ -393,7 +396,8 @@ class Executable:
         for array in (roots, *keep):
             self.engine.reach(array)
         buffers = self.take_buffers()
-        arena = self.arenas.take(self.arenas.wanted)
+        pool = self.pieces if epoch else self.arenas
+        arena = pool.take(pool.wanted)
         self.engine.reach(arena.block)
         m = MiniBatch(
             buffers=buffers,

@@ -59,7 +59,6 @@ class Epoch:
         self._slots = slots
         self._failed = 0  # failures of the machine that were looked at
         self._closed: list[int] = []  # of each arena but the last: how many had joined when it was full
-        self._most = 0  # bytes that lay in arenas at once
         self._there: dict[int, Sequence[NDArray[Any]]] = {}  # who is there, in the order of joining, and its arrays
 
     def __len__(self) -> int:
@@ -122,7 +121,6 @@ class Epoch:
         arenas = len(m.arenas)
         self._executable.round(m)
         self._closed += [buffers["instances"]] * (len(m.arenas) - arenas)
-        self._most = max(self._most, self.bytes + buffers["arena_used"])
         if buffers["failures"]:
             self._executable.room.fail_nodes(m)
         failures, m.failures = m.failures, {}
@@ -159,8 +157,6 @@ class Epoch:
 
     def close(self) -> None:
         """Give all memory back; nothing of the epoch may be asked for any more."""
-        arenas = self._executable.arenas
-        arenas.wanted = max(self._most, arenas.wanted - arenas.wanted // 8)
         self._m.arenas.clear()
         self._buffers.note_run()
         self._buffers.trim()

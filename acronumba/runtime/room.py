@@ -18,7 +18,6 @@ from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.state import AT, MEMORY, STEPS, TABLE
 
-_PIECE = 1 << 20  # bytes of an arena of an epoch, at least
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
 
 
@@ -42,16 +41,19 @@ class Room:
         `memory_limit`, `max_steps`, `recycle`.
     recorded
         Reads the buffers.
-    arenas, works
-        Memory for results, and for what is used again within a run.
+    arenas, pieces, works
+        Memory for results, for those of epochs, and for what is used again within a run.
     """
 
-    def __init__(self, options: Options, recorded: Recorded, arenas: ArenaPool, works: ArenaPool) -> None:
+    def __init__(
+        self, options: Options, recorded: Recorded, arenas: ArenaPool, pieces: ArenaPool, works: ArenaPool
+    ) -> None:
         self.options = options
         self.recorded = recorded
         self.host = recorded.host
         self.engine = recorded.engine
         self.arenas = arenas
+        self.pieces = pieces
         self.works = works
 
     @property
@@ -125,10 +127,11 @@ class Room:
         buffers = m.buffers
         if not buffers["kept"]:
             m.arenas.clear()  # of this run: nothing lies in it
-        there = sum(a.size for a in m.arenas)
-        room = max(there // 4, _PIECE) if m.epoch else 2 * there  # those of an epoch are given back one by one
+        pool, room = self.arenas, 2 * sum(a.size for a in m.arenas)
+        if m.epoch:  # pieces are given back one by one
+            pool, room = self.pieces, self.pieces.wanted
         most = self.limit - buffers.bytes - buffers["kept"]
-        arena = self.arenas.take(max(need, min(room, most)), most)
+        arena = pool.take(max(need, min(room, most)), most)
         m.arenas.append(arena)
         self.engine.reach(arena.block)
         buffers["arena"], buffers["arena_size"] = arena.address, arena.size
