@@ -135,9 +135,7 @@ class Flow:
         self._bound = shared, dict(call.shared)
         return replace(call, frozen=frozenset(call.shared))
 
-    def _fits(
-        self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]
-    ) -> list[tuple[Call, Fit] | None]:
+    def _fits(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[tuple[Call, Fit] | None]:
         """Return calls of all or of single instances, in order, with what fits; None for an instance without one."""
         try:
             call = self._call(instances, shared)

@@ -1,7 +1,7 @@
 """Packed instances that join a run of a specialisation while it goes on, and leave it one by one.
 
-In: a `Compiled` that waits for values, the values of its shared leaves, then packed instances. Out: after each round, the
-results and failures of those that have left. `runtime.epoch` runs; here are packed words and Python's values.
+In: a `Compiled` that waits for values, the values of its shared leaves, then packed instances. Out: after each round,
+the results and failures of those that have left. `runtime.epoch` runs; here are packed words and Python's values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A run that instances join and leave while it goes on, for programs that wait for values.
 
-In: an executable and shared values; then, between two rounds, the words of instances that join, and the numbers of those
-that are withdrawn. Out: after each round, who has left, with a result or a failure.
+In: an executable and shared values; then, between two rounds, the words of instances that join, and the numbers of
+those that are withdrawn. Out: after each round, who has left, with a result or a failure.
 
 An epoch has a slot for each instance that ever joins it, since frames hold addresses of results. Rows, lists and frames
 stay until the epoch is over. Tensors are the most of it: an arena is given back as soon as all have left that were
@@ -59,6 +59,7 @@ class Epoch:
         self._slots = slots
         self._failed = 0  # failures of the machine that were looked at
         self._closed: list[int] = []  # of each arena but the last: how many had joined when it was full
+        self._unwanted: list[int] = []  # withdrawn before they began
         self._there: dict[int, Sequence[NDArray[Any]]] = {}  # who is there, in the order of joining, and its arrays
 
     def __len__(self) -> int:
@@ -100,9 +101,10 @@ class Epoch:
         return numbers
 
     def withdraw(self, number: int) -> None:
-        """Let an instance that has taken part in a round leave without a result."""
-        assert number < self._buffers["next"]
-        if number in self._there:
+        """Let an instance leave without a result; one that has not begun, after its first round."""
+        if number >= self._buffers["next"]:
+            self._unwanted.append(number)
+        elif number in self._there:
             self._buffers.lives[number] = state.DEAD
             self.forget([number])
 
@@ -130,6 +132,8 @@ class Epoch:
         ended = buffers.tables["ended"][: buffers["ended_count"]].tolist()
         buffers["ended_count"] = 0
         left = dict.fromkeys(ended) | failures
+        while self._unwanted:
+            self.withdraw(self._unwanted.pop())
         return [Left(number=k, failure=failure) for k, failure in left.items() if k in self._there]
 
     def words(self, numbers: Sequence[int]) -> Words:
