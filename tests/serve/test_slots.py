@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from acronumba import AcronumbaError, model, pack
 from acronumba.api.flow import Flow, Member
 from acronumba.api.results import equal
 from acronumba.memory import resident
+from acronumba.runtime.epoch import Epoch, Left
 from acronumba.serve import DeadlineExceeded, Overloaded, Server, ServerClosed
 
 
@@ -60,6 +60,10 @@ def alone() -> list[Any]:
     return [walk.batch([start(k)], w=W)[0] for k in range(100)]
 
 
+ENDLESS = Start(start(0).x, -1, False)
+quick = walk.with_options(max_steps=300)
+
+
 def same(a: Any, b: Any) -> bool:
     return bool(equal(a, b)) and [x.h.tobytes() for x in a[1]] == [x.h.tobytes() for x in b[1]]
 
@@ -77,15 +81,44 @@ def test_answers_have_the_bits_that_they_have_alone(alone: list[Any]) -> None:
     assert all(same(x, y) for x, y in zip(asyncio.run(main()), alone, strict=True))
 
 
+class Gate:
+    """Lets rounds run only while it is open."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rounds, self.open, self.comes = Epoch.round, threading.Event(), threading.Semaphore(0)
+        self.open.set()
+
+        def waits(epoch: Epoch) -> list[Left]:
+            self.comes.release()
+            assert self.open.wait(20)
+            return rounds(epoch)
+
+        monkeypatch.setattr(Epoch, "round", waits)
+
+    def reached(self) -> None:
+        """Return when a round has come to the gate, which is closed."""
+        while self.comes.acquire(blocking=False):
+            pass
+        assert self.comes.acquire(timeout=20)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(monkeypatch)
+
+
 def test_who_is_done_does_not_wait_for_others(alone: list[Any]) -> None:
-    with Server(walk, w=W) as server:
-        server.submit(start(0)).result(60)
-        long = server.submit(start(1, 40_000))
-        for k in range(20):
-            assert same(server.submit(start(k)).result(20), alone[k])
-        assert not long.done()
-        assert server.metrics().running == 1
-        assert long.result(60)[0] == 40_000
+    async def main() -> None:
+        async with Server(walk, w=W) as server:
+            await server(start(0))
+            long = asyncio.create_task(server(ENDLESS))
+            for k in range(20):
+                assert same(await server(start(k)), alone[k])
+            assert not long.done()
+            assert server.metrics().running == 1
+            long.cancel()
+
+    asyncio.run(main())
 
 
 def flow_of(slots: int) -> tuple[Flow, dict[str, Any]]:
@@ -119,7 +152,9 @@ def test_joining_changes_no_answer(alone: list[Any], slots: int) -> None:
 
 
 def test_tensors_are_given_back_as_instances_leave(alone: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk._entries[0].executable.pieces, "wanted", 1 << 14)
+    pieces = walk._entries[0].executable.pieces
+    monkeypatch.setattr(pieces, "wanted", 1 << 14)
+    pieces.clear()
     flow, shared = flow_of(4096)
     most: list[int] = []
     found: dict[Member, Any] = {}
@@ -129,43 +164,53 @@ def test_tensors_are_given_back_as_instances_leave(alone: list[Any], monkeypatch
         found |= {gone.member: gone.result for gone in flow.round()}
         most.append(flow.bytes)
     assert flow.epochs == 1
-    assert max(most[200:]) <= 1.5 * max(most[50:200]) < 1 << 20
+    assert 0 < max(most[200:]) <= 1 << 17
     assert len(found) > 350
     assert all(same(found[m], alone[k % 100]) for k, m in enumerate(who) if m in found)
 
 
-def test_weights_of_those_that_run_stay_what_they_were(alone: list[Any]) -> None:
+def test_weights_of_those_that_run_stay_what_they_were(alone: list[Any], gate: Gate) -> None:
     other = np.ascontiguousarray(W.T)
     with Server(walk, w=W, max_batch=4) as server:
-        server.submit(start(0)).result(60)
-        some = [server.submit(start(k, 3000)) for k in range(2)]
-        while server.metrics().running < 2:
-            time.sleep(0.001)
+        gate.open.clear()
+        first = server.submit(start(1))
+        gate.reached()
         server.update(w=other)
-        assert same(server.submit(start(5)).result(20), walk.batch([start(5)], w=other)[0])
-        assert not some[0].done()
-        assert all(same(f.result(60), walk.batch([start(k, 3000)], w=W)[0]) for k, f in enumerate(some))
+        second = server.submit(start(5))
+        gate.open.set()
+        assert same(second.result(60), walk.batch([start(5)], w=other)[0])
+        assert same(first.result(60), alone[1])
+        assert server.metrics().epochs == 2
 
 
-def test_withdrawn_and_late_requests_give_their_slots_to_others(alone: list[Any]) -> None:
+@pytest.mark.parametrize("stage", ["queued", "in a round"])
+def test_a_cancelled_request_gives_its_slot_to_others(stage: str, alone: list[Any], gate: Gate) -> None:
     async def main() -> None:
-        async with Server(walk, w=W, max_batch=2) as server:
-            await server(start(0))
-            late = asyncio.create_task(server(start(1, 90_000), deadline=0.2))
-            task = asyncio.create_task(server(start(2, 90_000)))
-            while server.metrics().running < 2:
-                await asyncio.sleep(0.001)
-            task.cancel()
+        async with Server(walk, w=W, max_batch=1) as server:
+            gate.open.clear()
+            tasks = [asyncio.create_task(server(ENDLESS))]
+            await asyncio.to_thread(gate.reached)
+            if stage == "queued":
+                tasks.append(asyncio.create_task(server(start(2))))
+                await asyncio.sleep(0)
+                assert server.metrics().queued == 1
+            assert tasks[-1].cancel()
+            await asyncio.sleep(0)
+            assert server.metrics().withdrawn == 1
+            gate.open.set()
+            if stage == "queued":
+                assert tasks[0].cancel()
             assert same(await asyncio.wait_for(server(start(3)), 20), alone[3])
-            with pytest.raises(DeadlineExceeded):
-                await late
-            assert server.metrics().running == 0
-            found = await asyncio.gather(*(server(start(k)) for k in range(4)))
-            assert all(same(x, y) for x, y in zip(found, alone, strict=False))
-            metrics = server.metrics()
-            assert (metrics.withdrawn, metrics.expired) == (1, 1)
 
     asyncio.run(main())
+
+
+def test_what_is_late_gives_its_slot_to_others(alone: list[Any]) -> None:
+    with Server(walk, w=W, max_batch=1) as server:
+        late = server.submit(ENDLESS, deadline=0.2)
+        assert same(server.submit(start(3)).result(60), alone[3])
+        assert isinstance(late.exception(20), DeadlineExceeded)
+        assert server.metrics().expired == 1
 
 
 def outcome(future: Future[Any]) -> Any:
@@ -174,7 +219,7 @@ def outcome(future: Future[Any]) -> Any:
 
 
 def test_failures_are_those_of_one_request(alone: list[Any]) -> None:
-    with Server(walk, w=W, max_batch=16) as server:
+    with Server(quick, w=W, max_batch=16) as server:
         some: list[Any] = [start(k, bad=k % 10 == 3) for k in range(60)]
         some[7], some[8], some[9] = start(7, -1), "no start", Start(np.zeros(3, np.float32), 4, False)
         found = [outcome(f) for f in [server.submit(s) for s in some]]
@@ -184,7 +229,7 @@ def test_failures_are_those_of_one_request(alone: list[Any]) -> None:
             elif k == 7:
                 assert "steps" in str(x)
             elif k in (8, 9):
-                assert isinstance(x, AcronumbaError | ValueError)
+                assert isinstance(x, AcronumbaError | AttributeError | ValueError)
             else:
                 assert same(x, alone[k])
         metrics = server.metrics()
@@ -214,28 +259,25 @@ def test_a_failure_of_a_node_is_that_of_one_request() -> None:
 
 
 @pytest.mark.parametrize("drain", [True, False])
-def test_closing_while_requests_run(drain: bool, alone: list[Any]) -> None:
-    server: Server[Any] = Server(walk, w=W, max_batch=2, max_queue=8)
-    server.submit(start(0)).result(60)
-    running = [server.submit(start(k, 2000)) for k in range(2)]
-    while server.metrics().running < 2:
-        time.sleep(0.001)
+def test_closing_while_requests_run(drain: bool, alone: list[Any], gate: Gate) -> None:
+    server: Server[Any] = Server(walk, w=W, max_batch=1, max_queue=8)
+    gate.open.clear()
+    running = server.submit(start(8))
+    gate.reached()
     waiting = [server.submit(start(k)) for k in range(8)]
     with pytest.raises(Overloaded):
         server.submit(start(0))
+    server.close(drain, timeout=0.01)
+    gate.open.set()
     server.close(drain)
-    assert all(f.done() for f in (*running, *waiting))
-    assert [f.result()[0] for f in running] == [2000, 2000]
+    assert same(running.result(), alone[8])
     for k, f in enumerate(waiting):
         assert same(f.result(), alone[k]) if drain else isinstance(f.exception(), ServerClosed)
-    assert server.metrics().requests == 12
+    assert server.metrics().requests == 10
 
 
 def test_a_run_that_breaks_is_run_again(monkeypatch: pytest.MonkeyPatch, alone: list[Any]) -> None:
-    from acronumba.runtime.epoch import Epoch
-
-    rounds, go = Epoch.round, threading.Event()
-    calls = []
+    rounds, calls = Epoch.round, list[int]()
 
     def breaks(self: Epoch) -> Any:
         calls.append(len(self))
@@ -247,7 +289,6 @@ def test_a_run_that_breaks_is_run_again(monkeypatch: pytest.MonkeyPatch, alone: 
         server.submit(start(0)).result(60)
         monkeypatch.setattr(Epoch, "round", breaks)
         assert all(same(f.result(60), alone[k]) for k, f in [(k, server.submit(start(k))) for k in range(20)])
-        go.set()
     assert len(calls) >= 3
 
 
@@ -274,13 +315,11 @@ def test_100_000_requests_under_all_faults_end_once_and_leave_no_memory() -> Non
     sizes: list[int] = []
     chance = random.Random(0)
     xs = [start(k, 1 + k % 5, k % 10 == 0) for k in range(200)]
-    endless = Start(xs[0].x, -1, False)
-    quick = walk.with_options(max_steps=200)
 
     async def client(server: Server[Any], numbers: Any) -> None:
         for k in numbers:
             some = [asyncio.ensure_future(server(xs[(50 * k + j) % 200], deadline=60.0)) for j in range(49)]
-            some.append(asyncio.ensure_future(server(endless)))
+            some.append(asyncio.ensure_future(server(ENDLESS)))
             for task in chance.sample(some, 5):
                 await asyncio.sleep(0)
                 task.cancel()
