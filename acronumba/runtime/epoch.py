@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.buffers import Copying
+from acronumba.memory import address
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.driver import Executable
@@ -53,8 +54,10 @@ class Epoch:
     def __init__(
         self, executable: Executable, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]] = ()
     ) -> None:
-        self._executable, self._recorded, self._keep = executable, executable.recorded, tuple(keep)
+        self._executable, self._recorded = executable, executable.recorded
         self._m = executable.epoch(shared, slots, keep)
+        given = {address(a): a for a in keep if a.nbytes}
+        self._known = {**given, **self._recorded.memory, **self._m.prepared.memory}  # what results may lead into
         self._buffers = self._m.buffers
         self._slots = slots
         self._failed = 0  # failures of the machine that were looked at
@@ -148,8 +151,7 @@ class Epoch:
         arrays = {id(a): a for number in numbers for a in self._there[number]}
         known = dict(zip(buffers.starts[: buffers.used], buffers.chunks, strict=False))
         arenas = {arena.address: np.asarray(arena) for arena in m.arenas}
-        known |= {**arenas, **self._recorded.memory, **m.prepared.memory}
-        return Copying((*arrays.values(), *self._keep), known=known)
+        return Copying(arrays.values(), known={**self._known, **known, **arenas})
 
     def forget(self, numbers: Collection[int]) -> None:
         """Give back what only these instances needed."""

@@ -319,12 +319,14 @@ def test_100_000_requests_under_all_faults_end_once_and_leave_no_memory() -> Non
     async def client(server: Server[Any], numbers: Any) -> None:
         for k in numbers:
             some = [asyncio.ensure_future(server(xs[(50 * k + j) % 200], deadline=60.0)) for j in range(49)]
-            some.append(asyncio.ensure_future(server(ENDLESS)))
+            some.append(asyncio.ensure_future(server(ENDLESS if k % 8 == 0 else xs[k % 200])))
             for task in chance.sample(some, 5):
                 await asyncio.sleep(0)
                 task.cancel()
             found = await asyncio.gather(*some, return_exceptions=True)
-            assert all(isinstance(x, tuple | AssertionError | RuntimeError | asyncio.CancelledError) for x in found)
+            last = found.pop()
+            assert {type(x).__name__ for x in found} <= {"tuple", "AssertionError", "CancelledError"}
+            assert k % 8 or isinstance(last, asyncio.CancelledError) or "steps" in str(last)
             if k % 100 == 0:
                 sizes.append(resident())
 
@@ -337,4 +339,4 @@ def test_100_000_requests_under_all_faults_end_once_and_leave_no_memory() -> Non
         assert min(metrics.failed, metrics.withdrawn) > 5000
 
     asyncio.run(main())
-    assert max(sizes[10:]) - sizes[5] < 1 << 23
+    assert max(sizes[10:]) - max(sizes[:10]) < 1 << 23
