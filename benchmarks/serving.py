@@ -147,9 +147,10 @@ async def joining(name: str, size: str, pairs: int) -> None:
         shares.append(seconds[1] / seconds[0])
         walls.append(wall[1] / wall[0])
         medians.append(middle[0] / middle[1])
-    print(f"{name:10} joining: {statistics.median(shares):.1%} ({min(shares):.1%} to {max(shares):.1%})"
-          f" of the throughput of mini-batches by processor time, {statistics.median(walls):.1%} by the clock; the smallest quarter waits"
-          f" {statistics.median(medians):.2f} ({min(medians):.2f} to {max(medians):.2f}) of the time")  # fmt: skip
+    middle_share, by_clock, wait = map(statistics.median, (shares, walls, medians))
+    print(f"{name:10} joining: {middle_share:.1%} ({min(shares):.1%} to {max(shares):.1%}) of the throughput of"
+          f" mini-batches by processor time, {by_clock:.1%} by the clock; the smallest quarter takes {wait:.2f}"
+          f" ({min(medians):.2f} to {max(medians):.2f}) of the time")  # fmt: skip
     async with serve.Server(f, p=p, max_batch=BATCH) as server:
         found = await asyncio.gather(*(server(x) for x in instances[:BATCH]))
     alone = [f.batch([x], p=p)[0] for x in instances[:BATCH]]

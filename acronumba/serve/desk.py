@@ -107,6 +107,9 @@ class Desk:
         if deadline is not None:
             request.deadline = now + deadline
             heapq.heappush(self._deadlines, (request.deadline, request.number, request))
+            if len(self._deadlines) > _LOOK + 2 * (len(self._queue) + len(self._running)):
+                self._deadlines = [entry for entry in self._deadlines if entry[2].state != ENDED]
+                heapq.heapify(self._deadlines)
 
     @property
     def full(self) -> bool:
@@ -178,9 +181,6 @@ class Desk:
                 self._count(request, "expired")
                 error = DeadlineExceeded(f"not done after {now - request.arrived:.3f} s, {what}")
                 out.append(Outcome(request, None, error))
-        if len(self._deadlines) > _LOOK + 2 * (len(self._queue) + len(self._running)):
-            self._deadlines = [entry for entry in self._deadlines if entry[2].state != ENDED]
-            heapq.heapify(self._deadlines)
         return out
 
     @property
