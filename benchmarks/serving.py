@@ -5,7 +5,9 @@
 Throughput is compared by processor time, in pairs in turns: plain mini-batches of 64, then the same instances as single
 requests of 128 clients. Latency is measured at a share of the load that the server takes, with arrivals at random, and
 compared with the time of one mini-batch of the size that occurred, in the same run. `--requests N` sends that many and
-prints the memory of the process after each tenth; what is flat does not grow.
+prints the memory of the process after each tenth; what is flat does not grow. `--joining` compares, for models that
+wait for values, requests that join what runs with mini-batches that run to their end, in turns: throughput by processor
+time, the median latency of the quarter with the smallest results, and the bits.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import asyncio
 import importlib
 import os
+import pickle
 import random
 import statistics
 import time
@@ -26,13 +29,14 @@ from acronumba import pack, serve  # noqa: E402
 from acronumba.memory import resident  # noqa: E402
 
 MODELS = {"tree_lstm": "sentiment", "birnn": "tag", "drnn": "generate"}
+MORE = {"stack_rnn": "parse"}
 BATCH = 64
 
 
 def loaded(name: str, size: str, count: int) -> tuple[Any, Any, list[Any]]:
     """Return a model of the zoo on one thread, its parameters, and instances; it is compiled."""
     module = importlib.import_module(f"acronumba.zoo.{name}")
-    f = getattr(module, MODELS[name]).with_options(threads=1)
+    f = getattr(module, (MODELS | MORE)[name]).with_options(threads=1)
     p, instances = pack(module.params(size)), module.instances(count)
     for n in (1, 8, BATCH):
         f.batch(instances[:n], p=p)
@@ -104,6 +108,56 @@ async def latency(name: str, size: str, rate: float, share: float, seconds: floa
           f"a mini-batch of {n}: median {1e3 * one_batch[49]:.2f} ms, p99 {1e3 * one_batch[98]:.2f} ms")  # fmt: skip
 
 
+class Whole:
+    """A model that a server runs in mini-batches only."""
+
+    def __init__(self, model: Any) -> None:
+        self.batch = model.batch
+
+
+def size_of(result: Any) -> int:
+    """Return about how large a result is."""
+    return len(pickle.dumps(result))
+
+
+async def joining(name: str, size: str, pairs: int) -> None:
+    """Print what joining gains over mini-batches that run to their end, where both are saturated."""
+    f, p, instances = loaded(name, size, 512)
+    sizes = [size_of(r) for r in f.batch(instances, p=p)]
+    small = sorted(range(len(instances)), key=sizes.__getitem__)[: len(instances) // 4]
+    shares, walls, medians = [], [], []
+    for _ in range(pairs):
+        seconds, wall, middle = [], [], []
+        for model in (f, Whole(f)):
+            async with serve.Server(model, p=p, max_batch=BATCH) as server:
+                took = dict[int, float]()
+                turns = iter(range(len(instances)))
+
+                async def client(server: Any = server, turns: Any = turns, took: Any = took) -> None:
+                    for k in turns:
+                        begin = time.perf_counter()
+                        await server(instances[k])
+                        took[k] = time.perf_counter() - begin
+
+                begin, at = time.process_time(), time.perf_counter()
+                await asyncio.gather(*(client() for _ in range(2 * BATCH)))
+                seconds.append(time.process_time() - begin)
+                wall.append(time.perf_counter() - at)
+                middle.append(statistics.median(took[k] for k in small))
+        shares.append(seconds[1] / seconds[0])
+        walls.append(wall[1] / wall[0])
+        medians.append(middle[0] / middle[1])
+    middle_share, by_clock, wait = map(statistics.median, (shares, walls, medians))
+    print(f"{name:10} joining: {middle_share:.1%} ({min(shares):.1%} to {max(shares):.1%}) of the throughput of"
+          f" mini-batches by processor time, {by_clock:.1%} by the clock; the smallest quarter takes {wait:.2f}"
+          f" ({min(medians):.2f} to {max(medians):.2f}) of the time")  # fmt: skip
+    async with serve.Server(f, p=p, max_batch=BATCH) as server:
+        found = await asyncio.gather(*(server(x) for x in instances[:BATCH]))
+    alone = [f.batch([x], p=p)[0] for x in instances[:BATCH]]
+    same = sum(pickle.dumps(a) == pickle.dumps(b) for a, b in zip(found, alone, strict=True))
+    print(f"{name:10} {same} of {BATCH} answers have the bits that they have alone")
+
+
 async def steady(name: str, size: str, count: int) -> None:
     """Print the memory of the process after each tenth of many requests, some of which are withdrawn."""
     f, p, instances = loaded(name, size, 512)
@@ -123,10 +177,13 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--load", type=float, default=0.2)
     parser.add_argument("--requests", type=int, default=0)
+    parser.add_argument("--joining", action="store_true")
     given = parser.parse_args()
     for name in given.models:
         if given.requests:
             asyncio.run(steady(name, given.size, given.requests))
+        elif given.joining:
+            asyncio.run(joining(name, given.size, given.pairs))
         else:
             rate = asyncio.run(throughput(name, given.size, given.pairs))
             asyncio.run(latency(name, given.size, rate, given.load))

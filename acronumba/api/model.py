@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from acronumba.api.stages import Stages
     from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.recorded import Failure
     from acronumba.runtime.trace import TraceData
 
 TRIES = 8  # to compile code that changes meanwhile
@@ -454,18 +455,8 @@ class Model(Generic[P, R]):
         assert packed is not None
         packing = time.perf_counter() - begin
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
-        errors: dict[int, BaseException] = dict(packed.errors)
-        own: list[int] = []  # whose failure the plain call does not tell, or not soon
-        for k, record in run.errors.items():
-            if k not in errors:
-                instance = [column[k] for column in call.columns]
-                failure = compiled.site_error(record)
-                errors[k] = self._told(instance, call, failure, soon=compiled.forks)
-                if errors[k] is failure:
-                    own.append(k)
-        if own and compiled.forks:
-            errors |= self._in_order(call, own)
-        errors = dict(sorted(errors.items()))
+        failed = {k: record for k, record in run.errors.items() if k not in packed.errors}
+        errors = dict(sorted({**packed.errors, **self._failures(call, compiled, failed)}.items()))
         results = Results(
             call.count,
             _unless(errors, compiled.decoder(run, packed)),
@@ -473,6 +464,18 @@ class Model(Generic[P, R]):
         )
         data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
         return Done(results, errors, compiled=compiled, trace=data, call=call)
+
+    def _failures(self, call: Call, compiled: Compiled, failed: Mapping[int, Failure]) -> dict[int, BaseException]:
+        """Return the exceptions of instances that the machine found to fail."""
+        errors: dict[int, BaseException] = {}
+        own: list[int] = []  # whose failure the plain call does not tell, or not soon
+        for k, record in failed.items():
+            instance = [column[k] for column in call.columns]
+            failure = compiled.site_error(record)
+            errors[k] = self._told(instance, call, failure, soon=compiled.forks)
+            if errors[k] is failure:
+                own.append(k)
+        return errors | self._in_order(call, own) if own and compiled.forks else errors
 
     def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
         """Return the plain call's own exception, if it raises one; `soon`: only if it does so after few steps."""

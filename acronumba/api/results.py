@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from acronumba.data.classes import is_object, names_of, new_object, set_field
-from acronumba.data.decoder import Decoder
+from acronumba.data.decoder import FEW, Decoder
 from acronumba.errors.codes import refuse
 from acronumba.generics import R, T
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 _UNSET: Any = object()
-FEW = 8  # results that are decoded one by one: fewer do not pay for what reading columns takes
 MANY = 64  # results that are decoded together: of more, one who only looks at the first would wait too long
 
 

@@ -188,3 +188,21 @@ class Memory:
         """Return a tensor as users get it: an array (`array0`: also without axes), or a NumPy scalar."""
         array = self.array(address, dtype, shape)
         return array if shape or array0 else array[()]
+
+
+class Copying(Memory):
+    """The same, but tensors are copies: the buffers may be used for others."""
+
+    __slots__ = ()
+
+    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        copied = super().array(address, dtype, shape).copy()
+        copied.flags.writeable = False
+        return copied
+
+    def alike(self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> list[Any]:
+        return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
+
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
+        shapes = map(tuple, extents.tolist())
+        return [self.tensor(at, dtype, shape, array0) for at, shape in zip(addresses.tolist(), shapes, strict=True)]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+FEW = 8  # values that are made one by one: fewer do not pay for what reading columns takes
+
 
 @dataclass(frozen=True, slots=True)
 class Decoder:

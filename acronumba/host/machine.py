@@ -117,6 +117,7 @@ class _Machine(Writer):
                 self._arrive()
             self.blocks.append((self.arrive, "a fiber has returned", body))
             self.entries.add(self.arrive)
+        ended = self._note_ended() if self.waiting else state.SCHEDULER
         with b.nested() as body:
             for name in self.REGISTERS:
                 self.put(name, self.reg[name])
@@ -144,7 +145,19 @@ class _Machine(Writer):
             waits=self.waits,
             reads=self.reads,
             arrive=self.arrive,
+            ended=ended,
         )
+
+    def _note_ended(self) -> int:
+        """Write the block that instances of an epoch return to; return its number."""
+        b, number = self.b, next(self.numbers)
+        with b.nested() as body:
+            b.store(self.word("ended"), self.word("ended_count"), self.reg["inst"])
+            self.put("ended_count", self.word("ended_count") + 1)
+            b.goto(state.SCHEDULER)
+        self.blocks.append((number, "an instance of an epoch has returned", body))
+        self.entries.add(number)
+        return number
 
     def _scheduler(self) -> None:
         b, reg = self.b, self.reg

@@ -144,6 +144,8 @@ class Compiled:
         self._demanded = [(get, get(roots)) for get in demanded]
         read = (*(p.path for p in self.program.shared), *self.lowered.demanded)
         self._reads_outer = any(root_of(path, names) not in self.tree.roots for path in read)
+        kinds = (p.type for p in self.program.shared if root_of(p.path, names) not in self.tree.roots)
+        self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in self.lowered.apart.items()]
         self._check_apart(roots)
         self._latest: defaultdict[int, Latest] = defaultdict(
@@ -440,8 +442,8 @@ class Compiled:
         on : Executable, optional
             What runs it, if it is not this specialisation's own.
         """
-        given = self._shared_batches(leaves)
-        words, keep = self._shared_words(packed, leaves, given)
+        given = self.shared_batches(leaves)
+        words, keep = self.shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
         executable = on or (self.executable if device == "cpu" else self._on(device))
@@ -461,7 +463,7 @@ class Compiled:
         from acronumba.analysis.waits import waiting_functions
         from acronumba.runtime.room import Astray
 
-        words, keep = self._shared_words(packed, leaves)
+        words, keep = self.shared_words(packed, leaves)
         waits = bool(waiting_functions(self.plan.program))
         told = like.read if like is not None and waits and not self.forks else None
         if told is not None or not waits:
@@ -481,7 +483,7 @@ class Compiled:
 
         if self.forks:
             return None
-        words, keep = self._shared_words(packed, leaves)
+        words, keep = self.shared_words(packed, leaves)
         return sites(self.plan, self.options, trace, packed.roots, words, skip=packed.errors, keep=keep)
 
     def records_like(self, other: Compiled) -> bool:
@@ -493,17 +495,17 @@ class Compiled:
         )
         return mine == theirs
 
-    def _shared_words(
-        self, packed: Batch, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
+    def shared_words(
+        self, packed: Batch | None, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
     ) -> tuple[list[Any], list[Any]]:
         """Return the shared values, lists and objects as words, and what owns all that words lead to."""
-        words, keep = list(leaves), list(packed.keep)
-        for k, batch in (self._shared_batches(leaves) if batches is None else batches).items():
+        words, keep = list(leaves), [] if packed is None else list(packed.keep)
+        for k, batch in (self.shared_batches(leaves) if batches is None else batches).items():
             words[k] = int(batch.roots[0, 0])
             keep += batch.keep
         return words, keep
 
-    def _shared_batches(self, leaves: Sequence[Any]) -> dict[int, Batch]:
+    def shared_batches(self, leaves: Sequence[Any]) -> dict[int, Batch]:
         """Return the shared values that are lists or objects, packed, by their number."""
         found = {}
         for k, packer in self._shared_packers.items():

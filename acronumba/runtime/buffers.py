@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
 from acronumba.memory import address, aligned
-from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NOTED, PIECES, TABLE, TOLD
+from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -72,10 +72,14 @@ class ArenaPool:
         From a number of bytes to memory that begins at a multiple of 64, for arenas that are used again.
     kept : int
         Bytes of an arena that is used again. Of those above `_KEPT` there is one at most.
+    idle : int
+        Most arenas that are kept while nobody uses them.
     """
 
-    def __init__(self, wanted: int, allocate: Callable[[int], NDArray[np.uint8]] = aligned, kept: int = _KEPT) -> None:
-        self._free: deque[tuple[NDArray[np.uint8], object]] = deque(maxlen=4)
+    def __init__(
+        self, wanted: int, allocate: Callable[[int], NDArray[np.uint8]] = aligned, kept: int = _KEPT, idle: int = 4
+    ) -> None:
+        self._free: deque[tuple[NDArray[np.uint8], object]] = deque(maxlen=idle)
         self.wanted = wanted
         self.allocate = allocate
         self.kept = kept
@@ -374,6 +378,12 @@ class Buffers:
         self["lives"] = self.where["lives"]
         if self["fcap"] <= batch:
             self.grow_fibers(max(_FIBERS, batch + 1))
+
+    def begin_epoch(self, slots: int) -> None:
+        """Be ready for instances that join, so many in all: there is none yet, and no places are shared."""
+        self["instances"] = self["part_end"] = 0
+        self["plenty"] = NEVER
+        self.add_tables({"ended": (slots, 8)})
 
     def grow_fibers(self, capacity: int) -> None:
         """Give the queues room for so many fibers, keeping those that they hold."""

@@ -47,7 +47,7 @@ _FRESH = np.array(  # words that are 0 when a run begins
         for name in (
             "stage pc n next batches arena_used edges failures spent run_batches taken rounds more single kept rtop "
             "wtop stubs planned result_bytes work_size work_used work_most result_bytes_before nodes_before part_start "
-            "part_nodes part_bytes reading noted"
+            "part_nodes part_bytes reading noted ended_count"
         ).split()
     ]
 )
@@ -55,6 +55,8 @@ _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": st
 _PLENTY = 256  # bytes: where nodes have smaller results, finding out which may share a place costs above 1% of the time
 _AIM = 32 << 20  # bytes that the nodes of a part take: more drive each other out of the caches
 _LEAST = 128  # instances of a part: fewer share the reading of weights and the start of a batch less well
+_PIECE = 4 << 20  # bytes of an arena of an epoch, at least
+_PIECES = 16  # of them that are kept for the next epoch
 _HEAVY = 1 << 30  # bytes: more than a node of a kernel with run-time extents is thought to take before they are known
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
 _COLUMNS = {"kernel": "kind", "depth": "depth", "instance": "instance", "signature": "key"}  # of a user's schedule
@@ -97,14 +99,19 @@ class Processor:
         self.engine, self.room = executable.engine, executable.room
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
-        m.buffers["single"] = int(m.timed or m.by_caller or m.keeps_nodes)
+        m.buffers["single"] = int(self._in_steps(m))
         m.buffers["run_slice"] = -1 if m.timed else state.RUN_SLICE
 
     def whole(self, m: MiniBatch) -> bool:
         return False
 
     def stops(self, m: MiniBatch) -> Sequence[int]:
-        return range(1, m.last + 1) if m.timed else (1, m.last) if m.by_caller or m.keeps_nodes else (m.last,)
+        return range(1, m.last + 1) if m.timed else (1, m.last) if self._in_steps(m) else (m.last,)
+
+    @staticmethod
+    def _in_steps(m: MiniBatch) -> bool:
+        """Whether a call does not run more than a round."""
+        return m.timed or m.by_caller or m.keeps_nodes or m.epoch
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         if m.timed and stop == _EXECUTE:
@@ -165,7 +172,8 @@ class Executable:
             self.engine.reach(array)
         self.arenas, self.works = ArenaPool(1 << 16, self.executor.allocate), ArenaPool(0)
         self.recorded = Recorded(plan, self.host, self.engine, shapes)
-        self.room = Room(options, self.recorded, self.arenas, self.works)
+        self.pieces = ArenaPool(_PIECE, self.executor.allocate, idle=_PIECES)
+        self.room = Room(options, self.recorded, self.arenas, self.pieces, self.works)
         self.shared = SharedValues(plan, self.kernels, self.engine)
         self.threads = 1 if linked.interpreted else options.threads or available_threads()
         self._recent = 1.0  # seconds that the kernels of the last run would have taken one thread, about
@@ -278,6 +286,9 @@ class Executable:
         if self.host.waiting:
             buffers["inst"] = -1
             buffers.begin_fibers(batch)
+            buffers["root_pc"] = self.host.ended if m.epoch else state.SCHEDULER
+        if m.epoch:
+            buffers.begin_epoch(batch)
         if m.noting:
             buffers.begin_notes()
         elif m.told is not None:
@@ -334,7 +345,7 @@ class Executable:
         start = time.perf_counter()
         m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told)
         try:
-            self._with_threads(m)
+            self._with_threads(m, self._stages)
         except TooLarge as error:
             if told is not None:
                 raise Astray from None
@@ -379,13 +390,14 @@ class Executable:
 
     def _mini_batch(
         self, roots: Words, prepared: Prepared, keep: Sequence[NDArray[Any]], stable: bool, timed: bool, last: int,
-        told: Words | None,
+        told: Words | None, epoch: bool = False,
     ) -> MiniBatch:  # fmt: skip
         """Return a mini-batch that is ready to run."""
         for array in (roots, *keep):
             self.engine.reach(array)
         buffers = self.take_buffers()
-        arena = self.arenas.take(self.arenas.wanted)
+        pool = self.pieces if epoch else self.arenas
+        arena = pool.take(pool.wanted)
         self.engine.reach(arena.block)
         m = MiniBatch(
             buffers=buffers,
@@ -401,22 +413,45 @@ class Executable:
             noting=self.host.waiting and last == _SCHEDULE and told is None,
             told=told,
             keeps_nodes=self.keeps_nodes and self.host.waiting,
+            epoch=epoch,
         )
         self._begin(m)
         self.room.work_in(m)
         buffers.fetch_ahead(keep)
         return m
 
-    def _with_threads(self, m: MiniBatch) -> None:
-        """Run the stages, with the threads that the last run's kernels would have kept busy."""
+    def epoch(self, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]] = ()) -> MiniBatch:
+        """Return a mini-batch without instances, which has room for `slots` that join it; see `runtime.epoch`.
+
+        Parameters
+        ----------
+        shared
+            As of `run`: arrays that do not change any more.
+        slots
+            How many instances can join it.
+        keep
+            The arrays that shared values point into.
+        """
+        roots: Words = np.zeros((slots, len(self.plan.program.functions[0].params)), np.int64)
+        prepared = self.shared.prepare(shared, stable=True)
+        return self._mini_batch(roots, prepared, keep, True, False, _EXECUTE, None, epoch=True)
+
+    def round(self, m: MiniBatch) -> None:
+        """Run a round of an epoch."""
+        m.buffers["taken"] = 0
+        self._with_threads(m, self._round)
+        self._recent = 1e-9 * m.buffers["taken"]
+
+    def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
+        """Run stages, with the threads that the last run's kernels would have kept busy."""
         m.buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
         if threads == 1:
             m.buffers["pool"] = 0
-            self._stages(m)
+            work(m)
             return
         m.buffers["pool"] = threads_of_process().enter(threads)
         try:
-            self._stages(m)
+            work(m)
         finally:
             threads_of_process().leave(threads)
 
@@ -427,28 +462,33 @@ class Executable:
         if self.executor.whole(m):
             return
         while True:
-            buffers["policy"] = self._policy
-            for stop in self.executor.stops(m):
-                taken = 0.0
-                if m.by_caller and buffers["stage"] == state.TO_SCHEDULE:
-                    start = time.perf_counter()
-                    self._levels(buffers)
-                    buffers["policy"] = state.BY_CALLER
-                    taken = time.perf_counter() - start
-                buffers["stop"] = stop
-                taken += self.executor.advance(m, stop)
-                if m.timed:
-                    m.seconds[STAGES[stop]] = m.seconds.get(STAGES[stop], 0.0) + taken
-                    if stop == _SCHEDULE and (buffers["n"] or not m.rounds):
-                        start = time.perf_counter()
-                        m.rounds.append(self.recorded.round(buffers, m.rounds))
-                        m.noted += time.perf_counter() - start
-            if m.keeps_nodes:
-                n = buffers["n"]
-                kind, instance, row = (buffers.column(name, n).copy() for name in ("kind", "instance", "row"))
-                m.nodes.append(Nodes(kind=kind, instance=instance, row=row))
+            self._round(m)
             if not buffers["more"] and buffers["part_end"] == buffers["instances"]:
                 return
+
+    def _round(self, m: MiniBatch) -> None:
+        """Run the stages of a round or part, or of all of them, if the executor does not stop between them."""
+        buffers = m.buffers
+        buffers["policy"] = self._policy
+        for stop in self.executor.stops(m):
+            taken = 0.0
+            if m.by_caller and buffers["stage"] == state.TO_SCHEDULE:
+                start = time.perf_counter()
+                self._levels(buffers)
+                buffers["policy"] = state.BY_CALLER
+                taken = time.perf_counter() - start
+            buffers["stop"] = stop
+            taken += self.executor.advance(m, stop)
+            if m.timed:
+                m.seconds[STAGES[stop]] = m.seconds.get(STAGES[stop], 0.0) + taken
+                if stop == _SCHEDULE and (buffers["n"] or not m.rounds):
+                    start = time.perf_counter()
+                    m.rounds.append(self.recorded.round(buffers, m.rounds))
+                    m.noted += time.perf_counter() - start
+        if m.keeps_nodes:
+            n = buffers["n"]
+            kind, instance, row = (buffers.column(name, n).copy() for name in ("kind", "instance", "row"))
+            m.nodes.append(Nodes(kind=kind, instance=instance, row=row))
 
     def _levels(self, buffers: Buffers) -> None:
         """Ask the user's schedule."""

@@ -40,6 +40,7 @@ class MiniBatch:
     noting: bool  # whether values that are read are noted
     told: Words | None  # what another run has noted: reads take these values
     keeps_nodes: bool = False  # whether the nodes of each round are noted
+    epoch: bool = False  # whether instances join while it runs: `roots` has room for them
     nodes: list[Nodes] = field(default_factory=list)  # of each round, if they are
     failures: dict[int, Failure] = field(default_factory=dict)  # that Python has found, by number of the instance
     rounds: list[Round] = field(default_factory=list)  # noted for a trace, if it is timed

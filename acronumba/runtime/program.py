@@ -33,6 +33,7 @@ class Host:
     waits: Mapping[int, Loc]  # block that a fiber goes on with -> what it waited for
     reads: int  # the numbers of its reads are below
     arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
+    ended: int  # block that instances of an epoch return to
 
 
 class PackingLike(Protocol):

@@ -5,6 +5,7 @@ In: the buffers that compiled code has filled. Out: dependences, failures of nod
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.errors import Loc
+from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.memory import address, word_at
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers, Words
@@ -110,6 +112,17 @@ class Recorded:
         at = at[fail[at] != 0]
         at = at[np.argsort(order[at], kind="stable")]
         return [(int(buffers.columns["instance"][order[i]]), Failure(site=int(fail[i]) - 1)) for i in at]
+
+    def failed_on_host(self, buffers: Buffers, start: int) -> list[tuple[int, Failure]]:
+        """Return the instances and failures that the machine has noted, but for the first `start`."""
+        stride = 3 + self.host.values
+        count = (buffers["etop"] - buffers.where["errors"]) // (8 * stride)
+        out = []
+        for record in buffers.errors[start * stride : count * stride].reshape(count - start, stride):
+            instance, site, frame = (int(x) for x in record[:3])
+            values = tuple(_value(record[3 + k], t) for k, t in enumerate(self.host.types[site]))
+            out.append((instance, Failure(site=site, values=values, calls=self.calls(buffers, frame))))
+        return out
 
     def rows(self, buffers: Buffers) -> NDArray[np.int64]:
         """Return how many rows each node is: 1 unless its kernel has `rows`."""
@@ -254,3 +267,9 @@ class Recorded:
                 frame = word_at(frame)
             out.append(self.host.calls[block])
         return tuple(out)
+
+
+def _value(word: np.int64, type: Word) -> int | float | bool:
+    if isinstance(type, FloatT):
+        return float(struct.unpack("d", struct.pack("q", int(word)))[0])
+    return bool(word) if isinstance(type, BoolT) else int(word)

@@ -41,16 +41,19 @@ class Room:
         `memory_limit`, `max_steps`, `recycle`.
     recorded
         Reads the buffers.
-    arenas, works
-        Memory for results, and for what is used again within a run.
+    arenas, pieces, works
+        Memory for results, for those of epochs, and for what is used again within a run.
     """
 
-    def __init__(self, options: Options, recorded: Recorded, arenas: ArenaPool, works: ArenaPool) -> None:
+    def __init__(
+        self, options: Options, recorded: Recorded, arenas: ArenaPool, pieces: ArenaPool, works: ArenaPool
+    ) -> None:
         self.options = options
         self.recorded = recorded
         self.host = recorded.host
         self.engine = recorded.engine
         self.arenas = arenas
+        self.pieces = pieces
         self.works = works
 
     @property
@@ -99,7 +102,7 @@ class Room:
             case state.GROW_LIVES | state.GROW_FOUND:
                 buffers.grow_lives(status)
             case state.GROW_ARENA | state.GROW_WORK if buffers.peak > self.limit:
-                if buffers["planned"] or buffers["more"] or not self.options.recycle or need == 1 << 62:
+                if m.epoch or buffers["planned"] or buffers["more"] or not self.options.recycle or need == 1 << 62:
                     self._too_large(buffers)
                 buffers["plenty"] = -1
             case state.GROW_WORK:
@@ -124,9 +127,11 @@ class Room:
         buffers = m.buffers
         if not buffers["kept"]:
             m.arenas.clear()  # of this run: nothing lies in it
-        room = 2 * sum(a.size for a in m.arenas)
+        pool, room = self.arenas, 2 * sum(a.size for a in m.arenas)
+        if m.epoch:  # pieces are given back one by one
+            pool, room = self.pieces, self.pieces.wanted
         most = self.limit - buffers.bytes - buffers["kept"]
-        arena = self.arenas.take(max(need, min(room, most)), most)
+        arena = pool.take(max(need, min(room, most)), most)
         m.arenas.append(arena)
         self.engine.reach(arena.block)
         buffers["arena"], buffers["arena_size"] = arena.address, arena.size

@@ -6,7 +6,6 @@ In: the buffers when a run has ended. Out: `Run`, which owns them until it is cl
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.buffers import Memory, Pending
-from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.memory import address, word_at
 from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.library.records import node_of
@@ -152,13 +150,8 @@ class Run:
         out = {self._instance(k): failure for k, failure in memory.items()}
         if not out and not buffers["failures"] and buffers["etop"] == buffers.where["errors"]:
             return out
-        stride = 3 + e.host.values
-        count = (buffers["etop"] - buffers.where["errors"]) // (8 * stride)
-        for record in buffers.errors[: count * stride].reshape(count, stride):
-            instance, site, frame = (int(x) for x in record[:3])
-            types = e.host.types[site]
-            values = tuple(_value(record[3 + k], t) for k, t in enumerate(types))
-            out[self._instance(instance)] = Failure(site=site, values=values, calls=e.calls(buffers, frame))
+        for instance, failure in e.failed_on_host(buffers, 0):
+            out[self._instance(instance)] = failure
         if buffers["failures"]:
             for instance, failure in e.failed(buffers):  # the first in program order is Python's
                 out.setdefault(self._instance(instance), failure)
@@ -232,9 +225,3 @@ class Run:
             peak_bytes=buffers.peak,
             unshared_bytes=buffers["result_bytes_before"] + buffers["result_bytes"] + buffers.bytes,
         )
-
-
-def _value(word: np.int64, type: Word) -> int | float | bool:
-    if isinstance(type, FloatT):
-        return float(struct.unpack("d", struct.pack("q", int(word)))[0])
-    return bool(word) if isinstance(type, BoolT) else int(word)

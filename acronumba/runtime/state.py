@@ -72,7 +72,7 @@ shared              int64[shared parameters]: number, reference, or address of a
 shapes              int64[]: constant shapes
 etop                where the next error record goes: instance, site, frame, values
 root                the frame below all others: a parent without meaning,
-root_pc             ... whose resume block is the scheduler
+root_pc             ... whose resume block is the scheduler or, in an epoch, the block that notes who has ended
 root_dst
 kind                int32[n]: kernel of the node
 depth               int32[n]: 1 + the largest depth of its operands, ghosts included; 0 without
@@ -213,6 +213,8 @@ notes               int64[notes_room, 3]: instance, number of the read, value: w
 notes_room          what it has room for
 noted               number of them
 told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
+ended               int64[batch]: instances of an epoch that have returned since it was looked at, in their order
+ended_count         number of them
 free                heads of the lists of free frames follow
 """)
 AT = STATE.at

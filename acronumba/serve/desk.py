@@ -4,6 +4,10 @@ In: what happens, and when: a request comes or is withdrawn, time passes, a mini
 requests run next, and how each one ends. Each ends exactly once. Who holds a desk holds a lock.
 
     admit --> QUEUED --take--> RUNNING --finish--> ENDED      at any time: withdraw, expire, close --> ENDED
+
+A request that runs has one of `max_batch` slots. Those of a mini-batch begin and end together; where a model waits for
+values, requests join what runs, but only when an eighth of the slots is free: what joins alone shares the reading of
+weights with nobody.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import Any
 from acronumba.serve.metrics import SECONDS, SIZES, Metrics, Tally
 
 QUEUED, RUNNING, ENDED = range(3)
+_SHARE = 8  # of how many slots one must be free for requests to join what runs
 _LOOK = 64  # deadlines of requests that have ended, beyond which they are looked for
 
 
@@ -65,7 +70,7 @@ class Desk:
     max_batch, max_queue : int
         How many run together, and how many may wait.
     max_wait : float
-        Seconds that a request may wait for others to run with, where fewer than `max_batch` wait.
+        Seconds that a request may wait for others to run with, where nothing runs and fewer than `max_batch` wait.
     """
 
     def __init__(self, max_batch: int, max_wait: float, max_queue: int) -> None:
@@ -73,13 +78,14 @@ class Desk:
             raise ValueError("max_batch and max_queue are at least 1, max_wait is not negative")
         self.max_batch, self.max_wait, self.max_queue = max_batch, max_wait, max_queue
         self.closed = False
-        self.updates = 0
+        self.updates = self.epochs = self.bytes = 0
         self._queue: OrderedDict[int, Request] = OrderedDict()
         self._running: dict[int, Request] = {}
         self._deadlines: list[tuple[float, int, Request]] = []  # a heap; also of requests that have ended
         self._numbers = itertools.count()
         self._ended = dict.fromkeys(("delivered", "failed", "rejected", "expired", "withdrawn", "closed"), 0)
         self._sizes, self._waited, self._computed = Tally(SIZES), Tally(SECONDS), Tally(SECONDS)
+        self._rounds = Tally(SIZES)
         self._batches = 0
 
     def admit(self, request: Request, now: float, deadline: float | None = None, wait: bool = False) -> None:
@@ -101,6 +107,9 @@ class Desk:
         if deadline is not None:
             request.deadline = now + deadline
             heapq.heappush(self._deadlines, (request.deadline, request.number, request))
+            if len(self._deadlines) > _LOOK + 2 * (len(self._queue) + len(self._running)):
+                self._deadlines = [entry for entry in self._deadlines if entry[2].state != ENDED]
+                heapq.heapify(self._deadlines)
 
     @property
     def full(self) -> bool:
@@ -112,19 +121,24 @@ class Desk:
         """Whether nothing waits and nothing runs."""
         return not self._queue and not self._running
 
+    @property
+    def running(self) -> int:
+        """How many have a slot."""
+        return len(self._running)
+
     def due(self, now: float) -> float | None:
-        """Return in how many seconds a mini-batch can begin: 0 if it can now, None if nothing waits."""
-        if not self._queue:
+        """Return in how many seconds requests can be taken: 0 if they can now, None if none waits or slots are few."""
+        if not self._queue or self.max_batch - self.running < max(1, self.max_batch // _SHARE):
             return None
-        if len(self._queue) >= self.max_batch or self.closed:
+        if self.running or len(self._queue) >= self.max_batch or self.closed:
             return 0.0
         first = next(iter(self._queue.values()))
         return max(0.0, first.arrived + self.max_wait - now)
 
     def take(self, now: float) -> list[Request]:
-        """Return the requests that run next, those that came first. See `expire`, too."""
+        """Return the requests that get the free slots, those that came first. See `expire`, too."""
         taken: list[Request] = []
-        while self._queue and len(taken) < self.max_batch:
+        while self._queue and self.running < self.max_batch:
             _, request = self._queue.popitem(last=False)
             request.state = RUNNING
             self._running[request.number] = request
@@ -132,17 +146,21 @@ class Desk:
             taken.append(request)
         return taken
 
-    def finish(
-        self, requests: Sequence[Request], outcomes: Iterable[tuple[Any, BaseException | None]], seconds: float
-    ) -> list[Outcome]:
-        """Return how the requests of a mini-batch ended: those that had not ended meanwhile."""
+    def ran(self, count: int, seconds: float) -> None:
+        """Count a mini-batch, or a round, of so many requests."""
         self._batches += 1
-        self._sizes.add(len(requests))
+        self._sizes.add(count)
         self._computed.add(seconds)
+
+    def finish(
+        self, requests: Sequence[Request], outcomes: Iterable[tuple[Any, BaseException | None]], rounds: int = 1
+    ) -> list[Outcome]:
+        """Return how requests ended that have run, in so many rounds: those that had not ended meanwhile."""
         out = []
         for request, (result, error) in zip(requests, outcomes, strict=True):
             if request.state == RUNNING:
                 self._count(request, "delivered" if error is None else "failed")
+                self._rounds.add(rounds)
                 out.append(Outcome(request, result, error))
         return out
 
@@ -163,9 +181,6 @@ class Desk:
                 self._count(request, "expired")
                 error = DeadlineExceeded(f"not done after {now - request.arrived:.3f} s, {what}")
                 out.append(Outcome(request, None, error))
-        if len(self._deadlines) > _LOOK + 2 * (len(self._queue) + len(self._running)):
-            self._deadlines = [entry for entry in self._deadlines if entry[2].state != ENDED]
-            heapq.heapify(self._deadlines)
         return out
 
     @property
@@ -187,7 +202,7 @@ class Desk:
         return Metrics(
             **self._ended, queued=len(self._queue), running=len(self._running), batches=self._batches,
             updates=self.updates, batch_sizes=self._sizes.value(), queue_seconds=self._waited.value(),
-            compute_seconds=self._computed.value(),
+            compute_seconds=self._computed.value(), rounds=self._rounds.value(), epochs=self.epochs, bytes=self.bytes,
         )  # fmt: skip
 
     def _count(self, request: Request, how: str) -> None:

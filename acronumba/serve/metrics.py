@@ -62,12 +62,15 @@ class Metrics:
     withdrawn: int  # cancelled by who asked
     closed: int  # with `ServerClosed`
     queued: int  # that wait
-    running: int  # that are in the mini-batch which runs
-    batches: int  # mini-batches that have run
+    running: int  # that have a slot: in the mini-batch which runs, or in a round
+    batches: int  # mini-batches that have run; of a model that waits for values, rounds
     updates: int  # of shared values
+    epochs: int  # runs that requests have joined, of a model that waits for values
+    bytes: int  # of tensors that these hold
     batch_sizes: Histogram
-    queue_seconds: Histogram  # from the request to its mini-batch
-    compute_seconds: Histogram  # of mini-batches
+    queue_seconds: Histogram  # from the request to its slot
+    compute_seconds: Histogram  # of mini-batches, or rounds
+    rounds: Histogram  # of each request that was delivered or failed
 
     @property
     def requests(self) -> int:
@@ -96,9 +99,10 @@ def prometheus(read: Callable[[], Metrics], name: str = "acronumba") -> Any:
             yield ended
             for what in ("queued", "running"):
                 yield core.GaugeMetricFamily(f"{name}_{what}", f"Requests that are {what}.", value=getattr(now, what))
-            for what in ("batches", "updates"):
+            yield core.GaugeMetricFamily(f"{name}_bytes", "Bytes of tensors that runs hold.", value=now.bytes)
+            for what in ("batches", "updates", "epochs"):
                 yield core.CounterMetricFamily(f"{name}_{what}", f"How many {what}.", value=getattr(now, what))
-            for what in ("batch_sizes", "queue_seconds", "compute_seconds"):
+            for what in ("batch_sizes", "queue_seconds", "compute_seconds", "rounds"):
                 yield _family(core, f"{name}_{what}", getattr(now, what))
 
     return Collector()

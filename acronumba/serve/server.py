@@ -14,27 +14,18 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic
 
 from acronumba.api.model import Model
 from acronumba.api.snapshot import pack
-from acronumba.errors import AcronumbaError, InstanceErrors
+from acronumba.errors import AcronumbaError
 from acronumba.generics import R
 from acronumba.serve.desk import Desk, Outcome, Request
 from acronumba.serve.metrics import Metrics
+from acronumba.serve.runner import Runner, Work
 
 _SHORTEST = 1e-4  # seconds that are worth sleeping
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """A mini-batch."""
-
-    requests: list[Request]
-    instances: list[tuple[Any, ...]]  # taken out while the lock was held: requests that end hold none
-    shared: dict[str, Any]
 
 
 class Server(Generic[R]):
@@ -75,6 +66,7 @@ class Server(Generic[R]):
         self.model: Any = model if hasattr(model, "batch") else Model(model)
         self._clock = clock
         self._desk = Desk(max_batch, max_wait, max_queue)
+        self._requests = Runner(self.model)
         self._shared = {name: _snapshot(value) for name, value in shared.items()}
         self._lock = threading.RLock()  # held while the desk is asked
         self._work = threading.Condition(self._lock)  # told when something waits
@@ -185,32 +177,34 @@ class Server(Generic[R]):
             condition.notify_all()
 
     def _run(self) -> None:
-        """Run mini-batches, until the server is closed and nothing waits."""
+        """Run what comes, until the server is closed and nothing waits or runs."""
         while (work := self._next()) is not None:
-            begin = time.perf_counter()
-            outcomes = self._answers(work.instances, work.shared)
-            seconds = time.perf_counter() - begin
-            with self._lock:
-                ended = self._desk.finish(work.requests, outcomes, seconds)
-                if self._desk.closed:
-                    self._tell_all()
-            self._deliver(ended)
-            del work, outcomes, ended  # while nothing comes, nothing is held
+            for ran in self._requests.step(work):
+                with self._lock:
+                    self._desk.ran(ran.count, ran.seconds)
+                    self._desk.epochs, self._desk.bytes = ran.epochs, ran.bytes
+                    ended = [o for r, answer, rounds in ran.done for o in self._desk.finish([r], [answer], rounds)]
+                    self._room.notify(len(ended))
+                    if self._desk.closed:
+                        self._tell_all()
+                self._deliver(ended)
+                del ran, ended  # while nothing comes, nothing is held
+            del work
 
-    def _next(self) -> _Work | None:
-        """Wait for requests; return the next mini-batch, None if there will be none."""
+    def _next(self) -> Work | None:
+        """Wait for requests, if nothing runs; return those that begin, None if there will be nothing to do."""
         with self._lock:
             while True:
-                due = self._desk.due(now := self._clock())
-                if due is None and self._desk.closed:
+                due, busy = self._desk.due(now := self._clock()), self._requests.busy
+                if due is None and not busy and self._desk.closed:
                     return None
-                if due != 0:
+                if due != 0 and not busy:
                     self._work.wait(due)
                     continue
-                requests = [r for r in self._desk.take(now) if self._begins(r)]
+                requests = [r for r in self._desk.take(now) if self._begins(r)] if due == 0 else []
                 self._room.notify(len(requests))
-                if requests:
-                    return _Work(requests, [r.instance for r in requests], self._shared)
+                if requests or busy:
+                    return Work(requests, [r.instance for r in requests], self._shared)
 
     def _begins(self, request: Request) -> bool:
         """Whether a request still wants to run: a future may have been cancelled."""
@@ -231,19 +225,6 @@ class Server(Generic[R]):
                     at = self._desk.next_deadline
                     self._times.wait(None if at is None else max(at - now, _SHORTEST))
             self._deliver(late)
-
-    def _answers(
-        self, instances: Sequence[tuple[Any, ...]], shared: dict[str, Any]
-    ) -> list[tuple[Any, BaseException | None]]:
-        """Return result and exception of each instance: a failure is that of one alone."""
-        try:
-            return [(r, None) for r in self.model.batch(*map(list, zip(*instances, strict=True)), **shared)]
-        except InstanceErrors as failed:
-            return [(r, _raisable(failed.errors.get(k))) for k, r in enumerate(failed.results)]
-        except BaseException as error:
-            if len(instances) == 1:
-                return [(None, _raisable(error))]
-            return [found for x in instances for found in self._answers([x], shared)]
 
     @staticmethod
     def _deliver(ended: Sequence[Outcome]) -> None:
@@ -271,15 +252,6 @@ def _settle(ended: Sequence[Outcome]) -> None:
                 future.set_result(outcome.result)
             else:
                 future.set_exception(outcome.error)
-
-
-def _raisable(error: BaseException | None) -> BaseException | None:
-    """Return an exception that a future can hold, and that ends nothing but its request."""
-    if error is None or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
-        return error
-    made = RuntimeError(f"{type(error).__name__}: {error}")
-    made.__cause__ = error
-    return made
 
 
 def _snapshot(value: Any) -> Any:

@@ -84,6 +84,7 @@ def simulate(
         took = seconds(numbers)
         now = begins + took
         admit()  # while they run
-        desk.finish(taken, [(None, None)] * len(taken), took)
+        desk.ran(len(taken), took)
+        desk.finish(taken, [(None, None)] * len(taken))
         latency[numbers] = now - times[numbers]
         sizes.append(len(taken))

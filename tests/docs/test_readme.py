@@ -59,7 +59,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         pytest.param("docs/numpy_code.md", 6, marks=pytest.mark.long),
         ("docs/training.md", 6),
         ("docs/ragged.md", 5),
-        ("docs/serving.md", 1),
+        ("docs/serving.md", 2),
         ("docs/explorer.md", 2),
         ("docs/questions.md", 1),
         ("docs/rejected.md", 1),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acronumba.serve.desk import DeadlineExceeded, Desk, Outcome, Overloaded, Request, ServerClosed
+from acronumba.serve.desk import ENDED, DeadlineExceeded, Desk, Outcome, Overloaded, Request, ServerClosed
 
 
 def request(k: int = 0) -> Request:
@@ -23,15 +23,32 @@ def admitted(desk: Desk, count: int, now: float = 0.0, **options: Any) -> list[R
 
 
 def done(desk: Desk, requests: list[Request], error: Exception | None = None) -> list[Outcome]:
-    return desk.finish(requests, [(None, error) for _ in requests], 1.0)
+    return desk.finish(requests, [(None, error) for _ in requests])
 
 
 def test_first_come_first_taken() -> None:
     desk = Desk(max_batch=3, max_wait=0.0, max_queue=10)
     requests = admitted(desk, 5)
     assert desk.take(0.0) == requests[:3]
+    assert desk.take(0.0) == []
+    assert len(done(desk, requests[:3])) == 3
     assert desk.take(0.0) == requests[3:]
     assert desk.due(0.0) is None
+
+
+def test_requests_join_what_runs_where_an_eighth_of_the_slots_is_free() -> None:
+    desk = Desk(max_batch=16, max_wait=5.0, max_queue=99)
+    requests = admitted(desk, 20)
+    assert desk.take(0.0) == requests[:16]
+    assert desk.due(0.0) is None
+    done(desk, requests[:1])
+    assert desk.due(0.0) is None
+    assert desk.withdraw(requests[1])
+    assert desk.due(0.0) == 0.0  # nobody waits for others while something runs
+    assert desk.take(0.0) == requests[16:18]
+    assert desk.running == 16
+    done(desk, requests[2:18])
+    assert desk.due(0.0) == 5.0
 
 
 def test_a_request_waits_for_others_at_most_so_long() -> None:
@@ -85,7 +102,7 @@ def test_closing() -> None:
     a, b = admitted(desk, 2)
     assert desk.take(0.0) == [a]
     assert desk.close(drain=True) == []
-    assert desk.due(0.0) == 0.0
+    assert desk.due(0.0) is None
     with pytest.raises(ServerClosed):
         desk.admit(request(), 0.0)
     assert [o.request for o in desk.close(drain=False)] == [b]
@@ -93,12 +110,19 @@ def test_closing() -> None:
     assert desk.idle
 
 
+def test_closing_waits_for_no_others() -> None:
+    desk = Desk(max_batch=2, max_wait=5.0, max_queue=9)
+    admitted(desk, 1)
+    assert desk.due(0.0) == 5.0
+    desk.close(drain=True)
+    assert desk.due(0.0) == 0.0
+
+
 def test_what_has_ended_is_not_held() -> None:
     desk = Desk(max_batch=1, max_wait=0.0, max_queue=9)
     for k in range(1000):
         (r,) = admitted(desk, 1, now=float(k), deadline=1e9)
         done(desk, desk.take(float(k)))
-        desk.expire(float(k))
         assert r.instance == ()
     assert len(desk._deadlines) < 100
 
@@ -153,3 +177,48 @@ def test_every_request_ends_exactly_once(events: list[Any], batch: int, queue: i
     metrics = desk.metrics()
     assert metrics.requests == len(made)
     assert not metrics.queued and not metrics.running
+
+
+SLOTS = st.one_of(
+    st.tuples(st.just("admit"), st.sampled_from([None, 0.5])),
+    st.tuples(st.just("withdraw"), st.integers(0, 40)),
+    st.tuples(st.just("round"), st.sets(st.integers(0, 15))),
+    st.tuples(st.just("pass"), st.floats(0.0, 1.0)),
+    st.tuples(st.just("close"), st.booleans()),
+)
+
+
+@given(st.lists(SLOTS, max_size=80), st.integers(1, 16))
+def test_slots_are_given_to_those_that_came_first(events: list[Any], slots: int) -> None:
+    desk, now = Desk(max_batch=slots, max_wait=0.0, max_queue=50), 0.0
+    made: list[Request] = []
+    ended: list[int] = []
+    there: list[Request] = []
+    begun: list[int] = []
+    for event in [*events, ("close", True), *[("round", set(range(16)))] * (len(events) + 1)]:
+        match event:
+            case ("admit", deadline) if not desk.closed:
+                made.append(r := request(len(made)))
+                try:
+                    desk.admit(r, now, deadline)
+                except Overloaded:
+                    ended.append(r.number)
+            case ("withdraw", k) if k < len(made) and desk.withdraw(made[k]):
+                ended.append(made[k].number)
+            case ("round", leave):
+                there = [r for r in there if r.state != ENDED]  # those withdrawn make room
+                if desk.due(now) == 0:
+                    joined = desk.take(now)
+                    begun += [r.number for r in joined]
+                    there += joined
+                assert len(there) == desk.running <= slots
+                some = [r for k, r in enumerate(there) if k in leave]
+                ended += [o.request.number for o in done(desk, some)]
+            case ("pass", seconds):
+                now += seconds
+                ended += [o.request.number for o in desk.expire(now)]
+            case ("close", drain):
+                ended += [o.request.number for o in desk.close(drain)]
+    assert desk.idle
+    assert begun == sorted(begun)
+    assert sorted(ended) == [r.number for r in made]

@@ -1,0 +1,177 @@
+"""Instances that join the runs of a model at any time, and leave them as soon as they are done.
+
+In: instances with shared values that do not change, between two rounds. Out: after each round, who is done, with the
+result or the exception that `Model.batch` gives. There is a run (`pipeline.joined`) for each specialisation and for
+each version of the shared values; one that is full admits nobody, and is over when its last instance has left. Runs
+take rounds in turns. What cannot join, or is in a run that breaks, is left to `Model.batch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from acronumba.api.arguments import Call
+from acronumba.api.kept import Fit
+from acronumba.api.model import Model
+from acronumba.pipeline.joined import Joined, joinable
+
+_SLOTS = 4096  # of a run
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """An instance that takes part."""
+
+    call: Call  # of this instance alone, for its failure
+    run: Joined
+    number: int  # in the run
+    rounds: int = 0  # that it has taken part in
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An instance that takes part no more."""
+
+    member: Member
+    result: Any
+    error: BaseException | None  # in place of a result
+    broken: bool = False  # whether the run cannot go on: the instance is left to `Model.batch`
+
+
+class Flow:
+    """What runs for a model.
+
+    Parameters
+    ----------
+    model : Model
+    slots : int
+        How many instances join one run.
+    """
+
+    def __init__(self, model: Model[..., Any], slots: int = _SLOTS) -> None:
+        self._model, self._slots = model, slots
+        self._runs: dict[Joined, dict[int, Member]] = {}  # who takes part, by number; the next one to run is first
+        self._bound: tuple[object, dict[str, Any]] = (None, {})  # shared values, and what the model makes of them
+        self.epochs = 0  # runs that have begun
+
+    def __len__(self) -> int:
+        """How many instances take part."""
+        return sum(map(len, self._runs.values()))
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of tensors that the runs hold."""
+        return sum(run.epoch.bytes for run in self._runs)
+
+    def waits(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> bool:
+        """Whether a specialisation of the model can be joined; it is compiled for these if there is none yet."""
+        if self._model.device != "cpu":
+            return False
+        if not self._model._entries:
+            try:
+                self._model._specialise(self._call(instances, shared), packed=False)
+            except Exception:
+                return False
+        return any(map(joinable, tuple(self._model._entries)))
+
+    def join(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[Member | None]:
+        """Let instances take part from the next round on; None for those that cannot, see `Model.batch`.
+
+        Parameters
+        ----------
+        instances
+            A value for each positional parameter.
+        shared
+            Values that do not change, all of them. Others than the last time have runs of their own.
+        """
+        out: list[Member | None] = []
+        for found in self._fits(instances, shared):
+            out += [None] if found is None else self._join(*found)
+        return out
+
+    def withdraw(self, member: Member) -> None:
+        """Let an instance leave without a result."""
+        members = self._runs.get(member.run, {})
+        if members.pop(member.number, None) is not None:
+            member.run.withdraw(member.number)
+            self._close(member.run)
+
+    def round(self) -> list[Gone]:
+        """Run a round of the run whose turn it is; return who is done."""
+        run = next(iter(self._runs))
+        members = self._runs[run] = self._runs.pop(run)
+        for member in members.values():
+            member.rounds += 1
+        try:
+            left = run.round()
+        except Exception:
+            del self._runs[run]
+            return [Gone(member, None, None, broken=True) for member in members.values()]
+        gone = []
+        for number, result, failure in left:
+            member = members.pop(number)
+            gone.append(Gone(member, result, None if failure is None else self._error(member, failure)))
+        self._close(run)
+        return gone
+
+    def _error(self, member: Member, failure: Any) -> BaseException:
+        try:
+            return self._model._failures(member.call, member.run.compiled, {0: failure})[0]
+        except BaseException as error:
+            return error
+
+    def _close(self, run: Joined) -> None:
+        """End a run if nobody takes part in it."""
+        if not self._runs[run]:
+            del self._runs[run]
+            run.epoch.close()
+
+    def _call(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> Call:
+        known, values = self._bound
+        columns = map(list, zip(*instances, strict=True))
+        call = self._model._bind([*columns], values if known is shared else shared)
+        self._bound = shared, dict(call.shared)
+        return replace(call, frozen=frozenset(call.shared))
+
+    def _fits(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[tuple[Call, Fit] | None]:
+        """Return calls of all or of single instances, in order, with what fits; None for an instance without one."""
+        try:
+            call = self._call(instances, shared)
+            found = [self._kept(call)]
+            if found[0] is None and call.count > 1:  # what was compiled for others may fit each
+                found = [self._kept(call.some([k])) for k in range(call.count)]
+            if None in found:
+                found = [(call, self._model._compile(call))]
+        except Exception:
+            return [None] if len(instances) == 1 else [one for x in instances for one in self._fits([x], shared)]
+        return found
+
+    def _kept(self, call: Call) -> tuple[Call, Fit] | None:
+        fit = self._model._kept(call)
+        return None if fit is None else (call, fit)
+
+    def _join(self, call: Call, fit: Fit) -> list[Member | None]:
+        out: list[Member | None] = [None] * call.count
+        packed = fit.packed
+        if packed is None or not joinable(fit.compiled):
+            return out
+        left = [k for k in range(call.count) if k not in packed.errors]
+        while left:
+            run = self._run(fit)
+            some, left = left[: run.epoch.room], left[run.epoch.room :]
+            for k, number in zip(some, run.join(packed, some), strict=True):
+                one = call if call.count == 1 else call.some([k])
+                out[k] = self._runs[run][number] = Member(one, run, number)
+        return out
+
+    def _run(self, fit: Fit) -> Joined:
+        """Return a run that has room for an instance."""
+        for run in self._runs:
+            if run.holds(fit.compiled, fit.leaves) and run.epoch.room > 0:
+                return run
+        run = Joined(fit.compiled, fit.leaves, self._slots)
+        self._runs[run] = {}
+        self.epochs += 1
+        return run

@@ -1,0 +1,88 @@
+"""Packed instances that join a run of a specialisation while it goes on, and leave it one by one.
+
+In: a `Compiled` that waits for values, the values of its shared leaves, then packed instances. Out: after each round,
+the results and failures of those that have left. `runtime.epoch` runs; here are packed words and Python's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from acronumba.analysis.waits import waiting_functions
+from acronumba.data.decoder import FEW
+from acronumba.data.heap import Owned
+from acronumba.data.wraps import wrapped
+from acronumba.runtime.epoch import Epoch
+
+if TYPE_CHECKING:
+    from acronumba.data.heap import Heap
+    from acronumba.data.pack import Batch
+    from acronumba.pipeline.compiled import Compiled
+    from acronumba.runtime.recorded import Failure
+
+
+def joinable(compiled: Compiled) -> bool:
+    """Whether instances can join a run: it waits for values, and all data that it reads is given to it."""
+    known = compiled.derived
+    if joinable not in known:
+        known[joinable] = not compiled.reads_outer_data and bool(waiting_functions(compiled.plan.program))
+    return bool(known[joinable])
+
+
+class Joined:
+    """A run that instances join and leave; its shared values do not change.
+
+    Parameters
+    ----------
+    compiled
+        Of which `joinable` holds.
+    leaves
+        What `Compiled.leaves` returned.
+    slots
+        How many instances can join.
+    """
+
+    def __init__(self, compiled: Compiled, leaves: Sequence[Any], slots: int) -> None:
+        self.compiled, self.leaves = compiled, leaves
+        given = compiled.shared_batches(leaves)
+        words, keep = compiled.shared_words(None, leaves, given)
+        self._shared = [heap for batch in given.values() for heap in batch.heaps]
+        self._heaps: dict[int, Sequence[Heap]] = {}  # of who is there
+        self.epoch = Epoch(compiled.executable, words, slots, keep)
+
+    def holds(self, compiled: Compiled, leaves: Sequence[Any]) -> bool:
+        """Whether this is a run of a specialisation with such shared values."""
+        return compiled is self.compiled and all(a is b for a, b in zip(leaves, self.leaves, strict=True))
+
+    def join(self, packed: Batch, places: Sequence[int]) -> range:
+        """Let some of the packed instances take part from the next round on; return their numbers."""
+        numbers = self.epoch.join(packed.roots[np.asarray(places, np.int64)], packed.keep)
+        self._heaps.update(dict.fromkeys(numbers, packed.heaps))
+        return numbers
+
+    def withdraw(self, number: int) -> None:
+        """Let an instance leave without a result, between two rounds."""
+        self.epoch.withdraw(number)
+        self._heaps.pop(number, None)
+
+    def round(self) -> list[tuple[int, Any, Failure | None]]:
+        """Run a round; return number, result and failure of each instance that has left."""
+        left = self.epoch.round()
+        done = [one.number for one in left if one.failure is None]
+        results = dict(zip(done, self._results(done), strict=True)) if done else {}
+        numbers = [one.number for one in left]
+        self.epoch.forget(numbers)
+        for number in numbers:
+            del self._heaps[number]
+        return [(one.number, results.get(one.number), one.failure) for one in left]
+
+    def _results(self, numbers: Sequence[int]) -> list[Any]:
+        heaps = {id(heap): heap for k in numbers for heap in self._heaps[k]}
+        owned = Owned((heap, heap.objects) for heap in (*heaps.values(), *self._shared))
+        words, reader = self.epoch.words(numbers), self.epoch.reader(numbers)
+        decode, places = self.compiled.unpacker.decoder(words, reader, owned), range(len(numbers))
+        values = decode.many(list(places)) if len(numbers) >= FEW else map(decode.one, places)
+        return [wrapped(value, self.compiled.lowered.wrap) for value in values]

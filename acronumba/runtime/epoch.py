@@ -1,0 +1,169 @@
+"""A run that instances join and leave while it goes on, for programs that wait for values.
+
+In: an executable and shared values; then, between two rounds, the words of instances that join, and the numbers of
+those that are withdrawn. Out: after each round, who has left, with a result or a failure.
+
+An epoch has a slot for each instance that ever joins it, since frames hold addresses of results. Rows, lists and frames
+stay until the epoch is over. Tensors are the most of it: an arena is given back as soon as all have left that were
+there while rounds wrote to it. So results are to be copied before who has left is `forget`-ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba.data.buffers import Copying
+from acronumba.memory import address
+from acronumba.runtime import state
+from acronumba.runtime.buffers import Words
+from acronumba.runtime.driver import Executable
+from acronumba.runtime.recorded import Failure
+
+_HEAP = 16 << 20  # bytes of rows, lists and frames, beyond which an epoch takes no more instances
+_ARENAS = 256 << 20  # ... of tensors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """An instance that has left an epoch."""
+
+    number: int
+    failure: Failure | None  # in place of a result
+
+
+class Epoch:
+    """A run that instances join and leave.
+
+    Parameters
+    ----------
+    executable
+        Of a program that waits; it runs on the processor.
+    shared
+        See `Executable.run`; arrays in it do not change any more.
+    slots
+        How many instances can join.
+    keep
+        The arrays that shared values point into.
+    """
+
+    def __init__(
+        self, executable: Executable, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]] = ()
+    ) -> None:
+        self._executable, self._recorded = executable, executable.recorded
+        self._m = executable.epoch(shared, slots, keep)
+        given = {address(a): a for a in keep if a.nbytes}
+        self._known = {**given, **self._recorded.memory, **self._m.prepared.memory}  # what results may lead into
+        self._buffers = self._m.buffers
+        self._slots = slots
+        self._failed = 0  # failures of the machine that were looked at
+        self._closed: list[int] = []  # of each arena but the last: how many had joined when it was full
+        self._unwanted: list[int] = []  # withdrawn before they began
+        self._there: dict[int, Sequence[NDArray[Any]]] = {}  # who is there, in the order of joining, and its arrays
+
+    def __len__(self) -> int:
+        """How many instances are there."""
+        return len(self._there)
+
+    @property
+    def room(self) -> int:
+        """How many more can join."""
+        used = self._buffers["top"] - self._buffers.starts[self._buffers.used - 1]
+        used += sum(c.nbytes for c in self._buffers.chunks[: self._buffers.used - 1])
+        if used > _HEAP or self.bytes > _ARENAS:
+            return 0
+        return self._slots - self._buffers["instances"]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of tensors."""
+        m = self._m
+        return sum(a.size for a in m.arenas[:-1]) + self._buffers["arena"] - m.arenas[-1].address
+
+    def join(self, roots: Words, keep: Sequence[NDArray[Any]]) -> range:
+        """Let instances take part from the next round on; return their numbers.
+
+        Parameters
+        ----------
+        roots : int64[n, words]
+            The words of their positional parameters; n is at most `room`.
+        keep
+            The arrays that these point into.
+        """
+        for array in keep:
+            self._executable.engine.reach(array)
+        first = self._buffers["instances"]
+        numbers = range(first, first + len(roots))
+        self._m.roots[numbers.start : numbers.stop] = roots
+        self._there.update(dict.fromkeys(numbers, keep))
+        self._buffers["instances"] = self._buffers["part_end"] = numbers.stop
+        return numbers
+
+    def withdraw(self, number: int) -> None:
+        """Let an instance leave without a result; one that has not begun, after its first round."""
+        if number >= self._buffers["next"]:
+            self._unwanted.append(number)
+        elif number in self._there:
+            self._buffers.lives[number] = state.DEAD
+            self.forget([number])
+
+    def round(self) -> list[Left]:
+        """Run until everyone waits again; return who has left. Its results hold until `forget`.
+
+        Raises
+        ------
+        MemoryError, TooLarge
+            The epoch cannot go on.
+        """
+        m, buffers = self._m, self._buffers
+        if buffers["stage"] == state.EXECUTED:
+            buffers["kept"] = self.bytes
+            buffers["more"] = 1  # go on, even if all who were there have left
+        arenas = len(m.arenas)
+        self._executable.round(m)
+        self._closed += [buffers["instances"]] * (len(m.arenas) - arenas)
+        if buffers["failures"]:
+            self._executable.room.fail_nodes(m)
+        failures, m.failures = m.failures, {}
+        for number, failure in self._recorded.failed_on_host(buffers, self._failed):
+            failures[number] = failure
+            self._failed += 1
+        ended = buffers.tables["ended"][: buffers["ended_count"]].tolist()
+        buffers["ended_count"] = 0
+        left = dict.fromkeys(ended) | failures
+        while self._unwanted:
+            self.withdraw(self._unwanted.pop())
+        return [Left(number=k, failure=failure) for k, failure in left.items() if k in self._there]
+
+    def words(self, numbers: Sequence[int]) -> Words:
+        """Return the words of the results of instances that have left: int64[n, words]."""
+        width = self._recorded.result_words
+        found: Words = self._buffers.results[: self._slots * width].reshape(self._slots, width)[list(numbers)]
+        return found
+
+    def reader(self, numbers: Sequence[int]) -> Copying:
+        """Return what reads the results of instances that have left."""
+        buffers, m = self._buffers, self._m
+        arrays = {id(a): a for number in numbers for a in self._there[number]}
+        known = dict(zip(buffers.starts[: buffers.used], buffers.chunks, strict=False))
+        arenas = {arena.address: np.asarray(arena) for arena in m.arenas}
+        return Copying(arrays.values(), known={**self._known, **known, **arenas})
+
+    def forget(self, numbers: Collection[int]) -> None:
+        """Give back what only these instances needed."""
+        for number in numbers:
+            del self._there[number]
+        oldest = next(iter(self._there), self._slots)
+        while self._closed and self._closed[0] <= oldest:
+            del self._closed[0], self._m.arenas[0]
+
+    def close(self) -> None:
+        """Give all memory back; nothing of the epoch may be asked for any more."""
+        self._m.arenas.clear()
+        self._buffers.note_run()
+        self._buffers.trim()
+        self._executable.give_buffers(self._buffers)

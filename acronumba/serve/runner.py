@@ -1,0 +1,125 @@
+"""What runs requests: mini-batches or, where a model waits for values, rounds that requests join.
+
+In: requests that have got a slot, with the shared values that they begin with. Out, step by step: which of them have
+run, with results or exceptions. A failure is that of one request alone. One thread uses a runner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from acronumba.api.flow import Flow, Gone, Member
+from acronumba.api.model import Model
+from acronumba.errors import InstanceErrors
+from acronumba.serve.desk import ENDED, Request
+
+Answer = tuple[Any, BaseException | None]  # a result, or an exception in its place
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Requests that begin."""
+
+    requests: list[Request]
+    instances: list[tuple[Any, ...]]  # taken out while the desk was locked: requests that end hold none
+    shared: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A mini-batch, or a round."""
+
+    count: int  # of requests that took part
+    seconds: float
+    done: list[tuple[Request, Answer, int]]  # who is done, with the number of its rounds
+    epochs: int = 0  # that have begun until now
+    bytes: int = 0  # of tensors in them
+
+
+class Runner:
+    """Runs requests.
+
+    Parameters
+    ----------
+    model
+        A `Model`, or anything with its method `batch`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._flow: Flow | None = Flow(model) if isinstance(model, Model) else None
+        self._there: dict[Member, Request] = {}  # requests that take part in rounds
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to do even if no request begins."""
+        return bool(self._there)
+
+    def step(self, work: Work) -> Iterator[Ran]:
+        """Begin requests, and run one mini-batch or round of what there is."""
+        self._drop()
+        begin = time.perf_counter()
+        joined = self._join(work)
+        alone = [k for k, member in enumerate(joined) if member is None]
+        if alone:
+            answers = self._answers([work.instances[k] for k in alone], work.shared)
+            done = [(work.requests[k], answer, 1) for k, answer in zip(alone, answers, strict=True)]
+            yield self._ran(len(alone), begin, done)
+        self._there.update((m, r) for m, r in zip(joined, work.requests, strict=True) if m is not None)
+        if self._there:
+            yield self._round()
+
+    def _join(self, work: Work) -> Sequence[Member | None]:
+        if work.requests and self._flow is not None and self._flow.waits(work.instances, work.shared):
+            return self._flow.join(work.instances, work.shared)
+        return [None] * len(work.requests)
+
+    def _drop(self) -> None:
+        """Give the slots of requests that were withdrawn, or are too late, to others."""
+        for member in [m for m, request in self._there.items() if request.state == ENDED]:
+            assert self._flow is not None
+            del self._there[member]
+            self._flow.withdraw(member)
+
+    def _round(self) -> Ran:
+        assert self._flow is not None
+        begin, count = time.perf_counter(), len(self._there)
+        gone = self._flow.round()
+        done = []
+        for one, answer in zip(gone, self._told(gone), strict=True):
+            done.append((self._there.pop(one.member), answer, one.member.rounds))
+        return self._ran(count, begin, done)
+
+    def _ran(self, count: int, begin: float, done: list[tuple[Request, Answer, int]]) -> Ran:
+        epochs, size = (self._flow.epochs, self._flow.bytes) if self._flow is not None else (0, 0)
+        return Ran(count, time.perf_counter() - begin, done, epochs, size)
+
+    def _told(self, gone: Sequence[Gone]) -> list[Answer]:
+        """Return the answers; instances of a run that broke are run again."""
+        if gone and gone[0].broken:
+            calls = [one.member.call for one in gone]
+            return self._answers([tuple(column[0] for column in call.columns) for call in calls], calls[0].shared)
+        return [(one.result, _raisable(one.error)) for one in gone]
+
+    def _answers(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[Answer]:
+        """Return result and exception of each instance of a mini-batch."""
+        try:
+            return [(r, None) for r in self._model.batch(*map(list, zip(*instances, strict=True)), **shared)]
+        except InstanceErrors as failed:
+            return [(r, _raisable(failed.errors.get(k))) for k, r in enumerate(failed.results)]
+        except BaseException as error:
+            if len(instances) == 1:
+                return [(None, _raisable(error))]
+            return [found for x in instances for found in self._answers([x], shared)]
+
+
+def _raisable(error: BaseException | None) -> BaseException | None:
+    """Return an exception that a future can hold, and that ends nothing but its request."""
+    if error is None or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
+        return error
+    made = RuntimeError(f"{type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
