@@ -180,11 +180,17 @@ def figures(told: dict[str, Any]) -> Any:
     from acronumba.bench import view as bench
     from acronumba.bench.ceiling import Ceiling
     from acronumba.bench.measure import Quartiles
+    from acronumba.bench.ragged import Attention, Layer, Ragged
     from acronumba.bench.scaling import Scale, Scaling
     from acronumba.bench.speed import Speed, Speeds
     from acronumba.bench.starts import Start, Starts
     from acronumba.bench.training import Steps, TrainingStep
 
+    if "layers" in told:
+        layers, alone = (
+            [of(**row) for row in told.pop(name)] for name, of in (("layers", Layer), ("attention", Attention))
+        )
+        return bench.ragged_view(Ragged(layers=tuple(layers), attention=tuple(alone), **told))
     rows = told.pop("rows")
     if "unmeasured" in told:
         steps = [
