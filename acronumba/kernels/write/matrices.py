@@ -45,12 +45,6 @@ class MatrixWriter(NestWriter):
         super().__init__(kernel, name, params, doc)
         self.slots = slots
 
-    def local(self, name: str, value: Expr) -> Local:
-        """Assign to a new local in the current scope; it may change later."""
-        out = self.f.let(name, value)
-        self.depth[out.name] = len(self.scopes) - 1
-        return out
-
     def space(
         self, axes: Sequence[int], shape: Sequence[Size], at: list[Poly], inner: Callable[[], None],
         vector: int | None = None,
@@ -370,6 +364,20 @@ class PanelProduct:
         with self.each_panel() as (vector, wide):
             packed = self.packed(vector) + low * (wide * self.width)
             self.multiply(outer, first, stop, most, packed, vector, wide, left_out=True)
+        if (target := self.target(outer, w.named("row", first), const(0, I64))) is None:
+            return
+        to, step = target
+        with w.loop("r", 0, stop - first) as r, w.loop("q", 0, self.vectors) as number:
+            at = w.local("at", to + r * step + number * self.width)
+            w.f.store_lanes(at, self.no_negative_zero(Load(at, self.t.ty.vector(self.lanes))))
+
+    @staticmethod
+    def no_negative_zero(x: Expr) -> Expr:
+        """Return a sum of which terms that are 0 may have been left out.
+
+        Whether they would have made -0 to +0, and how many they are, depends on how rows are cut.
+        """
+        return x + const(0.0, x.type)
 
     def find_odd(self, odd: Local) -> None:
         """Set `odd` if the packed operand has an element that gives no 0 when it is multiplied by 0."""
@@ -480,8 +488,7 @@ class PanelProduct:
     ) -> None:  # fmt: skip
         """Write rows first..stop of the columns of a panel, tile by tile.
 
-        Where terms that are 0 may have been `left_out`, no sum is -0: whether they would have made it +0, and how many
-        they are, depends on how rows are cut.
+        Where terms that are 0 may have been `left_out`, no sum that is unloaded is -0.
         """
         w, width = self.w, self.width
         rows = w.bind("rows", stop - first)
@@ -497,18 +504,13 @@ class PanelProduct:
                 tree.load(w.f["P"] + entry * 8, m), table + a * 8, w.number(most),
                 const(len(self.product.pieces), I64), lengths, packed, wide * width, to, step,
             ))  # fmt: skip
-            if left_out:
-                with w.loop("r", 0, m) as r, w.loop("q", 0, wide) as number:
-                    at = w.local("at", to + r * step + number * width)
-                    x = Load(at, self.t.ty.vector(self.lanes))
-                    w.f.store_lanes(at, x + const(0.0, x.type))
             if target is None:
                 with (
                     w.loop("r", first + a, first + a + m, extent=self.many) as r,
                     self.each_vector(vector, wide) as (number, j),
                     w.lanes_of(j, self.lanes, self.columns),
                 ):
-                    self.unload(outer, r, to + (r - first - a) * step + number * width, j)
+                    self.unload(outer, r, to + (r - first - a) * step + number * width, j, left_out)
 
     def tiles(self, wide: Expr) -> tuple[Expr, Expr]:
         """Return how many rows the tallest tile has, and the place of the one of no rows in P."""
@@ -539,9 +541,10 @@ class PanelProduct:
         assert step is not None
         return w.plus(w.base(stored), at * self.t.size) + vector * self.width, w.number(step * self.t.size)
 
-    def unload(self, outer: Index, r: Local, sums: Expr, j: Local) -> None:
+    def unload(self, outer: Index, r: Local, sums: Expr, j: Local, left_out: bool) -> None:
         """Store a vector of the sums of row `r`."""
         w, t, v = self.w, self.t, self.product.value
         ty = t.ty if self.columns == 1 else t.ty.vector(self.lanes)
         place = self.place(outer, Poly.of(r.name), Poly.of(j.name))
-        w.put(v, place, w.local(w.kernel.names[v], Load(sums, ty)))
+        x = self.no_negative_zero(Load(sums, ty)) if left_out else Load(sums, ty)
+        w.put(v, place, w.local(w.kernel.names[v], x))

@@ -167,25 +167,26 @@ class NestWriter(Writer):
         rows = self.band
         assert rows is not None
         here = Index(nest.space, (*at, Poly.of(OUTSIDE)))
-        out: dict[int, Expr] = {}
-        for v in nest.stores:
-            x = self.value(v, here)
-            self.f.store_lanes(self.outside_at(v, at[-1]), to_memory(x, DTYPES[self.graph.dtype(v)]))
-            if v in rows.band.zero:
-                self.must_be_zero(x, rows)
-        for v in nest.reductions:
-            op = self.graph.op(v)
-            assert op is not None
-            t = DTYPES[op.dtype]
-            x = self.bind("term", cast(self.value(op.args[0], here), DTYPES[self.graph.dtype(op.args[0])], t))
-            if v in rows.band.zero:
-                self.must_be_zero(x, rows)
-            else:
-                out[v] = x
-        return out
+        ops = {v: op for v in nest.reductions if (op := self.graph.op(v)) is not None}
+        others = [v for v in ops if v not in rows.band.zero]
+        out = {v: self.local("term", const(0, DTYPES[ops[v].dtype].ty)) for v in others}
+        with self.when(rows.partial):
+            for v in nest.stores:
+                x = self.value(v, here)
+                self.f.store_lanes(self.outside_at(v, at[-1]), to_memory(x, DTYPES[self.graph.dtype(v)]))
+                if v in rows.band.zero:
+                    self.must_be_zero(x, rows)
+            for v, op in ops.items():
+                source = op.args[0]
+                x = cast(self.value(source, here), DTYPES[self.graph.dtype(source)], DTYPES[op.dtype])
+                if v in out:
+                    self.f.set(out[v], x)
+                else:
+                    self.must_be_zero(x, rows)
+        return {**out}
 
     def must_be_zero(self, x: Expr, rows: BandRows) -> None:
-        with self.when(rows.partial & x.ne(0)):
+        with self.when(x.ne(0)):
             self.f.set(rows.bad, 1)
 
     def take_in(self, v: int, total: Local, x: Expr) -> None:

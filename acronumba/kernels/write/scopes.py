@@ -63,6 +63,12 @@ class Scopes:
                     todo += e.args
         return out
 
+    def local(self, name: str, value: Expr) -> Local:
+        """Assign to a new local in the current scope; it may change later."""
+        out = self.f.let(name, value)
+        self.depth[out.name] = len(self.scopes) - 1
+        return out
+
     def bind(self, name: str, expr: Expr, floor: int = 0) -> Local:
         """Give an expression a local, in the outermost scope it can be computed in (not outside scope `floor`)."""
         if isinstance(expr, Local) and self.depth[expr.name] >= floor:

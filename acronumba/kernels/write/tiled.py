@@ -15,6 +15,7 @@ from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.scopes import Scopes
 from acronumba.kernels.write.writer import OUTSIDE, BandRows
 
+UNKNOWN = -1  # whether a packed operand is odd
 STEP = 16  # a band begins and ends at a multiple of so many columns: the elements of any vector
 
 
@@ -70,7 +71,7 @@ class Tiles:
         rows = w.number(size_poly(stage.lead[-1]))
         tiles = tiles_of(w, self.most, stage)
         packed = w.local("packed", const(-1, I64))
-        odd = w.local("odd", const(0, I64)) if stage.band is not None else None
+        odd = w.local("odd", const(UNKNOWN, I64)) if stage.band is not None else None
         with w.loop("u", low, high) as u:
             matrix = w.local("matrix", u // tiles)
             tile = w.local("tile", u - matrix * tiles)
@@ -91,13 +92,20 @@ class Tiles:
             w.lead, w.stop, w.views = (), None, {}
 
     def pack(self, outer: Index, odd: Local | None) -> None:
-        """Pack the right operands of products; see whether one has an element that gives no 0 when multiplied by 0."""
+        """Pack the right operands of products."""
         if odd is not None:
-            self.w.f.set(odd, 0)
+            self.w.f.set(odd, UNKNOWN)
         for product in self.products.values():
             product.pack_all(outer)
-            if odd is not None and self.stage.band is not None and product.product.left in self.stage.band.zero:
-                product.find_odd(odd)
+
+    def find_odd(self, band: Band, odd: Local) -> None:
+        """See whether a packed operand has an element that gives no 0 when multiplied by 0, unless that is known."""
+        w = self.w
+        with w.when(odd.eq(UNKNOWN)):
+            w.f.set(odd, 0)
+            for product in self.products.values():
+                if product.product.left in band.zero:
+                    product.find_odd(odd)
 
     def items(self, outer: Index, first: Expr, stop: Expr) -> None:
         """Write the tasks for rows first..stop."""
@@ -111,14 +119,18 @@ class Tiles:
 
     def in_band(self, outer: Index, first: Expr, stop: Expr, band: Band, odd: Local) -> None:
         """Write the tasks for the columns of the band of rows first..stop; again for all if there had to be others."""
-        w = self.w
+        w, f = self.w, self.w.f
         size = w.graph.shape(self.stage.items[0].values[0])[-1]
         columns = w.number(size_poly(size))
         bad = w.local("bad", const(0, I64))
         with w.loop("turn", 0, 2) as turn, w.when(turn.eq(0) | bad.ne(0)):
             low, high = w.local("low", const(0, I64)), w.local("high", columns)
-            with w.when(turn.eq(0) & odd.eq(0)):
+            with w.when(turn.eq(0)):
                 narrow_all(w, band, first, stop, columns, low, high, STEP)
+                with w.when((low > 0) | (high < columns)):
+                    self.find_odd(band, odd)
+                    f.set(low, select(odd.eq(0), low, 0))
+                    f.set(high, select(odd.eq(0), high, columns))
             w.band = BandRows(band, size, low, high, w.local("partial", (low > 0) | (high < columns)), bad)
             w.extents[OUTSIDE] = size
             self.items(outer, first, stop)
