@@ -154,7 +154,7 @@ def test_the_next_step_finds_the_memory_of_the_last(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(buffers, "_KEPT", 1 << 20)
     monkeypatch.setattr(buffers, "aligned", noting)
-    monkeypatch.setattr(buffers.ArenaPool.__init__, "__defaults__", (noting, 1 << 20))
+    monkeypatch.setattr(buffers.ArenaPool.__init__, "__defaults__", (noting, 1 << 20, 4))
     f = value_and_grad(model(fold.__wrapped__), aux=True)
     for _ in range(3):
         f.batch([x * 20 for x in XS], KS, p=P)

@@ -114,7 +114,7 @@ def test_weights_that_change_are_copied_again(packed_for_tiles: bool) -> None:
     executable = link_device(compiled.plan, compiled.options, SimulatedDevice())
     for factor in (1.0, 0.5):
         w *= np.float32(factor)
-        words, keep = compiled._shared_words(packed, [w])
+        words, keep = compiled.shared_words(packed, [w])
         run = executable.run(packed.roots, words, keep=keep)
         result = compiled.decoder(run, packed)
         for k, x in enumerate(xs):
@@ -126,7 +126,7 @@ def test_two_threads_use_one_device() -> None:
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
     executable = link_device(compiled.plan, compiled.options, SimulatedDevice())
-    words, keep = compiled._shared_words(packed, values)
+    words, keep = compiled.shared_words(packed, values)
     found: list[Any] = []
 
     def run() -> None:
@@ -268,7 +268,7 @@ def test_scratch_memory_is_given_back() -> None:
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
     one = SimulatedDevice()
-    words, keep = compiled._shared_words(packed, values)
+    words, keep = compiled.shared_words(packed, values)
     for _ in range(2):
         executable = link_device(compiled.plan, compiled.options, one)
         executable.run(packed.roots, words, keep=keep)
@@ -338,7 +338,7 @@ def test_only_results_are_copied_back() -> None:
     download = one.download
     one.download = lambda data, at: (copied.append(len(data)), download(data, at))[1]  # type: ignore[method-assign]
     executable = link_device(compiled.plan, compiled.options, one)
-    words, keep = compiled._shared_words(packed, values)
+    words, keep = compiled.shared_words(packed, values)
     run = executable.run(packed.roots, words, keep=keep)
     assert not copied
     device._APART, apart = 0, device._APART
