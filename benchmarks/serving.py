@@ -128,7 +128,8 @@ async def joining(name: str, size: str, pairs: int) -> None:
     shares, walls, medians = [], [], []
     for _ in range(pairs):
         seconds, wall, middle = [], [], []
-        for model in (f, Whole(f)):
+        both: tuple[Any, ...] = (f, Whole(f))
+        for model in both:
             async with serve.Server(model, p=p, max_batch=BATCH) as server:
                 took = dict[int, float]()
                 turns = iter(range(len(instances)))
