@@ -10,8 +10,8 @@ import pytest
 from acronumba.emit import interpret, tree
 from acronumba.emit.parse import parse_files
 from acronumba.kernels.stages.tasks import ROWS
-from acronumba.kernels.strategy import Fusion
 from acronumba.kernels.write.blocks import RAGGED_BYTES
+from acronumba.strategy import Strategy
 from tests.support.kernel_cases import close, evaluate
 from tests.support.kernel_runs import compile_all, interpreted
 from tests.support.ragged_kernels import APART, BLOCKS, lengths, nodes_of
@@ -19,7 +19,7 @@ from tests.support.ragged_kernels import APART, BLOCKS, lengths, nodes_of
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
-    runners = compile_all([*BLOCKS.values()], fusions=[Fusion(), APART])
+    runners = compile_all([*BLOCKS.values()], strategies=[Strategy(), APART])
     return {name: runners[2 * k : 2 * k + 2] for k, name in enumerate(BLOCKS)}
 
 
