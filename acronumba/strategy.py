@@ -22,7 +22,7 @@ class Figures:
     a core of a Zen 3 (AVX2).
     """
 
-    batch: float = 400.0  # recording, scheduling and starting a batch
+    batch: float = 1400.0  # starting a kernel that did not run just before
     block: float = 350.0  # describing a block of nodes
     node: float = 1.6  # finding out where a node is
     operand: float = 0.5  # finding out where an operand of a node is
@@ -102,6 +102,7 @@ class Strategy:
 
     # how kernels run (`runtime`)
     unit: int = 4000  # nanoseconds of work that are worth a thread
+    launch: int = 400  # nanoseconds that a batch more costs, beside its weights: how far a schedule is searched
     figures: Figures | None = None  # of the machine; None: those of its kind, `figures_of`
 
 

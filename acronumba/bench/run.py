@@ -183,7 +183,7 @@ def _in_child(argv: Sequence[str], threads: int) -> int:
 def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> int:
     from rich.console import Console
 
-    from acronumba.bench import ablate, costs, lengths, ragged, scaling, speed, starts, training
+    from acronumba.bench import ablate, costs, ragged, scaling, speed, starts, training
     from acronumba.bench import view as views
     from acronumba.bench.lessons import LESSONS
     from acronumba.bench.workloads import WORKLOADS
@@ -219,11 +219,7 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
             result = training.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
         console.print(views.training_view(result))
     elif args.ragged:
-        sets = lengths.load(args.lengths, [name for name in names if name != ragged.ALONE])
-        alone = ragged.ALONE in names
-        with progress("ragged", len(sets) * len(sizes) * len(args.batch) + alone * len(ragged.LENGTHS)) as step:
-            given = {"attention": alone, "rounds": args.rounds, "threads": args.threads}
-            result = ragged.measure(sets, sizes=sizes, batches=args.batch, step=step, **given)
+        result = _ragged(args, names, sizes)
         console.print(views.ragged_view(result))
     else:
         with progress("speed", len(workloads) * len(sizes) * len(args.batch)) as step:
@@ -241,6 +237,18 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
     if isinstance(result, speed.Speeds | training.Steps | ragged.Ragged):
         return int(any(row.wrong for row in result.rows))
     return 0
+
+
+def _ragged(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> Any:
+    """Return what `ragged.measure` does of sets of lengths."""
+    from acronumba.bench import lengths, ragged
+    from acronumba.views.progress import progress
+
+    sets = lengths.load(args.lengths, [name for name in names if name != ragged.ALONE])
+    alone = ragged.ALONE in names
+    with progress("ragged", len(sets) * len(sizes) * len(args.batch) + alone * len(ragged.LENGTHS)) as step:
+        given = {"attention": alone, "rounds": args.rounds, "threads": args.threads}
+        return ragged.measure(sets, sizes=sizes, batches=args.batch, step=step, **given)
 
 
 if __name__ == "__main__":

@@ -202,8 +202,8 @@ def costs_view(c: Costs) -> RenderableType:
                 table.add_row(row.kernel, *cells, Text(f"{row.ratio:.2f}", "" if good else "red"))
         parts += ["", table]
     for n in dict.fromkeys(row.instances for row in c.rows):
-        (good, every), (heavy, of) = c.within(n), c.within(n, 0.02)
-        text = f"{n} instances: {good} of {every} estimates within {WITHIN} times; kernels above 2%: {heavy} of {of}"
+        (close, every), (heavy, of) = c.within(n), c.within(n, 0.02)
+        text = f"{n} instances: {close} of {every} estimates within {WITHIN} times; kernels above 2%: {heavy} of {of}"
         parts += ["", Text(text)]
     return Group(*parts)
 

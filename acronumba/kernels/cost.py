@@ -348,9 +348,9 @@ class _Counter:
             self.time.add(f.element * 4, (*out[:-2], wide, inner))  # to pack the right operand
             self.time.add(f.near * lanes * t.size, (*out[:-1], wide))
         elif product.how == "lanes":
-            several = min(lanes, 8) if out else 2  # sums that do not wait for each other
+            several = min(lanes, 8) if out else 4  # sums that do not wait for each other
             self.time.add(max(2.0, LATENCY / several) * f.multiply, (*out, terms))
-            self.time.add(f.across + f.loop / several, out)
+            self.time.add(f.across / 2, out)
         elif product.how == "transposed":
             self.time.add(4 * f.multiply, (*out, terms))
         else:

@@ -23,7 +23,7 @@ from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
 from acronumba.data.words import RECORD
 from acronumba.ir.spec import FIXED, PARAMETERS, KernelSpec
-from acronumba.kernels.cost import cost, figures_for, reading
+from acronumba.kernels.cost import cost, reading
 from acronumba.memory import address, aligned, available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Words
@@ -569,4 +569,4 @@ def _launch(specs: Sequence[KernelSpec], strategy: Strategy) -> int:
         for operand in (spec.operands[k] for k in read):
             if operand.kind == "shared":
                 weights += math.prod(n for n in operand.shape if isinstance(n, int)) * np.dtype(operand.dtype).itemsize
-    return int(figures_for(strategy).batch) + reading(weights, strategy) // max(len(specs), 1)
+    return strategy.launch + reading(weights, strategy) // max(len(specs), 1)

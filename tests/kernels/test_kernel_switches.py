@@ -349,7 +349,7 @@ def test_options_reach_the_texts_of_the_stages() -> None:
     assert "def stage_9(" in inner(fuse=False)
     assert "copy_bytes(" in inner(gather_fusion=False)
     assert inner(horizontal=False) == inner()
-    assert Strategy.of(Options(fuse=False, gather_fusion=False)) == Strategy(vertical=False, gather=False)
+    assert Options(fuse=False, gather_fusion=False).decisions == Strategy(vertical=False, gather=False)
 
 
 def test_an_account_counts_bytes_and_operations() -> None:
