@@ -14,7 +14,10 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acronumba.bench.ragged import Ragged
 
 _CHILD = "ACRONUMBA_BENCH_CHILD"
 
@@ -239,7 +242,7 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
     return 0
 
 
-def _ragged(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> Any:
+def _ragged(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> Ragged:
     """Return what `ragged.measure` does of sets of lengths."""
     from acronumba.bench import lengths, ragged
     from acronumba.views.progress import progress

@@ -159,8 +159,9 @@ class _Desk:
         specs = of.back.specs
         self.of = of
         self.words: Words = np.zeros(words.BACK.count, np.int64)
-        self.nodes = Batches(len(specs) + len(_DTYPES), max((len(s.results) for s in specs), default=1))
-        self.sums = Batches(0, 1)
+        unit = of.forward.options.decisions.unit
+        self.nodes = Batches(len(specs) + len(_DTYPES), max((len(s.results) for s in specs), default=1), unit)
+        self.sums = Batches(0, 1, unit)
         self.packer = Packer(of.library, of.packings[1])
         self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
         self._arrays: dict[str, Words] = {}

@@ -214,6 +214,7 @@ class Executable:
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
+        buffers["unit"] = self.options.decisions.unit
         buffers["launch"] = _launch(specs, self.options.decisions)
         buffers["steps"] = min(self.options.max_steps, state.SLICE)
         buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
