@@ -4,14 +4,26 @@ In: nothing. Out: `Strategy` and the `Figures` of a machine, which passes, kerne
 that is a choice. Results have the same bits with every strategy. What would change them is no choice and is not here:
 `kernels.tiles.CHUNK`, the order in which a product is summed, from which size on a matrix is read by rows.
 
-The default is what every model gets. `acronumba tune` measures the figures of a machine (`tuning.machine`), and what
-else suits a model (`tuning.model`).
+The default is what every model gets. `acronumba tune` measures the figures of a machine (`bench.tune_machine`) and
+what suits a model (`bench.tune_model`); `tuned` says what was found.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+_FROM_ONE = "tile_rows gates rows heavy_blocks group_nodes group_bytes alone_nodes tile_bytes fewest_rows unit".split()
+
+
+def _check(name: str, value: object, default: object) -> None:
+    """Raise a ValueError if a value is none for a field."""
+    least = 1 if name in _FROM_ONE else 0
+    kinds = (int, float) if isinstance(default, float) else (int,)
+    good = isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool)
+    if not good or not least <= value < float(1 << 40):  # type: ignore[operator]
+        raise ValueError(f"{name} cannot be {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +48,10 @@ class Figures:
     write: float = 0.11  # a byte of a result
     near: float = 0.024  # a byte that the kernel itself has just written
     weights: float = 0.01  # a byte of a shared weight, once for each block of nodes
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            _check(f.name, getattr(self, f.name), f.default)
 
 
 # By the bits of a vector. Those of AVX-512 are scaled by what a core of a Zen 4 multiplies and adds at most.
@@ -104,6 +120,11 @@ class Strategy:
     unit: int = 4000  # nanoseconds of work that are worth a thread
     launch: int = 400  # nanoseconds that a batch more costs, beside its weights: how far a schedule is searched
     figures: Figures | None = None  # of the machine; None: those of its kind, `figures_of`
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            if f.name != "figures":
+                _check(f.name, getattr(self, f.name), f.default)
 
 
 DEFAULT = Strategy()

@@ -23,6 +23,7 @@ from acronumba.ir.source import functions_of, spanned
 from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand, Use
 from acronumba.ir.types import type_text
 from acronumba.kernels.account import fusion_notes, stage_texts
+from acronumba.tuned import lines_of
 from acronumba.views.explained import Block, Effect, Explained, Remark, SourceFunction, SourceLine
 from acronumba.views.words import letter
 
@@ -99,6 +100,7 @@ def explanation(
         effects=effects,
         warnings=program.warnings,
         count=count(trace, options),
+        tuned=lines_of(compiled.fn, instances),
     )
 
 

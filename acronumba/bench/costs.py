@@ -22,6 +22,7 @@ from acronumba.api.model import Model
 from acronumba.bench.ablate import inputs
 from acronumba.bench.measure import machine, timed
 from acronumba.bench.workloads import Workload
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cost import Estimate, of_kernel
 from acronumba.runtime.driver import CLOCK
 from acronumba.runtime.trace import BatchRecord, TraceData
@@ -94,7 +95,7 @@ def measure(
     step
         Called with a number of steps that are done and what comes next.
     """
-    stop = _stop()
+    stop = time_to_stop()
     rows: list[KernelCost] = []
     for workload in workloads:
         for size in sizes:
@@ -115,21 +116,34 @@ def estimated(record: BatchRecord, estimate: Estimate) -> float:
     return 1e-9 * estimate.batch(groups)
 
 
-def _kernels(one: Model, xs: Any, shared: Any, rounds: int, stop: float) -> list[dict[str, Any]]:
-    """Return what `KernelCost` says of each kernel of a mini-batch."""
+def timed_batches(
+    one: Model, xs: Any, shared: Any, rounds: int, stop: float
+) -> list[tuple[BatchRecord, KernelSpec, float]]:
+    """Return the batches of a mini-batch, what each computes, and its seconds: of several runs the fewest."""
     with by_thread():
         traces: list[TraceData] = [one.trace(xs, p=shared).data for _ in range(rounds + 1)][1:]
     specs = dict(zip(traces[0].kernels, traces[0].specs, strict=True))
+    out = []
+    for records in zip(*(t.batches for t in traces), strict=True):
+        least = min(r.seconds for r in records if r.seconds is not None)
+        out.append((records[0], specs[records[0].kernel], max(least - stop, 1e-7)))
+    return out
+
+
+def _kernels(one: Model, xs: Any, shared: Any, rounds: int, stop: float) -> list[dict[str, Any]]:
+    """Return what `KernelCost` says of each kernel of a mini-batch."""
     estimates: dict[str, Estimate] = {}
     out: dict[str, dict[str, Any]] = {}
-    for records in zip(*(t.batches for t in traces), strict=True):
-        name = records[0].kernel
-        estimate = estimates.setdefault(name, of_kernel(specs[name], one.options.decisions))
-        row = out.setdefault(name, {"kernel": name, "rows": 0, "batches": 0, "measured": 0.0, "estimated": 0.0})
-        row["rows"] += records[0].rows or records[0].size
+    for record, spec, seconds in timed_batches(one, xs, shared, rounds, stop):
+        name = record.kernel
+        if name not in estimates:
+            estimates[name] = of_kernel(spec, one.options.decisions)
+            out[name] = {"kernel": name, "rows": 0, "batches": 0, "measured": 0.0, "estimated": 0.0}
+        row = out[name]
+        row["rows"] += record.rows or record.size
         row["batches"] += 1
-        row["measured"] += max(min(r.seconds for r in records if r.seconds is not None) - stop, 1e-7)
-        row["estimated"] += estimated(records[0], estimate)
+        row["measured"] += seconds
+        row["estimated"] += estimated(record, estimates[name])
     return list(out.values())
 
 
@@ -151,7 +165,7 @@ def nothing(n: int, *, p: Array) -> Array:
     return p
 
 
-def _stop() -> float:
+def time_to_stop() -> float:
     """Return the seconds that a traced run takes to stop after a batch."""
     one, p = nothing.with_options(threads=1), np.ones(8, np.float32)
     xs = pack([_STEPS])
