@@ -19,7 +19,7 @@ from typing import Any
 
 from acronumba.config import VERSION, Options
 from acronumba.emit import cache
-from acronumba.emit.target import host
+from acronumba.emit.target import Target, host
 from acronumba.strategy import DEFAULT, Figures, Strategy
 
 FORMAT = 1
@@ -57,6 +57,9 @@ class Table:
     models: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)  # by `model_key`, growing
 
 
+_EMPTY = Table()
+
+
 def key() -> str:
     """Return the name of this processor's table."""
     target = host()
@@ -89,15 +92,16 @@ def remove() -> bool:
 
 def options_for(fn: FunctionType, options: Options, instances: int) -> Options:
     """Return the options that a mini-batch of so many instances runs with: the same object where nothing was found."""
-    if options.strategy is not None or (_known() == Table()):
+    if options.strategy is not None or (known := _known(host())) is _EMPTY:
         return options
     found = choice_for(fn, instances)
-    return _with(options, _known().figures, tuple(found.changes.items()) if found is not None else ())
+    return _with(options, known.figures, tuple(found.changes.items()) if found is not None else ())
 
 
 def choice_for(fn: FunctionType, instances: int) -> Choice | None:
     """Return what was chosen for mini-batches of a model of so many instances, if it was tuned."""
-    choices = _known().models.get(model_key(fn), ()) if _known().models else ()
+    models = _known(host()).models
+    choices = models.get(model_key(fn), ()) if models else ()
     return next((c for c in choices if c.most is None or instances <= c.most), None)
 
 
@@ -112,8 +116,9 @@ def model_key(fn: FunctionType) -> str:
 
 
 @functools.cache
-def _known() -> Table:
-    return read()
+def _known(target: Target) -> Table:
+    found = read()
+    return _EMPTY if found == _EMPTY else found
 
 
 @functools.lru_cache(maxsize=256)

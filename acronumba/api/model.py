@@ -536,7 +536,9 @@ class Model(Generic[P, R]):
 
     def _tuned(self, call: Call) -> tuple[Options, list[Compiled]]:
         """Return the options that a call runs with, and the specialisations with these."""
-        options = options_for(self._plain(), self._options, call.count)
+        options = self._options
+        if self.device == "cpu":
+            options = options_for(self._plain(), options, call.count)
         return options, self._entries if options is self._options else self._cache.of(options)
 
     def _compile(self, call: Call, packed: bool = True) -> Fit:
