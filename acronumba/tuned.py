@@ -79,20 +79,20 @@ def write(table: Table) -> None:
     """Put a table in the place of the one there is."""
     cache.discard(key())
     cache.build(key(), {_FILE: json.dumps(dataclasses.asdict(table), indent=1).encode()})
-    _known.cache_clear()
+    forget()
 
 
 def remove() -> bool:
     """Remove the table; return whether there was one."""
     there = cache.read(key()) is not None
     cache.discard(key())
-    _known.cache_clear()
+    forget()
     return there
 
 
 def options_for(fn: FunctionType, options: Options, instances: int) -> Options:
     """Return the options that a mini-batch of so many instances runs with: the same object where nothing was found."""
-    if options.strategy is not None or (known := _known(host())) is _EMPTY:
+    if options.strategy is not None or (known := _known()) is _EMPTY:
         return options
     found = choice_for(fn, instances)
     return _with(options, known.figures, tuple(found.changes.items()) if found is not None else ())
@@ -100,7 +100,7 @@ def options_for(fn: FunctionType, options: Options, instances: int) -> Options:
 
 def choice_for(fn: FunctionType, instances: int) -> Choice | None:
     """Return what was chosen for mini-batches of a model of so many instances, if it was tuned."""
-    models = _known(host()).models
+    models = _known().models
     choices = models.get(model_key(fn), ()) if models else ()
     return next((c for c in choices if c.most is None or instances <= c.most), None)
 
@@ -115,10 +115,21 @@ def model_key(fn: FunctionType) -> str:
     return f"{fn.__qualname__}-{hashlib.sha256(source.encode()).hexdigest()[:24]}"
 
 
-@functools.cache
-def _known(target: Target) -> Table:
-    found = read()
-    return _EMPTY if found == _EMPTY else found
+_latest: list[tuple[Target, Table]] = []  # what this process has read, and of which processor
+
+
+def _known() -> Table:
+    """Return the table that this process knows."""
+    target = host()
+    if not _latest or _latest[0][0] is not target:
+        found = read()
+        _latest[:] = [(target, _EMPTY if found == _EMPTY else found)]
+    return _latest[0][1]
+
+
+def forget() -> None:
+    """Read the table again when a model runs next."""
+    _latest.clear()
 
 
 @functools.lru_cache(maxsize=256)

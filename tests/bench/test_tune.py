@@ -59,10 +59,10 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No table, and one of its own if it is written."""
     name = f"tuned{secrets.token_hex(20)}"
     monkeypatch.setattr(tuned, "key", lambda: name)
-    tuned._known.cache_clear()
+    tuned.forget()
     yield
     cache.discard(name)
-    tuned._known.cache_clear()
+    tuned.forget()
 
 
 # ---- the cost model
