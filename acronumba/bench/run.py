@@ -1,5 +1,5 @@
 """``acronumba bench``: how fast the models of the zoo are, what each option is worth, how time grows, how models start,
-what a training step takes, and what sentences of different lengths do.
+what a training step takes, what sentences of different lengths do, and how good estimates are.
 
 In: arguments of the command line. Out: a table, and files if asked for. What is compared with NumPy is measured in a
 child process, because NumPy reads once, when it is imported, how many threads it may use.
