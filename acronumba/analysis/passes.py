@@ -95,7 +95,7 @@ def _unread(d: Draft) -> Draft:
 
 
 def _invariant(d: Draft) -> Draft:
-    program, notes = move_invariants(d.program)
+    program, notes = move_invariants(d.program, d.options.decisions)
     return replace(d, program=program, notes=(*d.notes, *notes))
 
 
@@ -105,7 +105,7 @@ def _extents(d: Draft) -> Draft:
 
 
 def _hoist(d: Draft) -> Draft:
-    apart = split(d.program, value_flow(d.program))
+    apart = split(d.program, value_flow(d.program), d.options.decisions)
     return replace(d, apart=apart, notes=(*d.notes, *apart.notes()))
 
 
@@ -158,7 +158,7 @@ PASSES = (
     Pass(name="unread", run=_unread, wanted=lambda o: o.duplicate),
     Pass(name="invariant", run=_invariant, wanted=lambda o: o.hoist),
     Pass(name="extents", run=_extents),
-    Pass(name="hoist", run=_hoist, wanted=lambda o: o.hoist and o.blocks),
+    Pass(name="hoist", run=_hoist, wanted=lambda o: o.hoist and o.blocks and o.decisions.split),
     Pass(name="blocks", run=_blocks),
     Pass(name="copies", run=_copies),
     Pass(name="rows", run=_rows, wanted=lambda o: o.hoist),
