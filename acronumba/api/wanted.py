@@ -16,8 +16,9 @@ import numpy as np
 from acronumba.api.arguments import Call
 from acronumba.api.structures import float_arrays, has_parts, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import RowGrad, scaled, total
+from acronumba.data.shared import nodes_of
 from acronumba.errors.codes import refuse
-from acronumba.foreign import numpy_array
+from acronumba.foreign import OfParts, numpy_array
 from acronumba.ir.types import TensorT, words
 
 if TYPE_CHECKING:
@@ -94,6 +95,10 @@ class Wanted:
 
     def check(self, compiled: Compiled, leaves: Sequence[Any], width: int | None) -> None:
         """Refuse a program in which a gradient gets lost."""
+        for node in (node for root in compiled.tree.roots.values() for node in nodes_of(root)):
+            if issubclass(node.cls, OfParts):
+                raise refuse("ACR706", message=f"`{node.path}` is in fewer bits, and has no gradient",
+                             rewrite="train the parameters in float32, and compress them afterwards")  # fmt: skip
         if (refusal := compiled.active(self.in_program(compiled, leaves), width).refusal()) is not None:
             raise refusal
 

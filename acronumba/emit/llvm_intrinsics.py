@@ -105,6 +105,22 @@ class Intrinsics(Values):
 
         return self.halving(e, step)
 
+    def i_pairs(self, e: tree.Call) -> str:
+        """Lower pairs: one instruction of x86; elsewhere LLVM finds one, or widens."""
+        a, b = self.args(e, 2)
+        n, narrow = e.type.lanes, e.args[0].type
+        if narrow != Ty("i", 16, 2 * n) or e.type != Ty("i", 32, n):
+            raise self.wrong(f"pairs of {narrow} -> {e.type}")
+        wide = llvm_type(Ty("i", 32, 2 * n))
+        x, y = (self.value(f"sext {llvm_type(narrow)} {v} to {wide}") for v in (a, b))
+        every = self.value(f"mul nsw {wide} {x}, {y}")
+
+        def half(first: int) -> str:
+            lanes = ", ".join(f"i32 {2 * k + first}" for k in range(n))
+            return self.value(f"shufflevector {wide} {every}, {wide} poison, <{n} x i32> <{lanes}>")
+
+        return self.value(f"add {llvm_type(e.type)} {half(0)}, {half(1)}")
+
     def i_extract(self, e: tree.Call) -> str:
         v, k = self.args(e, 2, same=False)
         return self.value(f"extractelement {llvm_type(e.args[0].type)} {v}, i64 {k}")
@@ -197,6 +213,7 @@ RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
     "udiv": Intrinsics.i_plain,
     "urem": Intrinsics.i_plain,
     "lshr": Intrinsics.i_plain,
+    "pairs": Intrinsics.i_pairs,
     "lanes": Intrinsics.i_lanes,
     "hsum": Intrinsics.i_hsum,
     "hmax": Intrinsics.i_extreme,

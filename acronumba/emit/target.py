@@ -33,6 +33,11 @@ class Target:
         return max(1, self.vector_bits // max(type.bits, 8))
 
     @property
+    def dots(self) -> bool:
+        """Whether an instruction multiplies four unsigned bytes by four signed ones and adds them to 32 bits."""
+        return False
+
+    @property
     def warps(self) -> bool:
         """Whether a thread of this machine is a warp of a GPU: thousands share its caches."""
         return False

@@ -26,7 +26,7 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 12  # rows of a tile; their addresses live in integer registers
 CHUNK = 256  # terms that are summed in a register before they are added to the sum in memory
 PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep")
-TYPES = {"float32": tree.F32, "float64": tree.F64}
+TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32}  # of sums; int32: those of codes of 8 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PanelShape:
 
 @dataclass(frozen=True, slots=True)
 class TileKey:
-    """Names a tile: `rows` x `vectors` of the element type `dtype` ("float32" or "float64")."""
+    """Names a tile: `rows` x `vectors` of sums of the type `dtype` ("float32", "float64" or "int32")."""
 
     rows: int
     vectors: int
@@ -82,6 +82,39 @@ class Packer(Protocol):
 
     def restart(self) -> None:
         """Give the same memory again, in the same order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodePacking:
+    """The layout of a shared weight of codes: [panel][k/group][gate][q][lane][group], padded with zeros.
+
+    It comes as an array of shape (gates * n, k), the left operand of `w @ x`; or else transposed, as for `Packing`.
+    """
+
+    gates: int
+    n: int
+    k: int
+    q: int
+    lanes: int
+    group: int  # codes of a column that lie side by side: those that one instruction multiplies and sums
+    transposed: bool
+
+    def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
+        """Return the packed copy of `array`, aligned to 64 bytes; `by`: as for `Packing`."""
+        wide = self.gates * self.n
+        expected = (wide, self.k) if self.transposed else (self.k, wide)
+        if array.shape != expected or array.dtype != np.int8:
+            raise ValueError(f"packing expects int8 of shape {expected}, got {array.dtype} of {array.shape}")
+        columns = self.q * self.lanes
+        panels, groups = -(-self.n // columns), -(-self.k // self.group)
+        rows = (array if self.transposed else array.T).reshape(self.gates, self.n, self.k)
+        full = np.zeros((self.gates, panels * columns, groups * self.group), np.int8)
+        full[:, : self.n, : self.k] = rows
+        by_panel = full.reshape(self.gates, panels, columns, groups, self.group).transpose(1, 3, 0, 2, 4)
+        packed = (aligned if by is None else by.allocate)(by_panel.size).view(np.int8)
+        packed = packed.reshape(panels, groups, self.gates, columns * self.group)
+        packed[:] = by_panel.reshape(packed.shape)
+        return packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +189,37 @@ class Packing:
         return packed
 
 
+def group_of(target: Target) -> int:
+    """Return how many codes of a column lie side by side in a packed weight of them."""
+    return 4 if target.dots else 2
+
+
+def packing_of(
+    target: Target, dtype: str, *, gates: int, n: int, k: int, q: int, lanes: int, transposed: bool
+) -> Packing | CodePacking:
+    """Return the layout of a weight for tiles whose sums are of a type."""
+    if dtype == "int32":
+        group = group_of(target)
+        return CodePacking(gates=gates, n=n, k=k, q=q, lanes=lanes, group=group, transposed=transposed)
+    return Packing(gates=gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=transposed)
+
+
+def bytes_of_panel(target: Target, dtype: str, k: int, wide: int) -> int:
+    """Return the bytes of a panel of a packed weight, of which the sums of a row take `wide` bytes."""
+    group = group_of(target) if dtype == "int32" else 1
+    return -(-k // group) * (wide // 4 * group if dtype == "int32" else wide)
+
+
+def free(target: Target, dtype: str) -> Target:
+    """Return a processor with the registers that tiles have: a product of codes takes one on its way to the sums."""
+    if dtype != "int32" or target.dots:
+        return target
+    return replace(target, registers=target.registers - 1)
+
+
 def widest(target: Target) -> int:
     """Return how many vectors of columns one pass over k can hold; wider panels take several passes."""
-    return 6 if target.registers >= 32 else 5
+    return 6 if target.registers >= 32 else 5 if target.registers >= 16 else 3
 
 
 def _passes(vectors: int, target: Target) -> list[int]:
@@ -179,6 +240,7 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str) -> PanelShape:
     A tile of r x v accumulators does r * v multiplications for r + v loads, and needs about 20 accumulators (8 with 16
     registers) to hide the latency of an fma; columns beyond `n` in the last panel are work for nothing.
     """
+    target = free(target, dtype)
     lanes = target.lanes(TYPES[dtype])
     needed = max(1, -(-n // lanes))  # vectors of columns per gate
     most = max(1, widest(target) // gates)
@@ -199,8 +261,8 @@ def _score(vectors: int, target: Target) -> float:
 
 def narrow(gates: int, n: int, target: Target, dtype: str) -> bool:
     """Whether a panel of `gates` products of `n` columns has too few vectors of columns to keep a tile busy."""
-    whole = panel_shape(gates, n, target, dtype).vectors
-    return 1.2 * _score(whole, target) < max(_score(v, target) for v in range(1, widest(target) + 1))
+    whole, mine = panel_shape(gates, n, target, dtype).vectors, free(target, dtype)
+    return 1.2 * _score(whole, mine) < max(_score(v, mine) for v in range(1, widest(mine) + 1))
 
 
 def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
@@ -210,6 +272,7 @@ def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
 
 def tile_function(key: TileKey, target: Target) -> tree.Function:
     """Return the tile `key` as a function of the eight parameters described at the top of this module."""
+    target = free(target, key.dtype)
     element = TYPES[key.dtype]
     vector = element.vector(target.lanes(element))
     size = element.bits // 8
@@ -222,7 +285,11 @@ def tile_function(key: TileKey, target: Target) -> tree.Function:
     )
     first = 0
     for wide in _passes(key.vectors, target):
-        _pass(f, key.rows, range(first, first + wide), vector, size, width)
+        columns = range(first, first + wide)
+        if key.dtype == "int32":
+            _pass_of_codes(f, key.rows, columns, vector)
+        else:
+            _pass(f, key.rows, columns, vector, size, width)
         first += wide
     return f.function()
 
@@ -274,6 +341,39 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
             f.set(left, left - (stop - start))
             f.set(start, stop)
     add()
+
+
+def _pass_of_codes(f: tree.Builder, rows: int, columns: range, vector: tree.Ty) -> None:
+    """One pass over pairs of k for the vectors `columns` of the panel: codes of 16 bits times codes of 8."""
+    lanes, width = vector.lanes, vector.lanes * 4
+    pairs, narrow = tree.I16.vector(2 * lanes), tree.I8.vector(2 * lanes)
+    sums = {(r, v): f.let(f"c{r}_{v}", tree.const(0, vector)) for r in range(rows) for v in columns}
+    w = f.let("w", _after(f["W"], columns.start * (width // 2)))
+    step = f.let("step", f["wstep"] >> 1)
+
+    def add(words: Callable[[int], tree.Expr]) -> None:
+        row = {
+            v: f.let(f"w{v}", tree.convert(tree.Load(_after(w, (v - columns.start) * (width // 2)), narrow), pairs))
+            for v in columns
+        }
+        for r in range(rows):
+            x = f.let(f"x{r}", tree.convert(tree.convert(words(r), vector, "spread"), pairs, "bits"))
+            for v in columns:
+                f.set(sums[r, v], sums[r, v] + tree.intrinsic("pairs", x, row[v], type=vector))
+        f.set(w, w + step)
+
+    with f.loop("s", 0, f["segs"]) as s:
+        piece = f.let("piece", f["T"] + s * f["tstep"] * 8)
+        a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
+        many = f.let("many", tree.load(f["K"], s))
+        with f.loop("k", 0, (many >> 1) * 4, 4) as k:
+            add(lambda r: tree.Load(a[r] + k, tree.I32))
+        with f.when((many & 1).ne(0)):
+            last = f.let("last", (many >> 1) * 4)
+            add(lambda r: tree.convert(tree.Load(a[r] + last, tree.I16), tree.I32, "unsigned"))
+    for (r, v), c in sums.items():
+        row = f["C"] + f["cstep"] * r if r > 1 else f["C"] + f["cstep"] if r else f["C"]
+        f.store_lanes(_after(row, v * width), c)
 
 
 def _ordered(keys: Iterable[TileKey]) -> list[TileKey]:
