@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,10 @@ from acronumba import (
     value_and_grad,
 )
 from acronumba.compressed import Compressed, Int8, product
+from acronumba.emit import llvm_intrinsics
+from acronumba.emit.llvm import function_texts
+from acronumba.emit.target import Target, host, override
+from acronumba.kernels.tiles import TileKey, tile_module
 from tests.support.device_runs import Run, alike
 
 
@@ -264,3 +268,40 @@ def test_files_hold_the_codes(tmp_path: Any) -> None:
     assert np.array_equal(again.w.codes, small.w.codes) and np.array_equal(again.embed.whole(), small.embed.whole())
     with pytest.raises(TypeMismatch, match=r"`embed.codes` is missing"):
         load(tmp_path / "large", like=small)
+
+
+# ---- processors
+
+
+def test_every_processor_has_the_same_bits() -> None:
+    """With an instruction for bytes, and without; where this machine has none, LLVM writes others for it."""
+    ws = [Int8.of(normal(n, k)) for n, k in [(19, 37), (8, 600), (5, 4)]]
+    xs = [normal(600, seed=s) for s in range(5)]
+    wanted = [w.tobytes() for found in several.batch(xs, ws=ws) for w in found]
+    on = host()
+    for features in (f"{on.features},+avxvnni", ",".join(x for x in on.features.split(",") if "vnni" not in x)):
+        with override(replace(on, features=features, vector_bits=128)) as target:
+            assert target.dots == ("+avxvnni" in features)
+            again = model(several.__wrapped__)
+            assert [w.tobytes() for found in again.batch(xs, ws=ws) for w in found] == wanted
+
+
+@pytest.mark.parametrize(("cpu", "bits", "instruction"), [
+    ("icelake-server", 512, "vpdpbusd"), ("alderlake", 256, "vpdpbusd"), ("haswell", 256, "vpmaddwd"),
+])  # fmt: skip
+def test_tiles_use_the_instruction_for_codes(
+    cpu: str, bits: int, instruction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llvm = pytest.importorskip("llvmlite.binding")
+    features = {512: "+avx512vnni,+avx512vl", 256: "+avxvnni"}[bits] if instruction == "vpdpbusd" else ""
+    monkeypatch.setattr(llvm_intrinsics, "processor", lambda: (cpu, features))
+    target = Target(name=cpu, features=features, vector_bits=bits, registers=16 if bits < 512 else 32)
+    texts, outside = function_texts(tile_module([TileKey(2, 2, "int32")], target))
+    lines = [*outside.values(), *(t.replace("define internal", "define") for t in texts.values())]
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=cpu, opt=3)
+    module = llvm.parse_assembly("\n".join(lines))
+    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    passes.getModulePassManager().run(module, passes)
+    assert machine.emit_assembly(module).count(instruction) >= 4  # in the loop over k: two rows by two vectors

@@ -35,7 +35,7 @@ class Target:
     @property
     def dots(self) -> bool:
         """Whether an instruction multiplies four unsigned bytes by four signed ones and adds them to 32 bits."""
-        return False
+        return has_dots(self.features, self.vector_bits)
 
     @property
     def warps(self) -> bool:
@@ -54,6 +54,12 @@ class Target:
     def kind(self) -> str:
         """Return a short word for messages: "avx512", "avx2", "neon" or "plain"."""
         return {512: "avx512", 256: "avx2"}.get(self.vector_bits, "neon" if self.registers == 32 else "plain")
+
+
+def has_dots(features: str, vector_bits: int) -> bool:
+    """Whether a processor has VNNI for vectors of a width, by LLVM's list of its features."""
+    on = {"+avx512vnni", "+avx512vl"}.issubset(wanted := features.split(","))
+    return on or ("+avxvnni" in wanted and vector_bits <= 256)
 
 
 def of(name: str, features: str, machine: str) -> Target:

@@ -88,7 +88,10 @@ class Packer(Protocol):
 class CodePacking:
     """The layout of a shared weight of codes: [panel][k/group][gate][q][lane][group], padded with zeros.
 
-    It comes as an array of shape (gates * n, k), the left operand of `w @ x`; or else transposed, as for `Packing`.
+    Before the codes of a panel of groups of 4 lies what its sums begin with, int32[gate][q][lane]: the instruction
+    takes activations as unsigned bytes, 128 more than they are, so that sums begin 128 times the column's sum lower.
+
+    The weight comes as an array of shape (gates * n, k), the left operand of `w @ x`; or transposed, as for `Packing`.
     """
 
     gates: int
@@ -111,9 +114,14 @@ class CodePacking:
         full = np.zeros((self.gates, panels * columns, groups * self.group), np.int8)
         full[:, : self.n, : self.k] = rows
         by_panel = full.reshape(self.gates, panels, columns, groups, self.group).transpose(1, 3, 0, 2, 4)
-        packed = (aligned if by is None else by.allocate)(by_panel.size).view(np.int8)
-        packed = packed.reshape(panels, groups, self.gates, columns * self.group)
-        packed[:] = by_panel.reshape(packed.shape)
+        head = self.group == 4
+        wide = self.gates * columns * self.group
+        packed = (aligned if by is None else by.allocate)(panels * (groups + head) * wide).view(np.int8)
+        packed = packed.reshape(panels, groups + head, self.gates, columns * self.group)
+        packed[:, head:] = by_panel.reshape(panels, groups, self.gates, columns * self.group)
+        if head:
+            begin = -128 * by_panel.sum(axis=(1, 4), dtype=np.int32)
+            packed[:, 0] = begin.view(np.int8).reshape(panels, self.gates, columns * self.group)
         return packed
 
 
@@ -206,8 +214,10 @@ def packing_of(
 
 def bytes_of_panel(target: Target, dtype: str, k: int, wide: int) -> int:
     """Return the bytes of a panel of a packed weight, of which the sums of a row take `wide` bytes."""
-    group = group_of(target) if dtype == "int32" else 1
-    return -(-k // group) * (wide // 4 * group if dtype == "int32" else wide)
+    if dtype != "int32":
+        return k * wide
+    group = group_of(target)
+    return (-(-k // group) + (group == 4)) * (wide // 4 * group)
 
 
 def free(target: Target, dtype: str) -> Target:
@@ -287,7 +297,7 @@ def tile_function(key: TileKey, target: Target) -> tree.Function:
     for wide in _passes(key.vectors, target):
         columns = range(first, first + wide)
         if key.dtype == "int32":
-            _pass_of_codes(f, key.rows, columns, vector)
+            _pass_of_codes(f, key.rows, columns, vector, group_of(target))
         else:
             _pass(f, key.rows, columns, vector, size, width)
         first += wide
@@ -343,37 +353,61 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
     add()
 
 
-def _pass_of_codes(f: tree.Builder, rows: int, columns: range, vector: tree.Ty) -> None:
-    """One pass over pairs of k for the vectors `columns` of the panel: codes of 16 bits times codes of 8."""
-    lanes, width = vector.lanes, vector.lanes * 4
-    pairs, narrow = tree.I16.vector(2 * lanes), tree.I8.vector(2 * lanes)
-    sums = {(r, v): f.let(f"c{r}_{v}", tree.const(0, vector)) for r in range(rows) for v in columns}
-    w = f.let("w", _after(f["W"], columns.start * (width // 2)))
-    step = f.let("step", f["wstep"] >> 1)
+def _pass_of_codes(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, group: int) -> None:
+    """One pass over groups of k for the vectors `columns` of the panel.
+
+    By pairs, codes of 16 bits are multiplied by codes of 8 bits, which are widened; by fours, bytes by bytes.
+    """
+    width = vector.lanes * 4
+    near = vector.lanes * group  # bytes of the codes that belong to a vector of sums
+    narrow, pairs = tree.I8.vector(near), tree.I16.vector(near)
+    size = 4 // group  # bytes of an element of the left operand
+    start = _after(f["W"], columns.start * near)
+    zero = tree.const(0, vector)
+
+    def begin(v: int) -> tree.Expr:
+        return tree.Load(_after(start, (v - columns.start) * near), vector) if group == 4 else zero
+
+    sums = {(r, v): f.let(f"c{r}_{v}", begin(v)) for r in range(rows) for v in columns}
+    step = f["wstep"] if group == 4 else f.let("step", f["wstep"] >> 1)
+    w = f.let("w", start + step if group == 4 else start)
 
     def add(words: Callable[[int], tree.Expr]) -> None:
-        row = {
-            v: f.let(f"w{v}", tree.convert(tree.Load(_after(w, (v - columns.start) * (width // 2)), narrow), pairs))
-            for v in columns
-        }
+        row = {v: tree.Load(_after(w, (v - columns.start) * near), narrow) for v in columns}
+        held = {v: f.let(f"w{v}", x if group == 4 else tree.convert(x, pairs)) for v, x in row.items()}
         for r in range(rows):
-            x = f.let(f"x{r}", tree.convert(tree.convert(words(r), vector, "spread"), pairs, "bits"))
+            word = tree.convert(words(r), vector, "spread")
+            x = f.let(f"x{r}", tree.convert(word, narrow if group == 4 else pairs, "bits"))
             for v in columns:
-                f.set(sums[r, v], sums[r, v] + tree.intrinsic("pairs", x, row[v], type=vector))
+                c = sums[r, v]
+                two = group == 2
+                f.set(c, c + tree.intrinsic("pairs", x, held[v], type=vector) if two
+                      else tree.intrinsic("dots", c, x, held[v], type=vector))  # fmt: skip
         f.set(w, w + step)
 
     with f.loop("s", 0, f["segs"]) as s:
         piece = f.let("piece", f["T"] + s * f["tstep"] * 8)
         a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
-        many = f.let("many", tree.load(f["K"], s))
-        with f.loop("k", 0, (many >> 1) * 4, 4) as k:
+        many = f.let("many", tree.load(f["K"], s) * size)
+        whole = f.let("whole", many & -4)
+        with f.loop("k", 0, whole, 4) as k:
             add(lambda r: tree.Load(a[r] + k, tree.I32))
-        with f.when((many & 1).ne(0)):
-            last = f.let("last", (many >> 1) * 4)
-            add(lambda r: tree.convert(tree.Load(a[r] + last, tree.I16), tree.I32, "unsigned"))
+        with f.when(whole < many):
+            add(lambda r: _last(f, a[r] + whole, many - whole, size))
     for (r, v), c in sums.items():
         row = f["C"] + f["cstep"] * r if r > 1 else f["C"] + f["cstep"] if r else f["C"]
         f.store_lanes(_after(row, v * width), c)
+
+
+def _last(f: tree.Builder, address: tree.Expr, count: tree.Expr, size: int) -> tree.Expr:
+    """Return the `count` bytes at an address, fewer than four, as a word whose other bytes are 0."""
+    if size == 2:
+        return tree.convert(tree.Load(address, tree.I16), tree.I32, "unsigned")
+    word = f.let("last", 0, tree.I32)
+    with f.loop("j", 0, count) as j:
+        byte = tree.convert(tree.Load(address + j, tree.I8), tree.I32, "unsigned")
+        f.set(word, word | (byte << tree.convert(j * 8, tree.I32)))
+    return word
 
 
 def _ordered(keys: Iterable[TileKey]) -> list[TileKey]:
