@@ -88,6 +88,16 @@ class Compressed(OfParts):
 
     kind = ""
 
+    @staticmethod
+    def unfit(array: Array) -> str | None:
+        """Say why an array cannot be made one; None if it can."""
+        raise NotImplementedError
+
+    @staticmethod
+    def of(array: Array) -> Compressed:
+        """Return the nearest array of this kind."""
+        raise NotImplementedError
+
     def whole(self) -> Array:
         """Return the array in float32 that it stands for."""
         raise NotImplementedError
@@ -176,12 +186,10 @@ class Int8(Compressed):
 
     @staticmethod
     def unfit(array: Array) -> str | None:
-        """Say why an array cannot be made one; None if it can."""
         return f"its rows have more than {LONGEST} elements" if array.shape[1] > LONGEST else None
 
     @staticmethod
     def of(array: Array) -> Int8:
-        """Return the nearest matrix of this kind."""
         largest = np.abs(array).max(axis=1)
         scale = np.where(largest > 0, largest / np.float32(MOST), np.float32(1)).astype(np.float32)
         codes = np.clip(np.rint(array / scale[:, None]), -MOST, MOST).astype(np.int8)
@@ -234,4 +242,61 @@ class Int8Columns(Compressed):
         return product(x, self.rows.codes, self.rows.scale)
 
 
-KINDS = {"int8": Int8}  # by their names for `compress`
+@dataclass(frozen=True, eq=False)
+class Bfloat16(Compressed):
+    """A matrix as the upper halves of its floats: eight bits of the mantissa are left."""
+
+    kind = "bf16"
+
+    halves: Array  # uint16 [n, k]
+
+    @staticmethod
+    def unfit(array: Array) -> str | None:
+        return "it has elements above 3.39e38" if np.abs(array).max() > 3.39e38 else None
+
+    @staticmethod
+    def of(array: Array) -> Bfloat16:
+        """Return the nearest matrix of this kind; of two, the one whose last bit is 0."""
+        bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+        return Bfloat16(((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16))
+
+    def whole(self) -> Array:
+        return widened(self.halves)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.halves.shape  # type: ignore[no-any-return]
+
+    @property
+    def T(self) -> Array:  # NumPy's name
+        return self.whole().T
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, tuple):
+            return self.whole()[i]
+        return Bfloat16(self.halves[i]) if isinstance(i, slice) else widened(self.halves[i])
+
+
+POWERS = np.ldexp(1.0, [-133, *range(-133, 122)]).astype(np.float32)  # of two: by exponents, for mantissas of 8 bits
+
+
+def widened(halves: Array) -> Array:
+    """Return the floats of which these are the upper halves, the lower ones being 0.
+
+    Parameters
+    ----------
+    halves : uint16 array [...]
+        Of finite floats.
+
+    Returns
+    -------
+    float32 array [...]
+    """
+    bits = halves.astype(np.int32)
+    exponent = bits >> 7 & 255
+    digits = np.where(exponent > 0, 128, 0) + (bits & 127)
+    size = digits.astype(np.float32) * POWERS[exponent]
+    return np.where(bits < 32768, size, -size)
+
+
+KINDS: dict[str, type[Compressed]] = {"int8": Int8, "bf16": Bfloat16}  # by their names for `compress`

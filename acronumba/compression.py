@@ -34,7 +34,8 @@ def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = 
         Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers.
     kind : str
         "int8": whole numbers of 8 bits, with a scale for each row. Products with float32 (`w @ x`, `x @ w.T`) round the
-        other operand to 8 bits, too, each row of it by its own largest magnitude.
+        other operand to 8 bits, too, each row of it by its own largest magnitude. "bf16": the upper 16 bits of each
+        float; products are those of float32.
     skip : str or sequence of str
         Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"w_out"``,
         ``("*.embed", "head.*")``.

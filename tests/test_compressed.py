@@ -20,7 +20,7 @@ from acronumba import (
     save,
     value_and_grad,
 )
-from acronumba.compressed import Compressed, Int8, product
+from acronumba.compressed import Bfloat16, Compressed, Int8, product
 from acronumba.emit import llvm_intrinsics
 from acronumba.emit.llvm import function_texts
 from acronumba.emit.target import Target, host, override
@@ -110,6 +110,16 @@ def test_tiny_rows_count_as_zeros() -> None:
     assert np.any(small @ np.full(40, 1e-29, np.float32))
 
 
+@pytest.mark.parametrize("x", [0.0, -0.0, 1.0, -1.5, 3.1e38, 1e-40, -9.2e-41, 2.0**-126, 2.0**-149, 1.00390625])
+def test_halves_are_the_nearest_floats_of_sixteen_bits(x: float) -> None:
+    w = np.float32([[x, x * (1 - 2.0**-9)]])
+    found = Bfloat16.of(w)
+    back = (found.halves.astype(np.uint32) << 16).view(np.float32)
+    assert found.whole().tobytes() == back.tobytes() and found.whole().dtype == np.float32
+    step = np.maximum(2.0 ** (np.floor(np.log2(np.maximum(np.abs(w, dtype=np.float64), 2.0**-126))) - 7), 2.0**-133)
+    assert np.all(np.abs(back.astype(np.float64) - w) <= step / 2)
+
+
 # ---- models
 
 
@@ -128,8 +138,13 @@ def test_results_have_the_same_bits_in_any_company() -> None:
     assert bits(r for x in xs for r in tag.batch([x], p=small)) == whole
     assert bits(tag.batch(pack(xs), p=pack(small))) == whole
     assert bits(tag.with_options(threads=2).batch(xs, p=small)) == whole
-    for options in ({"fuse": False}, {"horizontal": False, "hoist": False}, {"blocks": False}, {"ragged": False}):
-        assert bits(tag.with_options(**options).batch(xs, p=small)) == whole, options
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("off", ["fuse", "horizontal", "hoist", "blocks", "ragged"])
+def test_results_have_the_same_bits_with_any_options(off: str) -> None:
+    small, xs = compress(params()), sentences(24)
+    assert bits(tag.with_options(**{off: False}).batch(xs, p=small)) == bits(tag.batch(xs, p=small))
 
 
 def test_the_program_means_the_same_in_its_interpreter_and_on_a_simulated_device() -> None:
@@ -144,6 +159,7 @@ def over_rows(x: np.ndarray, *, p: Any) -> Any:
     return np.tanh(x @ p["w"].T), p["w"] @ x.T, x @ p["v"], np.matmul(p["w"], x[0])
 
 
+@pytest.mark.long
 def test_products_with_rows_columns_and_transposes() -> None:
     small = compress({"w": normal(11, 36), "v": normal(36, 9)})
     xs = [normal(n, 36, seed=n) for n in (3, 1, 7, 16)]
@@ -156,8 +172,9 @@ def as_array(k: int, x: np.ndarray, *, w: Any) -> Any:
             np.concatenate([w, w]), np.dot(w, x), w.astype(np.float64), w / 2)  # fmt: skip
 
 
-def test_other_uses_see_the_array_that_it_stands_for() -> None:
-    w, x = compress({"w": normal(6, 8)})["w"], normal(8, seed=1)
+@pytest.mark.parametrize("kind", ["int8", pytest.param("bf16", marks=pytest.mark.long)])
+def test_other_uses_see_the_array_that_it_stands_for(kind: str) -> None:
+    w, x = compress({"w": normal(6, 8)}, kind)["w"], normal(8, seed=1)
     alike(list(as_array.batch([0, 5], [x, 2 * x], w=w)), [as_array(0, x, w=w), as_array(5, 2 * x, w=w)])
     assert np.array_equal(as_array(0, x, w=w)[6], np.tanh(w.whole()))
 
@@ -167,6 +184,16 @@ def test_activations_of_float64_are_not_rounded() -> None:
     times = model(_times)
     assert np.allclose(times(x, w=w), w.whole() @ x, rtol=1e-12) and times(x, w=w).dtype == np.float64
     alike(list(times.batch([x], w=w)), [times(x, w=w)])
+
+
+def test_products_with_halves_are_those_of_float32() -> None:
+    p, xs = params(), sentences(12)
+    small = compress(p, "bf16")
+    same = Params(small.embed.whole(), small.w.whole(), p.b, small.out.whole())
+    done = tag.batch(xs, p=small)
+    alike(list(done), list(tag.batch(xs, p=same)))
+    alike(list(done), [tag(x, p=small) for x in xs])
+    assert 1e-4 < compression.difference(tag.batch(xs, p=p), done).largest < 2.0**-6
 
 
 def _times(x: np.ndarray, *, w: Any) -> Any:
@@ -232,6 +259,7 @@ def test_what_cannot_be_compressed_is_said() -> None:
             lambda: compress({"w": np.ones((1, 70_000), np.float32)}),
             "`w` cannot be int8: its rows have more than 65536",
         ),
+        (lambda: compress({"w": np.full((2, 2), 3.4e38, np.float32)}, "bf16"), "`w` cannot be bf16: it has elements"),
         (lambda: compression.report({"w": p.w}, {"w": p.embed}), "`w` is not the same array in both"),
     ]:
         with pytest.raises(TypeMismatch, match=match):
@@ -258,6 +286,15 @@ def test_a_difference_tells_numbers_choices_and_structure() -> None:
     assert "another largest element: 1 of 3" in str(found)
 
 
+def test_files_hold_the_halves(tmp_path: Any) -> None:
+    small = compress(params(), "bf16")
+    save(tmp_path / "small", small)
+    again = load(tmp_path / "small", like=small)
+    assert np.array_equal(again.w.halves, small.w.halves) and again.w.nbytes == small.w.whole().nbytes // 2
+    with pytest.raises(TypeMismatch, match=r"`w.codes` is missing"):
+        load(tmp_path / "small", like=compress(params()))
+
+
 def test_files_hold_the_codes(tmp_path: Any) -> None:
     p = Params(normal(300, 200), normal(48, 36), normal(48), normal(5, 16))
     small = compress(p)
@@ -273,6 +310,7 @@ def test_files_hold_the_codes(tmp_path: Any) -> None:
 # ---- processors
 
 
+@pytest.mark.long
 def test_every_processor_has_the_same_bits() -> None:
     """With an instruction for bytes, and without; where this machine has none, LLVM writes others for it."""
     ws = [Int8.of(normal(n, k)) for n, k in [(19, 37), (8, 600), (5, 4)]]
