@@ -129,7 +129,8 @@ def test_a_model_takes_compressed_weights_as_its_plain_call_does() -> None:
     done = tag.batch(xs, p=small)
     alike(list(done), [tag(x, p=small) for x in xs])
     assert compression.difference(tag.batch(xs, p=params()), done).largest > 1e-4  # it is not what float32 gives
-    assert tag.check(xs[:4], p=small).ok
+    found = tag.check(xs[:4], p=small)
+    assert found.ok and "in the plain call, too: p.embed (int8), p.w (int8), p.out (int8)" in str(found)
 
 
 def test_results_have_the_same_bits_in_any_company() -> None:
@@ -234,7 +235,16 @@ def test_there_are_no_gradients() -> None:
 
     with pytest.raises(TypeMismatch, match=r"`p.embed` is in fewer bits, and has no gradient"):
         loss.batch(sentences(2), p=compress(params()))
+    with pytest.raises(TypeMismatch, match=r"`OUTER.codes` is in fewer bits"):
+        value_and_grad(_through_outer).batch([normal(3)], b=normal(4))
     assert [name for name, _ in leaves(compress(params()))] == ["b"]
+
+
+OUTER = Int8.of(normal(4, 3))
+
+
+def _through_outer(x: np.ndarray, *, b: np.ndarray) -> Any:
+    return np.sum(OUTER @ x + b)
 
 
 # ---- compress, reports, files
