@@ -277,7 +277,9 @@ class Bfloat16(Compressed):
         return Bfloat16(self.halves[i]) if isinstance(i, slice) else widened(self.halves[i])
 
 
-POWERS = np.ldexp(1.0, [-133, *range(-133, 122)]).astype(np.float32)  # of two: by exponents, for mantissas of 8 bits
+# By what a float of exponent 0 is multiplied for each bit of another exponent: 2 to the 128 itself is no float32.
+STEPS = ((1, 2.0), (2, 4.0), (4, 16.0), (8, 256.0), (16, 65536.0), (32, 2.0**32), (64, 2.0**64), (128, 2.0**64),
+         (128, 2.0**64))  # fmt: skip
 
 
 def widened(halves: Array) -> Array:
@@ -295,7 +297,10 @@ def widened(halves: Array) -> Array:
     bits = halves.astype(np.int32)
     exponent = bits >> 7 & 255
     digits = np.where(exponent > 0, 128, 0) + (bits & 127)
-    size = digits.astype(np.float32) * POWERS[exponent]
+    size = digits.astype(np.float32) * 2.0**-133
+    left = np.maximum(exponent, 1) - 1
+    for bit, factor in STEPS:
+        size = size * np.where(left & bit > 0, factor, 1).astype(np.float32)
     return np.where(bits < 32768, size, -size)
 
 

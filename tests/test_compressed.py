@@ -195,6 +195,8 @@ def test_products_with_halves_are_those_of_float32() -> None:
     alike(list(done), list(tag.batch(xs, p=same)))
     alike(list(done), [tag(x, p=small) for x in xs])
     assert 1e-4 < compression.difference(tag.batch(xs, p=p), done).largest < 2.0**-6
+    once = [line for line in str(tag.stages(xs, p=small)["once"]).splitlines() if "halves" in line]
+    assert len(once) == 2 and "p.w.halves" in once[0] and "p.out.halves" in once[1]  # of all nodes
 
 
 def _times(x: np.ndarray, *, w: Any) -> Any:
