@@ -28,7 +28,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                                                           stands at each place in order; equal ones stay, NaN is last
     searches       searchsorted                    x, y   attrs (side,): "left" or "right"; x of rank 1; result int64 of
                                                         the shape of y: as NumPy finds it, also where x is in no order
-    products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast
+    products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast; of int8
+                                                     to int32: exactly
     addressing     reshape                    x      to the shape of the result, row-major order
                    transpose                  x      attrs (permutation,)
                    broadcast                  x      to the shape of the result
@@ -180,13 +181,13 @@ def _erfc(x: Array) -> Array:
     return np.vectorize(math.erfc, otypes=[np.float64])(x) if np.size(x) else np.asarray(x, np.float64)
 
 
-def _product(x: Array, y: Array) -> Array:
-    """Return the product; those of float32 are summed in float64 and rounded once.
+def _product(x: Array, y: Array, dtype: str) -> Array:
+    """Return the product; those of float32, and of int8 to int32, are summed in float64 and rounded once.
 
     NumPy's own bits depend on how many rows it is given, and with it on what is batched.
     """
-    if np.result_type(x, y) == np.float32:
-        return np.asarray(np.matmul(x.astype(np.float64), y.astype(np.float64))).astype(np.float32)
+    if dtype == "float32" or x.dtype != dtype:
+        return np.asarray(np.matmul(x.astype(np.float64), y.astype(np.float64))).astype(dtype)
     return np.asarray(np.matmul(x, y))
 
 
@@ -427,7 +428,7 @@ def _table() -> dict[str, TensorOp]:
         row(f"cum{name}", "scan", 1, _axis_rows, _scan(f))
     row("argsort", "order", 1, _axis_rows, _argsort, gives="int64")
     row("searchsorted", "search", 2, _no_rows, _searchsorted, gives="int64")
-    row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1]), sign="@")
+    row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1], d), sign="@")
     row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), told=False)
     row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), told=False)
     row("broadcast", "view", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s), told=False)

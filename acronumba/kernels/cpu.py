@@ -32,7 +32,7 @@ from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
 from acronumba.kernels.stages.tasks import Band, Nest, Product, ProductStage, RowStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
-from acronumba.kernels.tiles import Packing, TileKey, tallest
+from acronumba.kernels.tiles import CodePacking, Packing, TileKey, tallest
 from acronumba.kernels.write import math
 from acronumba.kernels.write.blocks import BlockOfNodes, word_of
 from acronumba.kernels.write.element import DTYPES
@@ -50,7 +50,7 @@ class SharedUse:
     """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
 
     operands: tuple[int, ...]  # numbers of the operands in the spec
-    packing: Packing | ViewPacking | SideBySide | None
+    packing: Packing | CodePacking | ViewPacking | SideBySide | None
 
 
 @dataclass(frozen=True, slots=True)

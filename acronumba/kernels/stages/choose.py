@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from acronumba.emit.target import Target
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec, Operand, Size
+from acronumba.kernels.stages.codes import is_of_codes
 from acronumba.kernels.stages.graph import Graph, Place, Places, Symbolic, Untraceable, arguments, axis_of, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count
 from acronumba.kernels.stages.tasks import Product
@@ -98,9 +99,10 @@ class Chooser:
         x, y = op.args
         sx, sy = graph.shape(x), graph.shape(y)
         floats = DTYPES[op.dtype].kind == "f" and graph.dtype(x) == graph.dtype(y) == op.dtype
-        if floats and (w := weight(graph.spec, y)) is not None:
+        tiles = floats or (is_of_codes(graph.spec, op) and not self.target.warps)
+        if tiles and (w := weight(graph.spec, y)) is not None:
             return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], flip=w.flip, weight=w)
-        if floats and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
+        if tiles and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
             return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], flip=not w.flip, weight=w)
         matrix, vector = (x, y) if len(sy) == 1 else (y, x)
         large = floats and {len(sx), len(sy)} == {1, 2} and (count(graph.shape(matrix)).constant or 0) >= LARGE

@@ -11,6 +11,7 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import Ty
 from acronumba.ir.spec import FAR, KernelSpec, Size
 from acronumba.kernels.stages.choose import Chooser
+from acronumba.kernels.stages.codes import for_machine
 from acronumba.kernels.stages.constants import fold
 from acronumba.kernels.stages.pending import Pending
 from acronumba.kernels.stages.products import product_stage
@@ -22,7 +23,7 @@ from acronumba.strategy import DEFAULT, Strategy
 
 def plan_stages(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> Stages:
     """Decide what the kernel stores and in which order it computes."""
-    chosen = Chooser(fold(spec), target, strategy)
+    chosen = Chooser(for_machine(fold(spec), target), target, strategy)
     chosen.choose()
     return _Order(chosen).run()
 

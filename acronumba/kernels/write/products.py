@@ -19,7 +19,7 @@ from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of
 from acronumba.kernels.stages.steps import Step, column
 from acronumba.kernels.stages.tasks import Nest, Part, Product, ProductStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
-from acronumba.kernels.tiles import Packing
+from acronumba.kernels.tiles import CodePacking, Packing, bytes_of_panel, packing_of
 from acronumba.kernels.write.element import DTYPES, cast, combine, identity, less
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.orders import OrderWriter
@@ -350,12 +350,12 @@ class ProductWriter(OrderWriter):
 
     def weights(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> Local:
         """Return the address of the packed weights of some products, side by side."""
-        packings: list[Packing | ViewPacking] = []
+        packings: list[Packing | CodePacking | ViewPacking] = []
         for part in parts:
             weight, flip = part.product.weight, part.product.flip
             assert weight is not None
             k = self.inner(part.product)
-            packing = Packing(gates=part.gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=flip)
+            packing = packing_of(self.target, dtype, gates=part.gates, n=n, k=k, q=q, lanes=lanes, transposed=flip)
             packings.append(ViewPacking(weight.steps, packing) if weight.steps else packing)
         operands = tuple(part.product.right for part in parts)
         entry = self.kernel.share(operands, packings[0] if len(parts) == 1 else SideBySide(tuple(packings)))
@@ -600,7 +600,7 @@ class _Products:
             tile = w.kernel.tile(call.gates * one.q, one.rows * members, self.dtype.name) - 1
             start, first = self.places[call.lefts]
             wide = call.gates * one.q * width
-            panel_bytes = w.inner(call.members[0][0].product) * wide
+            panel_bytes = bytes_of_panel(w.target, self.dtype.name, w.inner(call.members[0][0].product), wide)
             f.do(call_address(
                 tree.load(f["P"] + 8 * tile, m * members if members > 1 else m),
                 w.plus(self.table, start) + a * (8 * members), w.number(step),
