@@ -104,15 +104,8 @@ class _Machine(Writer):
         with b.nested() as body:
             self._scheduler()
         self.blocks.append((state.SCHEDULER, "the next instance", body))
-        with b.nested() as body:
-            values = max((len(t) for t in self.types.values()), default=0)
-            self.put("etop", self.word("etop") + 8 * (3 + values))
-            b.set(self.reg["n"], self.word("first"))
-            b.set(self.reg["nroom"], self.word("first_room"))
-            if self.waiting:
-                b.store(self.word("lives"), self.reg["inst"], state.DEAD)
-            b.goto(state.SCHEDULER)
-        self.blocks.append((state.FAILED, "the instance has failed: its nodes are dropped", body))
+        values = max((len(t) for t in self.types.values()), default=0)
+        self._drop(values)
         if self.arrive >= 0:
             with b.nested() as body:
                 self._arrive()
@@ -149,6 +142,18 @@ class _Machine(Writer):
             ended=ended,
             equal=self.equal,
         )
+
+    def _drop(self, values: int) -> None:
+        """Write the block that instances go to which have failed; an error record has so many values at most."""
+        b = self.b
+        with b.nested() as body:
+            self.put("etop", self.word("etop") + 8 * (3 + values))
+            b.set(self.reg["n"], self.word("first"))
+            b.set(self.reg["nroom"], self.word("first_room"))
+            if self.waiting:
+                b.store(self.word("lives"), self.reg["inst"], state.DEAD)
+            b.goto(state.SCHEDULER)
+        self.blocks.append((state.FAILED, "the instance has failed: its nodes are dropped", body))
 
     def _note_ended(self) -> int:
         """Write the block that instances of an epoch return to; return its number."""

@@ -323,7 +323,7 @@ class Buffers:
             lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
         if self.equal:
             lengths |= {"sharer": (int64, capacity), "equal": (int64, 1 << (2 * capacity - 1).bit_length())}
-        old, sharers = self.columns, self.sharers.copy()
+        old, sharers = self.columns, self.sharers.copy() if n else self.st[:0]
         self.columns = {}
         for name, (dtype, length) in lengths.items():
             column = np.zeros(length, dtype) if name in ("tally", "equal") else np.empty(length, dtype)
@@ -336,6 +336,7 @@ class Buffers:
         if not self.keyed:
             self.columns["key"] = self.columns["kind"]
             self["key"] = self["kind"]
+        self["first_room"] += capacity - self["ncap"]
         self["ncap"], self["nroom"] = capacity, capacity - len(sharers)
         if self.equal:
             self["equal_mask"], self["equal_count"] = len(self.columns["equal"]) - 1, 0
