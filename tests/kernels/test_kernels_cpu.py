@@ -127,6 +127,29 @@ def test_every_other_time_large_weights_are_read_from_the_last_panel() -> None:
         assert all(map(same_bits, got, want))
 
 
+@pytest.mark.parametrize("wide", [5, 40])
+def test_a_right_operand_is_packed_piece_by_piece(wide: int) -> None:
+    b = SpecBuilder("pieces", dims=2)
+    n, more = Dim(0), Dim(1)
+    one, other, lines = b.tensor("one", 6, 3, wide), b.tensor("other", 6, wide, n), b.tensor("lines", n, wide)
+    w = b.tensor("w", 6, 7, more)
+    turned = b.op("transpose", other, shape=(6, n, wide), attrs=((0, 2, 1),))
+    each = b.op("broadcast", lines, shape=(6, n, wide))
+    both = b.op("concat", one, each, shape=(6, more, wide), attrs=(1,), name="both")
+    apart = b.op("concat", turned, one, shape=(6, more, wide), attrs=(1,), name="apart")
+    out = b.op("matmul", w, both, shape=(6, 7, wide), name="out")
+    other_out = b.op("matmul", w, apart, shape=(6, 7, wide), name="other_out")
+    lazy, stored = compile_all([b.spec(out, other_out), b.spec(out, other_out, both, apart)])
+    for dims in ((0, 3), (1, 4), (300, 303)):
+        rows, shared = inputs(lazy.spec, 4, dims)
+        mine, _ = lazy(rows, shared, dims)
+        theirs, _ = stored(rows, shared, dims)
+        assert all(map(same_bits, mine, theirs))
+        for i, row in enumerate(rows):
+            for got, expected in zip(mine, evaluate(lazy.spec, row, shared, dims), strict=True):
+                assert close(got[i], expected)
+
+
 def test_rows_do_not_depend_on_the_batch() -> None:
     spec = cell(40)
     (run,) = compile_all([spec])

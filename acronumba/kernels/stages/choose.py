@@ -82,6 +82,16 @@ class Chooser:
             self.piece_in_rows(piece)
         return pieces
 
+    def terms(self, v: int) -> tuple[int, ...]:
+        """Return the pieces that a right operand is put together from along the axis of the sum, if it is packed from
+        them.
+        """
+        op = self.graph.op(v)
+        if op is None or op.op != "concat" or v in self.stored or op.attrs[0] != len(op.shape) - 2:
+            return (v,)
+        rows = all(self.view(a) and self.contiguous(a, len(op.shape) - 1) for a in op.args)
+        return op.args if rows and not self.target.warps else (v,)
+
     def product(self, v: int) -> Product:
         graph = self.graph
         op = graph.op(v)
@@ -110,10 +120,11 @@ class Chooser:
             if self.target.warps:  # whose loops read one left operand
                 self.piece_in_rows(x)
             pieces = (x,) if self.target.warps else self.in_rows(x)
-            if not self.view(y):
+            terms = self.terms(y)
+            if terms == (y,) and not self.view(y):
                 self.stored.add(y)
             across = self.contiguous(y, len(sy) - 2) and not self.contiguous(y, len(sy) - 1)
-            return Product(v, "panel", x, y, pieces, (), sy[-1], flip=across)
+            return Product(v, "panel", x, y, pieces, (), sy[-1], flip=across, terms=terms)
         for a in (x, y):
             if not self.view(a):
                 self.stored.add(a if self.ordered(a, len(graph.shape(a)) - 1) is not None else self.ground(a))
@@ -224,10 +235,7 @@ class Chooser:
             self.products = {v: self.product(v) for v in range(graph.first, graph.count) if graph.kind(v) == "product"}
             for v in range(graph.first, graph.count):
                 if graph.kind(v) == "concat" and v not in self.stored:
-                    as_pieces = {p.value for p in self.products.values() if p.left == v and p.pieces != (v,)}
-                    if not set(graph.users[v]) <= as_pieces or any(
-                        p.right == v and p.how != "shared" for p in self.products.values()
-                    ):
+                    if not set(graph.users[v]) <= {p.value for p in self.products.values() if p.in_pieces(v)}:
                         self.stored.add(v)
             if self.stored == before:
                 break

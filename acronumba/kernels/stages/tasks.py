@@ -33,6 +33,13 @@ class Product:
     flip: bool = False  # shared: the weight has its columns first; otherwise: the matrix lies the other way
     weight: Weight | None = None  # shared: the right operand
     step: int = 0  # of a grouped stage: elements from one row of the matrix to the next (transposed), or one column
+    terms: tuple[int, ...] = ()  # panel: the pieces of the right operand, along the axis of the sum
+
+    def in_pieces(self, v: int) -> bool:
+        """Whether a concatenation is read piece by piece, wherever the product reads it."""
+        left = v != self.left or self.pieces != (v,)
+        right = v != self.right or self.how == "shared" or (self.how == "panel" and self.terms != (v,))
+        return left and right
 
     @property
     def matrix(self) -> tuple[object, ...]:

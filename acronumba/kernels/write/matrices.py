@@ -444,10 +444,11 @@ class PanelProduct:
             w.extents[j.name] = self.columns
             yield number, j
 
-    def right(self, outer: Index, k: Poly, j: Poly) -> Index:
-        """Return the place in the right operand of row `k` and column `j`."""
-        place = stretch(self.w, outer, self.sy[:-2])
-        return Index(self.sy, (*place.at, ZERO if self.inner_size == 1 else k, ZERO if self.columns == 1 else j))
+    def right(self, piece: int, outer: Index, k: Poly, j: Poly) -> Index:
+        """Return the place in a piece of the right operand of row `k` and column `j`."""
+        shape = self.w.graph.shape(piece)
+        place = stretch(self.w, outer, shape[:-2])
+        return Index(shape, (*place.at, ZERO if shape[-2] == 1 else k, ZERO if shape[-1] == 1 else j))
 
     def pack(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
         """Copy the columns of a panel side by side; lanes that have none are zero or those of the last one."""
@@ -457,25 +458,28 @@ class PanelProduct:
             self.turn(outer, to, vector, wide)
             return
         ty = t.ty.vector(self.lanes)
-        with (
-            w.loop("k", 0, w.number(size_poly(self.inner_size)), extent=self.inner_size) as k,
-            self.each_vector(vector, wide) as (number, j),
-            w.lanes_of(j, self.lanes, self.columns),
-        ):
-            x = w.value(self.product.right, self.right(outer, Poly.of(k.name), Poly.of(j.name)))
-            x = const(x, ty) if x.type.lanes == 1 else x
-            x = x if w.left is None else select(w.inside(), x, const(0, ty))
-            w.f.store_lanes(to + k * step + number * self.width, x)
+        for piece in self.product.terms:
+            size = w.graph.shape(piece)[-2]
+            with (
+                w.loop("k", 0, w.number(size_poly(size)), extent=size) as k,
+                self.each_vector(vector, wide) as (number, j),
+                w.lanes_of(j, self.lanes, self.columns),
+            ):
+                x = w.value(piece, self.right(piece, outer, Poly.of(k.name), Poly.of(j.name)))
+                x = const(x, ty) if x.type.lanes == 1 else x
+                x = x if w.left is None else select(w.inside(), x, const(0, ty))
+                w.f.store_lanes(to + k * step + number * self.width, x)
+            to = to + w.number(size_poly(size)) * step
 
     def turn(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
         """The right operand lies column by column: squares of it are turned in registers."""
-        w, t, lanes = self.w, self.t, self.lanes
+        w, t, lanes, right = self.w, self.t, self.lanes, self.product.right
         step = wide * self.width
         ty = t.ty.vector(lanes)
         last = w.bind("last", w.number(size_poly(self.columns)) - 1)
         with self.each_vector(vector, wide) as (number, j):
             places = [w.named("at", select(j + i < last, j + i, last)) for i in range(lanes)]
-            rows = [w.local("row", w.address(self.product.right, self.right(outer, ZERO, at))) for at in places]
+            rows = [w.local("row", w.address(right, self.right(right, outer, ZERO, at))) for at in places]
             with w.loop("k", 0, w.number(size_poly(self.inner_size)), lanes) as k:
                 whole = isinstance(self.inner_size, int) and self.inner_size % lanes == 0
                 left = None if whole else w.bind("left", w.number(size_poly(self.inner_size)) - k)
@@ -534,7 +538,7 @@ class PanelProduct:
         home = w.kernel.homes[stored]
         vectors = isinstance(self.columns, int) and self.columns % self.lanes == 0
         whole = vectors or (home.kind == "tile" and w.in_vectors(v))
-        if not w.lead or not whole or home.copies:
+        if not whole or home.copies:
             return None
         (name,) = row.symbols
         step = at.slope(name)
