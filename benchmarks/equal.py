@@ -66,12 +66,13 @@ def in_turns(calls: list[Callable[[], Any]], turns: int) -> list[float]:
     for call in calls:
         call()
     times = []
-    for _ in range(turns):
-        row = []
-        for call in calls:
+    for turn in range(turns):
+        row = [0.0] * len(calls)
+        for k in range(len(calls))[:: 1 - 2 * (turn % 2)]:
+            calls[k]()  # not measured: what ran before is no matter
             start = time.process_time()
-            call()
-            row.append(time.process_time() - start)
+            calls[k]()
+            row[k] = time.process_time() - start
         times.append(row)
     medians = [statistics.median(column) for column in zip(*times, strict=True)]
     return [*medians, statistics.median(row[-1] / row[0] for row in times)]

@@ -39,7 +39,7 @@ from acronumba.runtime.state import AT, MEMORY, TABLE
 from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
 
-_LOOK = 8  # nanoseconds that it takes to look for an equal node
+_LOOK = 20  # nanoseconds that it takes to look for an equal node
 _TRIES = 32  # nodes of a kernel that are looked for if none is found
 _FOREVER = 1 << 40
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
