@@ -68,6 +68,7 @@ class Options:
     gather_fusion: bool = _switch()  # kernels read scattered operands directly
     forkjoin: bool = _switch()  # independent calls of one instance are fibers
     ragged: bool = _switch()  # nodes of different dynamic dimensions are one batch
+    equal: bool = _switch()  # nodes of one kernel with equal operands are one node
     recycle: bool = _switch(memory=True)  # the place of a result is used again once nothing reads it
     parts: bool = _switch(memory=True)  # a mini-batch with more values than fit into a cache runs as micro-batches
     schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers

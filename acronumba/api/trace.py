@@ -46,6 +46,11 @@ class Trace:
         return self.data.nodes
 
     @property
+    def saved(self) -> int:
+        """Number of nodes that were not recorded, as an equal one was. Who shares them: `graph`."""
+        return len(self.data.sharers)
+
+    @property
     def batches(self) -> tuple[BatchRecord, ...]:
         """The batches in order of execution, each with `phase`, `depth`, `kernel` (name) and `size`.
 
@@ -100,7 +105,8 @@ class Trace:
     def graph(self) -> networkx.DiGraph[int]:
         """The dataflow graph as a `networkx.DiGraph`.
 
-        Its nodes are numbers, with ``kernel``, ``depth``, ``phase``, ``batch``, ``instance`` and ``shapes``.
+        Its nodes are numbers, with ``kernel``, ``depth``, ``phase``, ``batch``, ``instance``, ``instances``
+        (all that take the node, if it is equal in several) and ``shapes``.
         """
         from acronumba.views import graphs
 

@@ -5,13 +5,16 @@ In: an instruction. Out: its code, written with a `Writer`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from acronumba.data.words import MADE, RECORD
-from acronumba.emit.tree import I32, I64, Expr, Local, const, convert, load, select
+from acronumba.emit.tree import I32, I64, Expr, Local, call_address, const, convert, load, select
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
 from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
+from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import ListT, TensorT
 from acronumba.runtime.library.records import halves, node_of
 
@@ -102,13 +105,46 @@ def _deepest(w: Writer, it: Expr) -> Local:
     return deepest
 
 
+def once_if_equal(kernels: Sequence[KernelSpec]) -> frozenset[int]:
+    """Return the kernels of which nodes with equal arguments are one node.
+
+    Not of those that may fail, since each instance has failures of its own, nor of those that are given lists: what is
+    in a list does not show in its address.
+    """
+    return frozenset(
+        k
+        for k, spec in enumerate(kernels)
+        if not any(op.site >= 0 for op in spec.body) and not any(o.kind in ("list", "numbers") for o in spec.operands)
+    )
+
+
 def _emit(w: Writer, emit: ir.Emit) -> None:
     b, reg = w.b, w.reg
-    n, top = reg["n"], reg["top"]
-    row = b.let("node", top)
+    row = b.let("node", reg["top"])
     given = (*emit.args, *emit.dims)
     for k, v in enumerate(given):
         w.write_word(row, k, w[v])
+    if emit.kernel not in w.equal:
+        _record(w, emit, row)
+        return
+    found = b.let("found", -1)
+    with b.when(load(w.word("credit"), emit.kernel) > 0):
+        node = const(emit.kernel, I64), row, const(len(given), I64)
+        b.set(found, call_address(w.word("find_equal"), w.st, *node, reg["n"], result=I64))
+    with b.when(found >= 0):
+        other = b.let("other", load(w.word("row"), found))
+        for k, v in enumerate(emit.outs):
+            w.assign(v, other + (8 * len(given) + RECORD.size * k))
+        b.set(reg["nroom"], reg["nroom"] - 1)
+        b.store(w.word("sharer"), reg["nroom"], halves(found, reg["inst"]))
+    with b.otherwise():
+        _record(w, emit, row)
+
+
+def _record(w: Writer, emit: ir.Emit, row: Local) -> None:
+    """Record a node whose arguments and extents have been written."""
+    b, reg = w.b, w.reg
+    n, top = reg["n"], reg["top"]
     depth: Expr = const(0, I64)
     depths: list[Local] = []
     for v in emit.args:
@@ -121,7 +157,7 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
     if depths:
         depth = b.let("d", depth + 1)
     head = b.let("value", halves(n, depth))
-    at = len(given)
+    at = len(emit.args) + len(emit.dims)
     moving = at + RECORD.count * len(emit.outs)
     for v, shape in zip(emit.outs, emit.shapes, strict=True):
         b.store(row, at + 1, head)

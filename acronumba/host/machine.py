@@ -35,7 +35,7 @@ from acronumba.data.words import RECORD
 from acronumba.emit import tree
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, Expr, Local, Ty, const, convert, load, select
 from acronumba.errors import Loc
-from acronumba.host.instructions import emit_words, instruction
+from acronumba.host.instructions import emit_words, instruction, once_if_equal
 from acronumba.host.lists import dynamic
 from acronumba.host.segments import DYNAMIC, Frame, Segment, constants_of
 from acronumba.host.texts import constant
@@ -58,7 +58,7 @@ def generate(plan: Plan, options: Options) -> tree.Module:
 
 def make_host(plan: Plan, options: Options) -> Host:
     """Return the machine of a plan with its tables."""
-    return _Machine(plan).run()
+    return _Machine(plan, once_if_equal(plan.kernels) if options.equal else frozenset()).run()
 
 
 def _type(word: Word) -> Ty:
@@ -68,8 +68,8 @@ def _type(word: Word) -> Ty:
 class _Machine(Writer):
     """Writes the machine."""
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan.program)
+    def __init__(self, plan: Plan, equal: frozenset[int]) -> None:
+        super().__init__(plan.program, equal)
         self.known = constants_of(self.program)
         self.frames = [Frame(k, f, self.numbers, self.known.keys()) for k, f in enumerate(self.program.functions)]
         for frame in self.frames:
@@ -104,14 +104,8 @@ class _Machine(Writer):
         with b.nested() as body:
             self._scheduler()
         self.blocks.append((state.SCHEDULER, "the next instance", body))
-        with b.nested() as body:
-            values = max((len(t) for t in self.types.values()), default=0)
-            self.put("etop", self.word("etop") + 8 * (3 + values))
-            b.set(self.reg["n"], self.word("first"))
-            if self.waiting:
-                b.store(self.word("lives"), self.reg["inst"], state.DEAD)
-            b.goto(state.SCHEDULER)
-        self.blocks.append((state.FAILED, "the instance has failed: its nodes are dropped", body))
+        values = max((len(t) for t in self.types.values()), default=0)
+        self._drop(values)
         if self.arrive >= 0:
             with b.nested() as body:
                 self._arrive()
@@ -146,7 +140,20 @@ class _Machine(Writer):
             reads=self.reads,
             arrive=self.arrive,
             ended=ended,
+            equal=self.equal,
         )
+
+    def _drop(self, values: int) -> None:
+        """Write the block that instances go to which have failed; an error record has so many values at most."""
+        b = self.b
+        with b.nested() as body:
+            self.put("etop", self.word("etop") + 8 * (3 + values))
+            b.set(self.reg["n"], self.word("first"))
+            b.set(self.reg["nroom"], self.word("first_room"))
+            if self.waiting:
+                b.store(self.word("lives"), self.reg["inst"], state.DEAD)
+            b.goto(state.SCHEDULER)
+        self.blocks.append((state.FAILED, "the instance has failed: its nodes are dropped", body))
 
     def _note_ended(self) -> int:
         """Write the block that instances of an epoch return to; return its number."""
@@ -184,6 +191,7 @@ class _Machine(Writer):
         b.set(reg["inst"], self.word("next"))
         self.put("next", reg["inst"] + 1)
         self.put("first", reg["n"])
+        self.put("first_room", reg["nroom"])
         self.put("base", reg["top"])
         self.put("left", self.word("rest"))
         if self.waiting:
@@ -216,6 +224,7 @@ class _Machine(Writer):
             self.put("granted", reg["fuel"])
             self.put("left", left - reg["fuel"])
             self.put("first", reg["n"])
+            self.put("first_room", reg["nroom"])
             self.put("base", reg["top"])
             b.set(reg["fp"], load(at))
             b.set(reg["pc"], load(reg["fp"], 1))
@@ -341,7 +350,7 @@ class _Machine(Writer):
         """Leave unless there is room for all that is taken until the next test."""
         b, reg = self.b, self.reg
         full = reg["top"] + 8 * segment.room > reg["end"]
-        crowded = reg["n"] + segment.nodes > reg["ncap"]
+        crowded = reg["n"] + segment.nodes > reg["nroom"]
         if segment.nodes:
             with b.when(full | crowded):
                 status = select(full, const(state.GROW_HEAP, I64), const(state.GROW_NODES, I64))

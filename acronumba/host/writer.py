@@ -20,11 +20,12 @@ from acronumba.runtime.state import AT
 class Writer:
     """Writes code of the machine: its registers, the variables of the functions, blocks, and how it leaves them."""
 
-    REGISTERS = ("fp", "inst", "n", "top", "fuel")
-    FIXED = ("end", "ncap", "kind", "depth", "instance", "row", "shapes")
+    REGISTERS = ("fp", "inst", "n", "nroom", "top", "fuel")
+    FIXED = ("end", "kind", "depth", "instance", "row", "shapes")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, equal: frozenset[int] = frozenset()) -> None:
         self.program = program
+        self.equal = equal  # kernels whose equal nodes are recorded once
         self.layouts = {layout.cls: (k, layout) for k, layout in enumerate(program.layouts)}
         self.numbers = itertools.count(state.LEAVE + 1)  # of blocks
         self.ghosts = 0  # most levels that a value may be deeper than its node

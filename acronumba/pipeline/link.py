@@ -86,7 +86,7 @@ def link_back(
     from acronumba.runtime.backward import BackExecutable, transposer
 
     back = way_back(plan, wanted, width, params, packed)
-    forward = link(back.plan, replace(options, recycle=False, parts=False), progress=progress)
+    forward = link(back.plan, replace(options, equal=False, recycle=False, parts=False), progress=progress)
     forward.keeps_nodes = True
     engine, entries = with_kernels((library(),), back.specs, options.decisions, progress)
     return BackExecutable(

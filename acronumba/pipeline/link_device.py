@@ -66,7 +66,7 @@ def link_back_device(
     from acronumba.runtime.devices.back import BackDevice, sums_module
 
     back = way_back(plan, wanted, width, params, packed)
-    forward = link_device(back.plan, options, device, progress)
+    forward = link_device(back.plan, options.replace(equal=False), device, progress)
     forward.keeps_nodes = True
     assert isinstance(forward.executor, DeviceExecutor)
     codes = back_codes(back, options)

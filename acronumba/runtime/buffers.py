@@ -145,9 +145,11 @@ class Buffers:
         most: int,
         keyed: bool,
         ghosts: int = 0,
+        equal: bool = False,
         reach: Callable[[NDArray[Any]], object],
     ) -> None:
         self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
+        self.equal = equal  # whether equal nodes of some kernel are recorded once
         self.levels = 1 + ghosts  # most levels for each node
         self.st: Words = np.zeros(AT["free"] + functions, np.int64)
         self._view = self.st.data  # twice as fast as the array, for one word
@@ -177,6 +179,7 @@ class Buffers:
             "visit": np.zeros(5 * groups + 1, np.int32),
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
             "sizes": np.zeros(plan_words(most), np.int64),
+            "credit": np.zeros(kernels + 1, np.int64),
             "ahead": np.zeros(2 * _WARMS, np.int64),
             "heap": np.zeros(32, np.int64),
         }
@@ -184,7 +187,7 @@ class Buffers:
             reach(array)
             self[name] = address(array)
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
-        self["ghosts"] = ghosts
+        self["ghosts"], self["equal_round"] = ghosts, 1
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
@@ -318,10 +321,12 @@ class Buffers:
         if self.keyed:
             hashes = 1 << (2 * capacity - 1).bit_length()
             lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
-        old = self.columns
+        if self.equal:
+            lengths |= {"sharer": (int64, capacity), "equal": (int64, 1 << (2 * capacity - 1).bit_length())}
+        old, sharers = self.columns, self.sharers.copy() if n else self.st[:0]
         self.columns = {}
         for name, (dtype, length) in lengths.items():
-            column = np.zeros(length, dtype) if name == "tally" else np.empty(length, dtype)
+            column = np.zeros(length, dtype) if name in ("tally", "equal") else np.empty(length, dtype)
             if name in ("kind", "depth", "instance", "row") and n:
                 column[:n] = old[name][:n]
             self.columns[name] = column
@@ -331,7 +336,16 @@ class Buffers:
         if not self.keyed:
             self.columns["key"] = self.columns["kind"]
             self["key"] = self["kind"]
-        self["ncap"] = capacity
+        self["first_room"] += capacity - self["ncap"]
+        self["ncap"], self["nroom"] = capacity, capacity - len(sharers)
+        if self.equal:
+            self["equal_mask"], self["equal_count"] = len(self.columns["equal"]) - 1, 0
+            self.columns["sharer"][self["nroom"] :] = sharers
+
+    @property
+    def sharers(self) -> Words:
+        """int64[m]: the nodes that others have recorded, and who takes them: node << 32 | instance; the last first."""
+        return self.columns["sharer"][self["nroom"] : self["ncap"]] if self["nroom"] < self["ncap"] else self.st[:0]
 
     def grow_tables(self, status: int) -> None:
         """Give the tables that `status` asks for room for all nodes, and for as many edges as are needed."""

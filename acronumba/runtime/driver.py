@@ -41,6 +41,9 @@ from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
 from acronumba.strategy import Strategy
 
+_LOOK = 20  # nanoseconds that it takes to look for an equal node
+_TRIES = 32  # nodes of a kernel that are looked for if none is found
+_FOREVER = 1 << 40
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
 _FRESH = np.array(  # words that are 0 when a run begins
     [
@@ -202,6 +205,7 @@ class Executable:
             most=max((len(s.results) for s in specs), default=0),
             keyed=not self.options.ragged and any(s.dims for s in specs),
             ghosts=self.host.ghosts,
+            equal=bool(self.host.equal),
             reach=self.engine.reach,
         )
         for k, (spec, kernel) in enumerate(zip(specs, self.kernels, strict=True)):
@@ -210,6 +214,7 @@ class Executable:
         weights = table[: len(specs), TABLE["bytes"]]
         buffers["node_most"] = int(weights.max(initial=1)) if weights.all() else _HEAVY
         buffers["machine"] = self.engine.address["machine"]
+        buffers["find_equal"] = self.engine.address["find_equal"]
         buffers["cuts"] = buffers.words("cuts", 1 + state.PARTS * self.threads)
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
@@ -247,6 +252,8 @@ class Executable:
         row[TABLE["dims"]], row[TABLE["results"]] = spec.dims, len(spec.results)
         row[TABLE["cost"]] = kernel.cost or cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
+        if k in self.host.equal:
+            row[TABLE["equal_most"]], row[TABLE["equal_gain"]] = credit_of(row[TABLE["cost"]])
         if spec.dims:
             params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
@@ -277,6 +284,7 @@ class Executable:
         st = buffers.st
         st[AT["free"] :] = 0
         st[_FRESH] = 0
+        buffers["nroom"] = buffers["ncap"]
         buffers["stop"] = state.EXECUTED
         buffers["fuel"] = buffers["granted"] = buffers["steps"]
         buffers["instances"] = batch
@@ -560,6 +568,15 @@ def _bytes(spec: KernelSpec) -> int:
     ops = [spec.body[v - len(spec.operands)] for v in spec.results]
     sizes = (math.prod(n for n in op.shape if isinstance(n, int)) * np.dtype(op.dtype).itemsize for op in ops)
     return state.NODE_BYTES + sum(sizes)
+
+
+def credit_of(cost: int) -> tuple[int, int]:
+    """Return how many nodes of a kernel are looked for before one is found, and what finding one adds to that.
+
+    Where looking takes less than a hundredth of what a node does, it never ends.
+    """
+    credit = _FOREVER if cost > 100 * _LOOK else _TRIES
+    return credit, max(1, min(cost // _LOOK, _TRIES))
 
 
 def _launch(specs: Sequence[KernelSpec], strategy: Strategy) -> int:

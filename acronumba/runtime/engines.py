@@ -20,7 +20,7 @@ from acronumba.runtime.threads import Pool
 
 # The files of the library, in the order of its text.
 _SCHEDULE = "keys components frontier batches schedule lookahead"
-_FILES = f"{_SCHEDULE} workers extents rows liveness places cuts execute drive".split()
+_FILES = f"{_SCHEDULE} workers extents equal rows liveness places cuts execute drive".split()
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def runtime_module() -> tree.Module:
     from acronumba.emit.parse import parse_files
 
     functions = parse_files([f"acronumba.runtime.library.{name}" for name in _FILES])
-    exports = ("bound", "drive", "edges", "number_keys", "pool_worker")
+    exports = ("bound", "drive", "edges", "enter_equals", "find_equal", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
 
 

@@ -34,6 +34,7 @@ class Host:
     reads: int  # the numbers of its reads are below
     arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
     ended: int  # block that instances of an epoch return to
+    equal: frozenset[int] = frozenset()  # kernels whose equal nodes are recorded once
 
 
 class PackingLike(Protocol):

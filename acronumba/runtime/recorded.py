@@ -22,7 +22,7 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.levels import COLUMNS
-from acronumba.runtime.library.records import result_of, results_at
+from acronumba.runtime.library.records import high_half, low_half, result_of, results_at
 from acronumba.runtime.program import Host
 from acronumba.runtime.state import AT, TABLE
 from acronumba.runtime.trace import BatchRecord, Extents, Wait
@@ -47,6 +47,7 @@ class Round:
     depth: NDArray[np.int32]  # int32[n]: depth in its phase
     phase: NDArray[np.int32]  # int32[n]
     instance: NDArray[np.int32]  # int32[n]: instances as the machine numbers them
+    sharers: NDArray[np.int32]  # int32[s, 2]: node and instance that takes it, recorded by another or earlier
     batch: NDArray[np.int32]  # int32[n]
     order: NDArray[np.int32]  # int32[n]: nodes in order of execution
     edges: NDArray[np.int32]  # int32[m, 2]: producer and consumer, numbered over all rounds
@@ -158,6 +159,7 @@ class Recorded:
             depth=depth,
             phase=phase,
             instance=buffers.column("instance", n).copy(),
+            sharers=_sharers(buffers),
             batch=batch,
             order=order,
             edges=edges,
@@ -267,6 +269,12 @@ class Recorded:
                 frame = word_at(frame)
             out.append(self.host.calls[block])
         return tuple(out)
+
+
+def _sharers(buffers: Buffers) -> NDArray[np.int32]:
+    words = buffers.sharers[::-1]
+    found: NDArray[np.int32] = np.stack([high_half(words), low_half(words)], axis=1).astype(np.int32)
+    return found
 
 
 def _value(word: np.int64, type: Word) -> int | float | bool:

@@ -80,11 +80,14 @@ class Room:
                 else:
                     self._no_memory(m)
             case state.GROW_NODES:
-                capacity = max(2 * buffers["ncap"], buffers["n"] + need)
+                shared = buffers["ncap"] - buffers["nroom"]
+                capacity = max(2 * buffers["ncap"], buffers["n"] + shared + need)
                 if buffers.bytes * 2 > self.limit:
                     self._no_memory(m)
                 else:
                     buffers.grow_nodes(capacity, buffers["n"])
+                    if buffers.equal:
+                        self.engine.call("enter_equals", buffers.address)
             case state.PAUSE:
                 pass  # Python looks for signals between two calls
             case state.FUEL:
@@ -152,7 +155,7 @@ class Room:
         m.failures[buffers["inst"]] = Failure(site=site, calls=calls if loop is None else (loop, *calls))
         if self.host.waiting:
             buffers.lives[buffers["inst"]] = state.DEAD
-        buffers["n"] = buffers["first"]
+        buffers["n"], buffers["nroom"] = buffers["first"], buffers["first_room"]
         buffers.rewind(buffers["base"])
         buffers["stubs"] = 0
         buffers.st[AT["free"] :] = 0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from acronumba.data.buffers import Memory, Pending
 from acronumba.memory import address, word_at
 from acronumba.runtime.buffers import Buffers, Words
-from acronumba.runtime.library.records import node_of
+from acronumba.runtime.library.records import high_half, node_of
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.shared import Prepared
@@ -163,6 +163,7 @@ class Run:
         n = buffers["n"]
         kinds, instances = buffers.column("kind", n), buffers.column("instance", n)
         rows = buffers.column("row", n)
+        shared = set(high_half(buffers.sharers).tolist())  # nodes that are one by `equal`
         arrays = {address(a): e.plan.program.shared[k].path for k, a in self._prepared.arrays.items()}
         for k, spec in enumerate(e.plan.kernels):
             nodes = np.flatnonzero(kinds == k)
@@ -174,7 +175,7 @@ class Run:
                     found = {
                         (word_at(record), node_of(word_at(record + 8))) for record in records
                     }  # nodes may share a place
-                    if len(found) == 1:
+                    if len(found) == 1 and next(iter(found))[1] not in shared:
                         where = arrays.get(found.pop()[0], "one array of the instances")
                         log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
 
@@ -198,9 +199,12 @@ class Run:
             return np.concatenate(parts).astype(np.int32)
 
         inst = column("instance")
+        sharers = np.concatenate([r.sharers for r in rounds])
+        sharers[:, 0] += np.repeat(starts[:-1], [len(r.sharers) for r in rounds]).astype(np.int32)
         waits = tuple(w for r in rounds for w in r.waits)
         if self._instances is not None:
             inst = self._instances[inst].astype(np.int32)
+            sharers[:, 1] = self._instances[sharers[:, 1]]
             waits = tuple(replace(w, instance=self._instance(w.instance)) for w in waits)
         bound = sum(r.bound for r in rounds)
         return TraceData(
@@ -209,6 +213,7 @@ class Run:
             depth=column("depth"),
             phase=column("phase", phases),
             instance=inst,
+            sharers=sharers,
             batch=column("batch", firsts.tolist()),
             order=column("order", starts.tolist()),
             edges=column("edges"),

@@ -34,6 +34,7 @@ top                 first free byte of the heap's chunk
 end                 limit of the chunk
 fuel                steps that the instance has left
 ncap                capacity of the node columns
+nroom               most nodes that may be recorded: less than `ncap` by as many as were equal to others
 status              what the machine returns
 need                what a status asks for: bytes, nodes or edges
 part_end            instances up to the end of this part of the mini-batch
@@ -78,8 +79,16 @@ kind                int32[n]: kernel of the node
 depth               int32[n]: 1 + the largest depth of its operands, ghosts included; 0 without
 instance            int32[n]: instance that recorded it
 row                 int64[n]: address of its row
+first_room          `nroom` when the fiber that runs was started or went on
+find_equal          address of the function that finds an equal node
+sharer              int64[ncap]: node << 32 | instance: who takes a node of another; from `nroom` on, the last one first
+credit              int64[kernels]: how many nodes of the kernel are looked for yet if none is equal to another
+equal               int64[...]: round << 32 | node; its length, a power of two, is at least 2 ncap; see `library.equal`
+equal_mask          its length less 1
+equal_round         entries of other rounds are free
+equal_count         entries of the round
 kernels             number of kernels
-table               int64[kernels, 17]: the kernels, see TABLE
+table               int64[kernels, words of KERNEL]: the kernels, see TABLE
 key                 int32[n]: number of its kernel or, where batches have one length, of its (kernel, extents); the
                     same column as `kind` unless `keyed`
 level               int32[n]: number of its (component, depth in it), or of its step
@@ -239,6 +248,8 @@ begin       0, or the address of the function `begin` of a kernel that can be ru
 stages      their number
 shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
+equal_most  0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
+equal_gain  what finding one adds to it
 """)
 TABLE = KERNEL.at
 

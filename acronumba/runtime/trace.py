@@ -86,8 +86,21 @@ class TraceData:
     # number of the read, value; each read of an instance in its order
     seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
     peak_bytes: int = 0  # of memory for values
+    sharers: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
+    # int32[s, 2]: a node, and an instance that takes it where it would have recorded an equal one; see `Options.equal`
     unshared_bytes: int = 0  # of the same if no two results shared a place
     back: tuple[BackRecord, ...] = ()  # of gradients: the batches of the backward pass, in order of execution
+
+    @property
+    def takers(self) -> NDArray[np.int32]:
+        """int32[n + s, 2]: nodes, and the instances that recorded or take them."""
+        own = np.stack([np.arange(self.nodes, dtype=np.int32), self.instance], axis=1)
+        return np.concatenate([own, self.sharers])
+
+    def nodes_of(self, instance: int) -> NDArray[np.int32]:
+        """Return the nodes of an instance, those included that it shares with others."""
+        takers = self.takers
+        return np.unique(takers[takers[:, 1] == instance, 0])
 
     @property
     def kinds(self) -> NDArray[np.int32]:

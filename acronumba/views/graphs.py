@@ -6,6 +6,7 @@ escaped.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import networkx as nx
@@ -43,10 +44,14 @@ def graph(trace: TraceData) -> nx.DiGraph[int]:
     """Return the dataflow graph as a `networkx.DiGraph`.
 
     Nodes are numbered in order of recording, with attributes `kernel` (name), `depth`, `phase`, `batch`, `instance`
-    (integers) and `shapes` (one text per result). An edge leads from the producer of a value to a consumer.
+    (integers), `instances` (those that take it, in order) and `shapes` (one text per result). An edge leads from the
+    producer of a value to a consumer.
     """
     out: nx.DiGraph[int] = nx.DiGraph()
     shapes = [result_shapes(spec) for spec in trace.specs]
+    takers: list[list[int]] = [[] for _ in range(trace.nodes)]
+    for node, instance in trace.takers.tolist():
+        takers[node].append(instance)
     columns = [c.tolist() for c in (trace.kernel, trace.depth, trace.phase, trace.batch, trace.instance)]
     for node, (kind, depth, phase, batch, instance) in enumerate(zip(*columns, strict=True)):
         out.add_node(
@@ -56,6 +61,7 @@ def graph(trace: TraceData) -> nx.DiGraph[int]:
             phase=phase,
             batch=batch,
             instance=instance,
+            instances=tuple(dict.fromkeys(takers[node])),
             shapes=shapes[kind] if kind < len(shapes) else (),
         )
     out.add_edges_from(trace.edges.reshape(-1, 2).tolist())
@@ -76,6 +82,7 @@ def trace_dot(trace: TraceData, limit: int = DOT_LIMIT) -> str:
             f"  // {left_out} nodes are left out",
             f"  more [label={quote(f'{left_out} more nodes')}, shape=plaintext];",
         ]
+    more = Counter(trace.sharers[:, 0].tolist())
     batches: dict[int, list[int]] = {}
     for node in shown:
         batches.setdefault(int(trace.batch[node]), []).append(node)
@@ -86,7 +93,8 @@ def trace_dot(trace: TraceData, limit: int = DOT_LIMIT) -> str:
         for node in nodes:
             kind = int(trace.kernel[node])
             shapes = ", ".join(result_shapes(trace.specs[kind])) if kind < len(trace.specs) else ""
-            label = "\n".join(filter(None, [trace.kernels[kind], f"instance {trace.instance[node]}", shapes]))
+            whose = f"instance {trace.instance[node]}" + (f" and {more[node]} more times" if more[node] else "")
+            label = "\n".join(filter(None, [trace.kernels[kind], whose, shapes]))
             lines.append(f"    n{node} [label={quote(label)}, fillcolor={quote(_COLOURS[kind % len(_COLOURS)])}];")
         lines.append("  }")
     for a, b in trace.edges.reshape(-1, 2).tolist():

@@ -10,8 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-import numpy as np
-
 from acronumba.runtime.trace import TraceData
 from acronumba.views.explorer.summary import COLOURS, TALL, kernel_colour, kernel_letters, strip_bars
 from acronumba.views.graphs import operands_of
@@ -51,11 +49,11 @@ def graph_svg(trace: TraceData, name: str, instance: int) -> str:
     ValueError
         If the instance has no nodes, or more than `MOST_NODES`.
     """
-    nodes = np.flatnonzero(trace.instance == instance).tolist()
+    nodes = trace.nodes_of(instance).tolist()
     if not 0 < len(nodes) <= MOST_NODES:
         raise ValueError(f"instance {instance} has {len(nodes):,} nodes; 1 to {MOST_NODES} can be drawn")
     start, producers = operands_of(trace)
-    reads = {v: producers[start[v] : start[v + 1]].tolist() for v in nodes}  # no instance reads from another
+    reads = {v: producers[start[v] : start[v + 1]].tolist() for v in nodes}  # all are its own, or shared
     columns = sorted({int(trace.batch[v]) for v in nodes})
     x = {v: _RADIUS + _COLUMN * columns.index(int(trace.batch[v])) for v in nodes}
     y = {v: _RADIUS + _ROW * row for v, row in _rows(reads, trace).items()}

@@ -76,6 +76,8 @@ def summary(trace: TraceData) -> Table:
     table.add_column(ratio=1)
     table.expand = True
     table.add_row("nodes", f"{trace.nodes:,}", "")
+    if len(trace.sharers):
+        table.add_row("nodes saved", f"{len(trace.sharers):,}", "equal to others, and recorded once")
     table.add_row("batches", f"{len(trace.batches):,}", "proved optimal" if trace.optimal else "")
     table.add_row("at least", f"{trace.lower_bound:,}", "no schedule has fewer batches")
     table.add_row("launches saved", f"{trace.nodes - len(trace.batches):,}", _saved(trace))
@@ -217,11 +219,12 @@ def rounds(trace: TraceData, limit: int = 20) -> Group:
     for k in range(min(trace.rounds, limit)):
         mine = np.flatnonzero(np.array([b.round == k for b in trace.batches]))
         nodes = np.isin(trace.batch, mine)
+        instances = np.unique(trace.takers[nodes[trace.takers[:, 0]], 1])
         waits = [w for w in trace.waits if w.round == k]
         lines = Counter(f"{w.loc.function}, line {w.loc.line}" for w in waits)
         where = "; ".join(f"{line} ({count:,})" if len(lines) > 1 else line for line, count in lines.most_common(4))
         table.add_row(
-            str(k), f"{nodes.sum():,}", f"{len(mine):,}", f"{len(np.unique(trace.instance[nodes])):,}",
+            str(k), f"{nodes.sum():,}", f"{len(mine):,}", f"{len(instances):,}",
             f"{len(waits):,}", Text(where),
         )  # fmt: skip
     return Group(table, *_more(trace.rounds - limit, "rounds"))
@@ -236,12 +239,13 @@ def timeline(trace: TraceData, limit: int = 16, width: int = 64) -> Group:
     table.add_column("instance", justify="right", no_wrap=True)
     table.add_column("fibers that wait, by round; . the instance ends", ratio=1, no_wrap=True, overflow="crop")
     round_of = np.array([b.round for b in trace.batches], np.int32)[trace.batch]
-    count = int(max(trace.instance.max(initial=-1), max((w.instance for w in trace.waits), default=-1))) + 1
+    count = int(max(trace.takers[:, 1].max(initial=-1), max((w.instance for w in trace.waits), default=-1))) + 1
     waiting = np.zeros((count, trace.rounds), np.int64)
     for w in trace.waits:
         waiting[w.instance, w.round] += 1
     ran = np.zeros((count, trace.rounds), bool)
-    ran[trace.instance, round_of] = True
+    nodes, instances = trace.takers.T
+    ran[instances, round_of[nodes]] = True
     for k in range(min(count, limit)):
         active = np.flatnonzero(ran[k] | (waiting[k] > 0))
         end = int(active[-1]) + 1 if len(active) else 0

@@ -170,7 +170,8 @@ def test_graph_has_every_node_and_edge() -> None:
     assert nx.is_directed_acyclic_graph(g)
     root = next(n for n in g if g.out_degree(n) == 0)
     assert g.nodes[root] == {
-        "kernel": "cell_7", "depth": 1, "phase": 1, "batch": 2, "instance": 0, "shapes": ("float32[d0, 256]",),
+        "kernel": "cell_7", "depth": 1, "phase": 1, "batch": 2, "instance": 0, "instances": (0,),
+        "shapes": ("float32[d0, 256]",),
     }  # fmt: skip
     assert list(g.predecessors(root)) == [4, 5]
 

@@ -110,7 +110,10 @@ def check_trace(trace: Any, by_depth: bool = True) -> None:
     key = data.phase.astype(np.int64) * (int(data.depth.max(initial=0)) + 1) + data.depth
     assert not by_depth or (key[first] < key[second]).all(), "producers come first, by phase and then by depth"
     assert (data.batch[first] < data.batch[second]).all(), "and in an earlier batch"
-    assert (data.instance[first] == data.instance[second]).all(), "no instance reads from another"
+    takers = set(map(tuple, data.takers.tolist()))
+    of = {v: [k for u, k in takers if u == v] for v in set(second.tolist())}
+    edges = data.edges.tolist()
+    assert all((u, k) in takers for u, v in edges for k in of[v]), "no instance reads what it does not take"
     place = np.empty(n, np.int64)
     place[data.order] = np.arange(n)
     assert (np.sort(data.order) == np.arange(n)).all(), "every node is executed once"

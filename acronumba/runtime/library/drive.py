@@ -8,6 +8,7 @@ and when they have run, their work area, columns and scratch serve the next ones
 from __future__ import annotations
 
 from acronumba.emit.language import call_address, call_address_i64, i64, ld, ld32, lds, prefetch, st
+from acronumba.runtime.library.equal import begin_equals, next_equals
 from acronumba.runtime.library.execute import execute
 from acronumba.runtime.library.places import layout
 from acronumba.runtime.library.schedule import schedule
@@ -72,6 +73,7 @@ def forget(ST: i64) -> None:
     st(ST, RESULT_BYTES, 0)
     st(ST, NODES_BEFORE, ld(ST, NODES_BEFORE) + ld(ST, N))
     st(ST, N, 0)
+    next_equals(ST)
     st(ST, EDGES, 0)
     st(ST, BATCHES, 0)
     st(ST, RUN_BATCHES, 0)
@@ -153,6 +155,7 @@ def drive(ST: i64) -> i64:
                 next_part(ST)
         if ld(ST, STAGE) == TO_RECORD and stop > TO_RECORD:
             if ld(ST, N) == 0 and ld(ST, ROUNDS) == 0:
+                begin_equals(ST)
                 warm_up(ST)
             status = DONE
             more = 1

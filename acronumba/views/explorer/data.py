@@ -150,6 +150,7 @@ def _summary(given: Explored, trace: TraceData, shown: int) -> dict[str, Any]:
         "instances": given.instances,
         "nodes": trace.nodes,
         "edges": len(trace.edges),
+        "saved": len(trace.sharers),
         "shown": shown,
         "batches": len(trace.batches),
         "lower_bound": trace.lower_bound,
@@ -241,7 +242,8 @@ def _kept(trace: TraceData) -> NDArray[Any]:
     if trace.nodes <= MOST_NODES:
         return np.arange(trace.nodes)
     whole = int(np.searchsorted(np.cumsum(np.bincount(trace.instance)), MOST_NODES, side="right"))
-    return np.flatnonzero(trace.instance < max(whole, 1))[:MOST_NODES]
+    takers = trace.takers
+    return np.unique(takers[takers[:, 1] < max(whole, 1), 0])[:MOST_NODES]
 
 
 def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, Any]:
@@ -251,6 +253,7 @@ def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, A
     counts = start[kept + 1] - start[kept]
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     edges = np.repeat(start[kept] - offsets[:-1], counts) + np.arange(offsets[-1])
+    sharers = trace.sharers[number[trace.sharers[:, 0]] >= 0]
     only = np.array([0 if len(of) == 1 else -1 for of in given.uses] or [-1] * len(trace.specs), np.int64)
     sites = only[trace.kernel] if given.sites is None else given.sites
     return {
@@ -258,6 +261,8 @@ def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, A
         "kernel": column(trace.kernel[kept]),
         "instance": column(trace.instance[kept]),
         "depth": column(trace.depth[kept]),
+        "shared": column(number[sharers[:, 0]]),  # node shared[k] is taken by instance sharer[k], too
+        "sharer": column(sharers[:, 1]),
         "operands": column(offsets),  # of node v: operand[operands[v]:operands[v + 1]]
         "operand": column(number[producers[edges]]),
         "place": column(sites[kept]),

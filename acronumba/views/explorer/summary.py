@@ -28,6 +28,7 @@ def trace_summary(trace: TraceData, name: str, instances: int) -> str:
     facts = [
         counted(instances, "instance"),
         f"{counted(trace.nodes, 'node')} in {counted(len(trace.batches), 'batch')} ({bound})",
+        *([f"{len(trace.sharers):,} saved, equal to others"] if len(trace.sharers) else []),
         *([counted(trace.rounds, "execution round")] if trace.rounds > 1 else []),
         f"{bytes_text(trace.peak_bytes)} at the peak",
         f"{seconds_text(trace.seconds.get('execute', 0.0))} to execute",

@@ -11,7 +11,7 @@
  *   once: boolean, seconds: number, stages: string[], shared: string[], varying: string[], results: string[],
  *   shapes: string[], sites: number[][], places: number[][]}} Kernel
  * @typedef {{number: Int32Array, kernel: Int32Array, instance: Int32Array, depth: Int32Array, operands: Int32Array,
- *   operand: Int32Array, place: Int32Array, users: Int32Array, user: Int32Array, n: number,
+ *   operand: Int32Array, place: Int32Array, shared?: Int32Array, sharer?: Int32Array, users: Int32Array, user: Int32Array, n: number,
  *   byInstance: Map<number, number[]>}} Nodes
  * @typedef {[text: string, file: number, line: number, kernel: number]} TextLine
  * @typedef {{data: any, nodes: Nodes, schedules: Schedule[], kernels: Kernel[],
@@ -39,10 +39,15 @@ export async function read(data) {
   nodes.n = nodes.kernel.length;
   [nodes.users, nodes.user] = turned(nodes.operands, nodes.operand, nodes.n);
   nodes.byInstance = new Map();
-  for (let v = 0; v < nodes.n; v++) {
-    const mine = nodes.byInstance.get(nodes.instance[v]);
+  const took = (/** @type {number} */ v, /** @type {number} */ i) => {
+    const mine = nodes.byInstance.get(i);
     if (mine) mine.push(v);
-    else nodes.byInstance.set(nodes.instance[v], [v]);
+    else nodes.byInstance.set(i, [v]);
+  };
+  for (let v = 0; v < nodes.n; v++) took(v, nodes.instance[v]);
+  if (nodes.shared?.length) {
+    nodes.shared.forEach((/** @type {number} */ v, /** @type {number} */ k) => took(v, nodes.sharer[k]));
+    for (const [i, mine] of nodes.byInstance) nodes.byInstance.set(i, [...new Set(mine)].sort((a, b) => a - b));
   }
   /** @type {Map<string, Set<number>>} */
   const lineKernels = new Map();
