@@ -35,6 +35,7 @@ from acronumba.errors import (
 )
 
 if TYPE_CHECKING:
+    from acronumba import compression as compression
     from acronumba import init as init
     from acronumba import learn as learn
     from acronumba import nn as nn
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from acronumba.api.loss import value_and_grad
     from acronumba.api.stages import Stages
     from acronumba.api.vjp import vjp
+    from acronumba.compressed import Compressed
+    from acronumba.compression import compress
     from acronumba.data.pack import Packed
     from acronumba.data.row_grad import RowGrad
     from acronumba.storage import leaves, load, save
@@ -61,7 +64,8 @@ _LATER = {  # imported when first used
     "vjp": "acronumba.api.vjp", "torch": "acronumba.torch", "ray": "acronumba.ray",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
     "training": "acronumba.training", "serve": "acronumba.serve", "learn": "acronumba.learn",
-    "Check": "acronumba.api.check", "Explanation": "acronumba.api.explanation",
+    "compress": "acronumba.compression", "compression": "acronumba.compression",
+    "Compressed": "acronumba.compressed", "Check": "acronumba.api.check", "Explanation": "acronumba.api.explanation",
     "Exploration": "acronumba.api.exploration", "Gradients": "acronumba.api.gradients",
     "Packed": "acronumba.data.pack", "Stages": "acronumba.api.stages", "ValueAndGrad": "acronumba.api.gradients",
 }  # fmt: skip
@@ -69,6 +73,7 @@ _LATER = {  # imported when first used
 __all__ = [
     "AcronumbaError",
     "Check",
+    "Compressed",
     "DataError",
     "Explanation",
     "Exploration",
@@ -88,6 +93,8 @@ __all__ = [
     "TypeMismatch",
     "Unsupported",
     "ValueAndGrad",
+    "compress",
+    "compression",
     "fold",
     "init",
     "learn",

@@ -17,6 +17,10 @@ _CPU = 1  # of DLPack's kinds of devices
 _SIMPLE = frozenset((int, float, complex, bool, str, bytes, type(None), np.ndarray))
 
 
+class OfParts:
+    """What looks like an array to NumPy, and is a record of arrays to models: no array of another library."""
+
+
 def is_foreign(value: object) -> bool:
     """Whether a value is an array of another library."""
     return is_foreign_class(type(value))
@@ -29,7 +33,9 @@ def is_foreign_class(cls: type) -> bool:
 
 @lru_cache(1024)
 def _says_array(cls: Any) -> bool:
-    return not issubclass(cls, np.ndarray | np.generic) and (hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"))
+    if issubclass(cls, np.ndarray | np.generic | OfParts):
+        return False
+    return hasattr(cls, "__array__") or hasattr(cls, "__dlpack__")
 
 
 def as_numpy(value: Any) -> npt.NDArray[Any] | str:

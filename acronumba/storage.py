@@ -24,7 +24,7 @@ import numpy.typing as npt
 from acronumba.data.classes import is_object, names_of, set_field
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import refuse
-from acronumba.foreign import is_foreign, numpy_array
+from acronumba.foreign import OfParts, is_foreign, numpy_array
 
 Params = TypeVar("Params")
 
@@ -159,9 +159,9 @@ def leaves(params: object) -> list[tuple[str, Any]]:
     Returns
     -------
     list of (str, array)
-        In the order of the structure. An array that is reached by several paths is there once, by the first of them:
-        `leaves` of parameters and of their gradients go together. NumPy's scalars are there, too, although nothing can
-        change them in place.
+        In the order of the structure; weights in fewer bits (`compress`) are not trained. An array that is reached by
+        several paths is there once, by the first of them: `leaves` of parameters and of their gradients go together.
+        NumPy's scalars are there, too, although nothing can change them in place.
 
     Examples
     --------
@@ -172,14 +172,19 @@ def leaves(params: object) -> list[tuple[str, Any]]:
     """
     out: list[tuple[str, Any]] = []
     seen: set[int] = set()
-    for name, value in _leaves(_plain(params)):
-        if type(value) in _NUMBERS or id(value) in seen:
+    for name, value in named(params):
+        if type(value) in _NUMBERS or isinstance(value, OfParts) or id(value) in seen:
             continue
         leaf = value if isinstance(value, np.ndarray | np.generic | RowGrad) else numpy_array(value)
         seen.add(id(value))
         if leaf.dtype.kind == "f":
             out.append((name, leaf))
     return out
+
+
+def named(params: object) -> list[tuple[str, Any]]:
+    """Return the arrays and numbers of parameters by name; weights in fewer bits are one array each."""
+    return list(_walk("", _plain(params), [], parts=False))
 
 
 def _plain(params: Any) -> Any:
@@ -267,16 +272,16 @@ def _leaves(params: object) -> Iterator[tuple[str, Any]]:
     yield from _walk("", params, [])
 
 
-def _walk(path: str, value: Any, inside: list[int]) -> Iterator[tuple[str, Any]]:
+def _walk(path: str, value: Any, inside: list[int], parts: bool = True) -> Iterator[tuple[str, Any]]:
     if _is_constant(value):
         return
-    if _is_leaf(value):
+    if _is_leaf(value) or (isinstance(value, OfParts) and not parts):
         yield path or "value", value
         return
     if id(value) in inside:
         raise refuse("ACR708", message=f"`{path}` is inside itself")
     for name, inner in _parts(path, value):
-        yield from _walk(f"{path}.{name}" if path else name, inner, [*inside, id(value)])
+        yield from _walk(f"{path}.{name}" if path else name, inner, [*inside, id(value)], parts)
 
 
 def _rebuild(like: Any, found: dict[str, npt.NDArray[Any]], path: str) -> Any:

@@ -26,6 +26,8 @@ from acronumba.api.plain import Endless, PlainCall
 from acronumba.api.reference import Outcome, Reference
 from acronumba.api.results import Done, equal, parts_of
 from acronumba.api.twin import BOUNDS, FACTOR
+from acronumba.compressed import Compressed
+from acronumba.data.shared import nodes_of
 from acronumba.errors import DataError
 from acronumba.pipeline.failures import TOO_MANY_STEPS
 
@@ -50,6 +52,7 @@ class Check:
 
     model: str
     verdicts: tuple[Verdict, ...]
+    compressed: tuple[str, ...] = ()  # shared values in fewer bits: "p.w (int8)"
 
     @property
     def ok(self) -> bool:
@@ -71,6 +74,9 @@ class Check:
                 f"  largest error [{worst.instance}]{worst.where}: {worst.error:.2e} of the magnitude "
                 f"(plain: {worst.plain_error:.2e})"
             )
+        if self.compressed:
+            names = ", ".join(self.compressed)
+            lines.append(f"  in fewer bits, in the plain call, too: {names}; see `compression.difference`")
         for v in self.verdicts:
             if v.verdict in ("undecided", "different"):
                 lines.append(f"  [{v.instance}]{v.where}: {v.verdict}")
@@ -102,11 +108,14 @@ def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapp
     """
     count = len(columns[0])
     out: list[Verdict] = []
+    small: list[str] = []
     if done.compiled is not None:  # else there are no instances
+        nodes = (node for root in done.compiled.tree.roots.values() for node in nodes_of(root))
+        small = [f"{node.path} ({node.cls.kind})" for node in nodes if issubclass(node.cls, Compressed)]
         options = done.compiled.options
         of_instance = Checker(PlainCall.of(fn, shared, options), done.results, done.errors, options.max_steps)
         out = [of_instance(k, [column[k] for column in columns]) for k in range(count)]
-    return Check(model=getattr(fn, "__qualname__", str(fn)), verdicts=tuple(out))
+    return Check(model=getattr(fn, "__qualname__", str(fn)), verdicts=tuple(out), compressed=tuple(small))
 
 
 class Checker:

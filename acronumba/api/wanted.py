@@ -16,8 +16,10 @@ import numpy as np
 from acronumba.api.arguments import Call
 from acronumba.api.structures import float_arrays, has_parts, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import RowGrad, scaled, total
+from acronumba.data.shared import nodes_of
 from acronumba.errors.codes import refuse
-from acronumba.foreign import numpy_array
+from acronumba.foreign import OfParts, numpy_array
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, words
 
 if TYPE_CHECKING:
@@ -71,6 +73,15 @@ def _paths_in(name: str, value: Any) -> tuple[str, ...]:
 DEFAULT = Choices.of(None, "mean", False, ())
 
 
+def _of_codes(program: ir.Program) -> list[str]:
+    """Return the shared arrays of int8 that products of codes may read: gradients would get lost there."""
+    instrs = (i for f in program.functions for block in f.blocks for i in block.instrs)
+    outs = (i.out.type for i in instrs if isinstance(i, ir.Op) and i.op == "matmul")
+    if not any(isinstance(t, TensorT) and t.dtype == "int32" for t in outs):
+        return []
+    return [p.path for p in program.shared if isinstance(p.type, TensorT) and p.type.dtype == "int8"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """What the tape of an instance gives."""
@@ -94,6 +105,11 @@ class Wanted:
 
     def check(self, compiled: Compiled, leaves: Sequence[Any], width: int | None) -> None:
         """Refuse a program in which a gradient gets lost."""
+        nodes = (node for root in compiled.tree.roots.values() for node in nodes_of(root))
+        small = [node.path for node in nodes if issubclass(node.cls, OfParts)] or _of_codes(compiled.program)
+        if small:
+            raise refuse("ACR706", message=f"`{small[0]}` is in fewer bits, and has no gradient",
+                         rewrite="train the parameters in float32, and compress them afterwards")  # fmt: skip
         if (refusal := compiled.active(self.in_program(compiled, leaves), width).refusal()) is not None:
             raise refusal
 

@@ -225,6 +225,17 @@ def shuffle(low: bool, type: Ty) -> Callable[[Any, Any, int], Any]:
     return shuffle
 
 
+def pairs(a: Any, b: Any) -> Any:
+    """Return the sums of neighbouring products of i16; only -32768 times itself twice is more than 32 bits hold."""
+    return (a.astype(np.int32) * b.astype(np.int32)).reshape(-1, 2).sum(axis=1, dtype=np.int32)
+
+
+def dots(c: Any, a: Any, b: Any) -> Any:
+    """Return sums of products of unsigned and signed bytes, four by four, added to `c`."""
+    products = a.view(np.uint8).astype(np.int32) * b.astype(np.int32)
+    return c + products.reshape(-1, 4).sum(axis=1, dtype=np.int32)
+
+
 def scalar_by(f: Callable[..., Any], type: Ty) -> Callable[..., Any]:
     return f if type.lanes > 1 else lambda *args: scalar(f(*args), type)
 
@@ -258,6 +269,8 @@ RULES: dict[str, Callable[[Ty], Callable[..., Any]]] = {
     "udiv": lambda type: checked(by_unsigned(lambda a, b: a // b, type)),
     "urem": lambda type: checked(by_unsigned(lambda a, b: a % b, type)),
     "lshr": lambda type: lambda a, b: shift("lshr", a, b, type),
+    "pairs": lambda type: pairs,
+    "dots": lambda type: dots,
     "lanes": lambda type: lambda x=0: np.arange(type.lanes).astype(dtype(type)),
     "hsum": lambda type: halving(lambda a, b: a + b, type),
     "hmax": lambda type: halving(lambda a, b: np.where((a > b) | (a != a), a, b), type),

@@ -61,6 +61,8 @@ def _rows() -> dict[str, Intrinsic]:
         *libm("pow", "vv"),
         *libm("erf expm1 log2 log10 log1p tan asin acos atan sinh cosh asinh acosh atanh erfc", "v"),
         *libm("atan2 hypot fmod", "vv"),
+        row("pairs", "vv", "t", "of two vectors of i16: a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1], as i32"),
+        row("dots", "tvv", "t", "c[i] + the sum of a[4 i + j] * b[4 i + j], j < 4: unsigned and signed bytes, i32"),
         row("lanes", "t", "t", "0, 1, 2, ... of an integer vector type", "own"),
         row("hsum", "v", "s", "sum of all lanes by halving (lane i with lane i + half), a fixed tree", "own"),
         row("hmax", "v", "s", "largest lane by halving; NaN wins", "own"),

@@ -5,6 +5,7 @@ In: calls of intrinsics. Out: lines of LLVM, and the operands that hold the resu
 
 from __future__ import annotations
 
+import functools
 import platform
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from acronumba.emit import tree
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.llvm_text import lanes_text, llvm_type, suffix
 from acronumba.emit.llvm_values import Values
+from acronumba.emit.target import has_dots, processor
 from acronumba.emit.tree import I8, I64, Ty
 
 
@@ -105,6 +107,47 @@ class Intrinsics(Values):
 
         return self.halving(e, step)
 
+    def i_pairs(self, e: tree.Call) -> str:
+        """Lower pairs; LLVM finds the one instruction that x86 has for it."""
+        a, b = self.args(e, 2)
+        n, narrow = e.type.lanes, e.args[0].type
+        if narrow != Ty("i", 16, 2 * n) or e.type != Ty("i", 32, n):
+            raise self.wrong(f"pairs of {narrow} -> {e.type}")
+        low, high = self.neighbours(self.products(narrow, (a, "sext"), (b, "sext")), 2, n)
+        return self.value(f"add {llvm_type(e.type)} {low}, {high}")
+
+    def i_dots(self, e: tree.Call) -> str:
+        """Lower dots: the instruction where this machine has it."""
+        c, a, b = self.args(e, 3, same=False)
+        n, narrow, type = e.type.lanes, e.args[1].type, llvm_type(e.type)
+        bits = 32 * n
+        if narrow != Ty("i", 8, 4 * n) or e.args[2].type != narrow or e.type != Ty("i", 32, n) != e.args[0].type:
+            raise self.wrong(f"dots of {e.args[0].type}, {narrow}, {e.args[2].type} -> {e.type}")
+        if bits in (128, 256, 512) and has_dots(processor()[1], bits):
+            held = llvm_type(narrow) if _dots_take_bytes() else type
+            x, y = (self.value(f"bitcast {llvm_type(narrow)} {v} to {held}") for v in (a, b))
+            f = self.outside.need(f"llvm.x86.avx512.vpdpbusd.{bits}", type, f"{type}, {held}, {held}")
+            return self.value(f"call {type} {f}({type} {c}, {held} {x}, {held} {y})")
+        for part in self.neighbours(self.products(narrow, (a, "zext"), (b, "sext")), 4, n):
+            c = self.value(f"add {type} {c}, {part}")
+        return c
+
+    def products(self, narrow: Ty, *operands: tuple[str, str]) -> str:
+        """Return the products of two vectors of integers in 32 bits, each widened in its own way."""
+        wide = llvm_type(Ty("i", 32, narrow.lanes))
+        x, y = (self.value(f"{how} {llvm_type(narrow)} {v} to {wide}") for v, how in operands)
+        return self.value(f"mul nsw {wide} {x}, {y}")
+
+    def neighbours(self, v: str, count: int, n: int) -> list[str]:
+        """Return vectors of the first, second, ... of each `count` neighbours among the lanes of i32."""
+        wide = llvm_type(Ty("i", 32, count * n))
+
+        def each(first: int) -> str:
+            lanes = ", ".join(f"i32 {count * k + first}" for k in range(n))
+            return self.value(f"shufflevector {wide} {v}, {wide} poison, <{n} x i32> <{lanes}>")
+
+        return [each(first) for first in range(count)]
+
     def i_extract(self, e: tree.Call) -> str:
         v, k = self.args(e, 2, same=False)
         return self.value(f"extractelement {llvm_type(e.args[0].type)} {v}, i64 {k}")
@@ -182,6 +225,14 @@ class Intrinsics(Values):
         return self.value(f"shufflevector {type} {a}, {type} {b}, <{n} x i32> <{picked}>")
 
 
+@functools.cache
+def _dots_take_bytes() -> bool:
+    """Whether LLVM's function of the instruction takes vectors of bytes; before LLVM 22 it takes them as i32."""
+    from llvmlite import binding
+
+    return bool(binding.llvm_version_info[0] >= 22)
+
+
 def _through(name: str) -> Callable[[Intrinsics, tree.Call], str]:
     return lambda lowering, e: lowering.through(e, name)
 
@@ -197,6 +248,8 @@ RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
     "udiv": Intrinsics.i_plain,
     "urem": Intrinsics.i_plain,
     "lshr": Intrinsics.i_plain,
+    "pairs": Intrinsics.i_pairs,
+    "dots": Intrinsics.i_dots,
     "lanes": Intrinsics.i_lanes,
     "hsum": Intrinsics.i_hsum,
     "hmax": Intrinsics.i_extreme,

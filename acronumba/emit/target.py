@@ -33,6 +33,11 @@ class Target:
         return max(1, self.vector_bits // max(type.bits, 8))
 
     @property
+    def dots(self) -> bool:
+        """Whether an instruction multiplies four unsigned bytes by four signed ones and adds them to 32 bits."""
+        return has_dots(self.features, self.vector_bits)
+
+    @property
     def warps(self) -> bool:
         """Whether a thread of this machine is a warp of a GPU: thousands share its caches."""
         return False
@@ -49,6 +54,12 @@ class Target:
     def kind(self) -> str:
         """Return a short word for messages: "avx512", "avx2", "neon" or "plain"."""
         return {512: "avx512", 256: "avx2"}.get(self.vector_bits, "neon" if self.registers == 32 else "plain")
+
+
+def has_dots(features: str, vector_bits: int) -> bool:
+    """Whether a processor has VNNI for vectors of a width, by LLVM's list of its features."""
+    on = {"+avx512vnni", "+avx512vl"}.issubset(wanted := features.split(","))
+    return on or ("+avxvnni" in wanted and vector_bits <= 256)
 
 
 def of(name: str, features: str, machine: str) -> Target:

@@ -64,7 +64,7 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 
 # Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
-LIBRARY = ("acronumba.nn", "acronumba.random", "acronumba.frontend.calls.")
+LIBRARY = ("acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.calls.")
 
 
 @handles(EXPRESSIONS, ast.Call)

@@ -7,6 +7,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
+from acronumba.foreign import OfParts
 from acronumba.frontend.attributes import class_attribute
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
@@ -45,6 +46,12 @@ def has_method(w: Walker, val: Val, name: str) -> bool:
     """Whether the class of an object has a special method that the user has written."""
     cls = object_class(val)
     return cls is not None and isinstance(w.witness.attribute(cls, name), types.FunctionType)
+
+
+def is_array_like(val: Val) -> bool:
+    """Whether a value is a record that NumPy takes for an array: a weight in fewer bits."""
+    cls = object_class(val)
+    return cls is not None and issubclass(cls, OfParts)
 
 
 def call_special(w: Walker, val: Val, name: str, args: Sequence[Val], node: ast.AST | None) -> Val:

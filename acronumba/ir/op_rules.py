@@ -99,7 +99,8 @@ def _matmul(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _
     _attrs(i, 0)
     x, y = shapes
     demand(x and y, "a matrix product of a number")
-    demand(dtypes[0] == dtypes[1] == dtype, f"{' @ '.join(dtypes)} to {dtype}")
+    wide = "int32" if dtypes[0] == "int8" and dtype == "int32" else dtypes[0]  # sums of products of codes
+    demand(dtypes[0] == dtypes[1] and dtype == wide, f"{' @ '.join(dtypes)} to {dtype}")
     inner = y[-2] if len(y) > 1 else y[-1]
     demand(x[-1] is None or inner is None or x[-1] == inner, f"inner extents {x[-1]} and {inner}")
     tail = (*x[-2:-1], *(y[-1:] if len(y) > 1 else ()))

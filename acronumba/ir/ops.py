@@ -28,7 +28,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                                                           stands at each place in order; equal ones stay, NaN is last
     searches       searchsorted                    x, y   attrs (side,): "left" or "right"; x of rank 1; result int64 of
                                                         the shape of y: as NumPy finds it, also where x is in no order
-    products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast
+    products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast; of int8
+                                                     to int32: exactly
     addressing     reshape                    x      to the shape of the result, row-major order
                    transpose                  x      attrs (permutation,)
                    broadcast                  x      to the shape of the result
@@ -132,11 +133,8 @@ class TensorOp:
     exact: bool = False  # whether every machine computes the same bits for floats
     sign: str = ""  # how Python writes it between two arguments
     told: bool = True  # whether people who read about a kernel want to see it
-    # About how long it takes. The three do not agree: which products share a stage, how many threads a kernel is worth,
-    # and what is worth a kernel of its own were each tried with figures of their own.
-    cost: int = 1  # additions, an element; of what is not element-wise, an element that another operation asks for
-    slow: bool = False  # `kernels.cost`: 8 additions
-    slow_alone: bool = False  # `analysis.grouping.hoist`: 6 additions
+    # How many additions it takes, about; of what is not element-wise, for an element that another operation asks for.
+    cost: int = 1
 
     @property
     def loops(self) -> bool:
@@ -183,13 +181,13 @@ def _erfc(x: Array) -> Array:
     return np.vectorize(math.erfc, otypes=[np.float64])(x) if np.size(x) else np.asarray(x, np.float64)
 
 
-def _product(x: Array, y: Array) -> Array:
-    """Return the product; those of float32 are summed in float64 and rounded once.
+def _product(x: Array, y: Array, dtype: str) -> Array:
+    """Return the product; those of float32, and of int8 to int32, are summed in float64 and rounded once.
 
     NumPy's own bits depend on how many rows it is given, and with it on what is batched.
     """
-    if np.result_type(x, y) == np.float32:
-        return np.asarray(np.matmul(x.astype(np.float64), y.astype(np.float64))).astype(np.float32)
+    if dtype == "float32" or x.dtype != dtype:
+        return np.asarray(np.matmul(x.astype(np.float64), y.astype(np.float64))).astype(dtype)
     return np.asarray(np.matmul(x, y))
 
 
@@ -362,7 +360,7 @@ def _table() -> dict[str, TensorOp]:
 
     def function(name: str, f: Callable[..., Array], c: str = "") -> None:
         arity = f.nin if isinstance(f, np.ufunc) else 1
-        element(name, f, arity, cost=20, takes="float", called=True, slow=True, slow_alone=True, c=c)
+        element(name, f, arity, cost=20, takes="float", called=True, c=c)
 
     element("neg", np.negative, exact=True)
     element("abs", np.absolute, exact=True)
@@ -373,7 +371,7 @@ def _table() -> dict[str, TensorOp]:
     function("log1p", np.log1p)
     function("log2", np.log2, "log2")
     function("log10", np.log10, "log10")
-    element("sqrt", np.sqrt, cost=5, takes="float", exact=True, slow=True, slow_alone=True)
+    element("sqrt", np.sqrt, cost=5, takes="float", exact=True)
     function("sin", np.sin)
     function("cos", np.cos)
     function("tan", np.tan, "tan")
@@ -395,10 +393,10 @@ def _table() -> dict[str, TensorOp]:
     element("add", np.add, 2, exact=True, sign="+")
     element("sub", np.subtract, 2, exact=True, sign="-")
     element("mul", np.multiply, 2, exact=True, sign="*")
-    element("div", np.divide, 2, cost=5, takes="float", exact=True, slow=True, slow_alone=True, sign="/")
-    element("floordiv", np.floor_divide, 2, cost=8, slow_alone=True, sign="//")
-    element("mod", np.remainder, 2, cost=8, slow_alone=True, sign="%")
-    element("pow", _pow, 2, cost=20, ufunc=np.power, fails=True, slow=True, slow_alone=True, sign="**")
+    element("div", np.divide, 2, cost=5, takes="float", exact=True, sign="/")
+    element("floordiv", np.floor_divide, 2, cost=8, sign="//")
+    element("mod", np.remainder, 2, cost=8, sign="%")
+    element("pow", _pow, 2, cost=20, ufunc=np.power, fails=True, sign="**")
     function("arctan2", np.arctan2, "atan2")
     element("copysign", np.copysign, 2, takes="float", exact=True)
     element("maximum", np.maximum, 2)
@@ -408,7 +406,7 @@ def _table() -> dict[str, TensorOp]:
     element("xor", np.bitwise_xor, 2, takes="logical", sign="^")
     element("lshift", np.left_shift, 2, takes="integer", sign="<<")
     element("rshift", np.right_shift, 2, takes="integer", sign=">>")
-    element("threefry", threefry, 2, cost=100, called=True, slow_alone=True)
+    element("threefry", threefry, 2, cost=100, called=True)
     element("eq", np.equal, 2, gives="bool", sign="==")
     element("ne", np.not_equal, 2, gives="bool", sign="!=")
     element("lt", np.less, 2, gives="bool", sign="<")
@@ -430,7 +428,7 @@ def _table() -> dict[str, TensorOp]:
         row(f"cum{name}", "scan", 1, _axis_rows, _scan(f))
     row("argsort", "order", 1, _axis_rows, _argsort, gives="int64")
     row("searchsorted", "search", 2, _no_rows, _searchsorted, gives="int64")
-    row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1]), sign="@")
+    row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1], d), sign="@")
     row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), told=False)
     row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), told=False)
     row("broadcast", "view", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s), told=False)

@@ -26,7 +26,7 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -35,14 +35,14 @@ from numpy.typing import NDArray
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.memory import aligned
+from acronumba.strategy import DEFAULT, Strategy
 
 if TYPE_CHECKING:
     from acronumba.emit.target import Target
 
-MOST_ROWS = 12  # rows of a tile; their addresses live in integer registers
 CHUNK = 256  # terms that are summed in a register before they are added to the sum in memory
 PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep")
-TYPES = {"float32": tree.F32, "float64": tree.F64}
+TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32}  # of sums; int32: those of codes of 8 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PanelShape:
 
 @dataclass(frozen=True, slots=True)
 class TileKey:
-    """Names a tile: `rows` x `vectors` of the element type `dtype` ("float32" or "float64")."""
+    """Names a tile: `rows` x `vectors` of sums of the type `dtype` ("float32", "float64" or "int32")."""
 
     rows: int
     vectors: int
@@ -82,6 +82,47 @@ class Packer(Protocol):
 
     def restart(self) -> None:
         """Give the same memory again, in the same order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodePacking:
+    """The layout of a shared weight of codes: [panel][k/group][gate][q][lane][group], padded with zeros.
+
+    Before the codes of a panel of groups of 4 lies what its sums begin with, int32[gate][q][lane]: the instruction
+    takes activations as unsigned bytes, 128 more than they are, so that sums begin 128 times the column's sum lower.
+
+    The weight comes as an array of shape (gates * n, k), the left operand of `w @ x`; or transposed, as for `Packing`.
+    """
+
+    gates: int
+    n: int
+    k: int
+    q: int
+    lanes: int
+    group: int  # codes of a column that lie side by side: those that one instruction multiplies and sums
+    transposed: bool
+
+    def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
+        """Return the packed copy of `array`, aligned to 64 bytes; `by`: as for `Packing`."""
+        wide = self.gates * self.n
+        expected = (wide, self.k) if self.transposed else (self.k, wide)
+        if array.shape != expected or array.dtype != np.int8:
+            raise ValueError(f"packing expects int8 of shape {expected}, got {array.dtype} of {array.shape}")
+        columns = self.q * self.lanes
+        panels, groups = -(-self.n // columns), -(-self.k // self.group)
+        rows = (array if self.transposed else array.T).reshape(self.gates, self.n, self.k)
+        full = np.zeros((self.gates, panels * columns, groups * self.group), np.int8)
+        full[:, : self.n, : self.k] = rows
+        by_panel = full.reshape(self.gates, panels, columns, groups, self.group).transpose(1, 3, 0, 2, 4)
+        head = self.group == 4
+        wide = self.gates * columns * self.group
+        packed = (aligned if by is None else by.allocate)(panels * (groups + head) * wide).view(np.int8)
+        packed = packed.reshape(panels, groups + head, self.gates, columns * self.group)
+        packed[:, head:] = by_panel.reshape(panels, groups, self.gates, columns * self.group)
+        if head:
+            begin = -128 * by_panel.sum(axis=(1, 4), dtype=np.int32)
+            packed[:, 0] = begin.view(np.int8).reshape(panels, self.gates, columns * self.group)
+        return packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,51 +197,84 @@ class Packing:
         return packed
 
 
+def group_of(target: Target) -> int:
+    """Return how many codes of a column lie side by side in a packed weight of them."""
+    return 4 if target.dots else 2
+
+
+def packing_of(
+    target: Target, dtype: str, *, gates: int, n: int, k: int, q: int, lanes: int, transposed: bool
+) -> Packing | CodePacking:
+    """Return the layout of a weight for tiles whose sums are of a type."""
+    if dtype == "int32":
+        group = group_of(target)
+        return CodePacking(gates=gates, n=n, k=k, q=q, lanes=lanes, group=group, transposed=transposed)
+    return Packing(gates=gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=transposed)
+
+
+def bytes_of_panel(target: Target, dtype: str, k: int, wide: int) -> int:
+    """Return the bytes of a panel of a packed weight, of which the sums of a row take `wide` bytes."""
+    if dtype != "int32":
+        return k * wide
+    group = group_of(target)
+    return (-(-k // group) + (group == 4)) * (wide // 4 * group)
+
+
+def free(target: Target, dtype: str) -> Target:
+    """Return a processor with the registers that tiles have: a product of codes takes one on its way to the sums."""
+    if dtype != "int32" or target.dots:
+        return target
+    return replace(target, registers=target.registers - 1)
+
+
 def widest(target: Target) -> int:
     """Return how many vectors of columns one pass over k can hold; wider panels take several passes."""
-    return 6 if target.registers >= 32 else 5
+    return 6 if target.registers >= 32 else 5 if target.registers >= 16 else 3
 
 
-def _passes(vectors: int, target: Target) -> list[int]:
+def passes_over(vectors: int, target: Target) -> list[int]:
     """Cut `vectors` into passes of nearly equal width."""
     count = -(-vectors // widest(target))
     return [vectors * (i + 1) // count - vectors * i // count for i in range(count)]
 
 
-def tallest(vectors: int, target: Target) -> int:
+def tallest(vectors: int, target: Target, most: int = DEFAULT.tile_rows) -> int:
     """Return the rows of the tallest tile whose accumulators, one row of W and one element of A fit the registers."""
-    wide = max(_passes(vectors, target))
-    return max(1, min(MOST_ROWS, (target.registers - wide - 1) // wide))
+    wide = max(passes_over(vectors, target))
+    return max(1, min(most, (target.registers - wide - 1) // wide))
 
 
-def panel_shape(gates: int, n: int, target: Target, dtype: str) -> PanelShape:
+def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strategy = DEFAULT) -> PanelShape:
     """Choose the shape of panels and tiles for `gates` products of `n` columns each.
 
     A tile of r x v accumulators does r * v multiplications for r + v loads, and needs about 20 accumulators (8 with 16
     registers) to hide the latency of an fma; columns beyond `n` in the last panel are work for nothing.
     """
+    target = free(target, dtype)
     lanes = target.lanes(TYPES[dtype])
     needed = max(1, -(-n // lanes))  # vectors of columns per gate
     most = max(1, widest(target) // gates)
+    if strategy.panel_vectors:
+        most = min(most, strategy.panel_vectors)
 
     def score(q: int) -> float:
-        return _score(gates * q, target) * needed / (-(-needed // q) * q)
+        return _score(gates * q, target, strategy) * needed / (-(-needed // q) * q)
 
     q = max(range(1, min(most, needed) + 1), key=score)
-    return PanelShape(q, tallest(gates * q, target), gates * q)
+    return PanelShape(q, tallest(gates * q, target, strategy.tile_rows), gates * q)
 
 
-def _score(vectors: int, target: Target) -> float:
+def _score(vectors: int, target: Target, strategy: Strategy) -> float:
     """Return how much of the processor's time tiles of so many vectors use well."""
     enough = 20 if target.registers >= 32 else 8
-    wide, rows = max(_passes(vectors, target)), tallest(vectors, target)
+    wide, rows = max(passes_over(vectors, target)), tallest(vectors, target, strategy.tile_rows)
     return rows * wide / (rows + wide) * min(1.0, rows * wide / enough)
 
 
-def narrow(gates: int, n: int, target: Target, dtype: str) -> bool:
+def narrow(gates: int, n: int, target: Target, dtype: str, strategy: Strategy = DEFAULT) -> bool:
     """Whether a panel of `gates` products of `n` columns has too few vectors of columns to keep a tile busy."""
-    whole = panel_shape(gates, n, target, dtype).vectors
-    return 1.2 * _score(whole, target) < max(_score(v, target) for v in range(1, widest(target) + 1))
+    whole, mine = panel_shape(gates, n, target, dtype, strategy).vectors, free(target, dtype)
+    return 1.2 * _score(whole, mine, strategy) < max(_score(v, mine, strategy) for v in range(1, widest(mine) + 1))
 
 
 def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
@@ -210,6 +284,7 @@ def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
 
 def tile_function(key: TileKey, target: Target) -> tree.Function:
     """Return the tile `key` as a function of the eight parameters described at the top of this module."""
+    target = free(target, key.dtype)
     element = TYPES[key.dtype]
     vector = element.vector(target.lanes(element))
     size = element.bits // 8
@@ -221,8 +296,12 @@ def tile_function(key: TileKey, target: Target) -> tree.Function:
         doc=f"C[r][v] = sum of A[r][k] * W[k][v]: {key.rows} rows, {key.vectors} vectors of {vector.lanes} columns.",
     )
     first = 0
-    for wide in _passes(key.vectors, target):
-        _pass(f, key.rows, range(first, first + wide), vector, size, width)
+    for wide in passes_over(key.vectors, target):
+        columns = range(first, first + wide)
+        if key.dtype == "int32":
+            _pass_of_codes(f, key.rows, columns, vector, group_of(target))
+        else:
+            _pass(f, key.rows, columns, vector, size, width)
         first += wide
     return f.function()
 
@@ -274,6 +353,63 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
             f.set(left, left - (stop - start))
             f.set(start, stop)
     add()
+
+
+def _pass_of_codes(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, group: int) -> None:
+    """One pass over groups of k for the vectors `columns` of the panel.
+
+    By pairs, codes of 16 bits are multiplied by codes of 8 bits, which are widened; by fours, bytes by bytes.
+    """
+    width = vector.lanes * 4
+    near = vector.lanes * group  # bytes of the codes that belong to a vector of sums
+    narrow, pairs = tree.I8.vector(near), tree.I16.vector(near)
+    size = 4 // group  # bytes of an element of the left operand
+    start = _after(f["W"], columns.start * near)
+    zero = tree.const(0, vector)
+
+    def begin(v: int) -> tree.Expr:
+        return tree.Load(_after(start, (v - columns.start) * near), vector) if group == 4 else zero
+
+    sums = {(r, v): f.let(f"c{r}_{v}", begin(v)) for r in range(rows) for v in columns}
+    step = f["wstep"] if group == 4 else f.let("step", f["wstep"] >> 1)
+    w = f.let("w", start + step if group == 4 else start)
+
+    def add(words: Callable[[int], tree.Expr]) -> None:
+        row = {v: tree.Load(_after(w, (v - columns.start) * near), narrow) for v in columns}
+        held = {v: f.let(f"w{v}", x if group == 4 else tree.convert(x, pairs)) for v, x in row.items()}
+        for r in range(rows):
+            word = tree.convert(words(r), vector, "spread")
+            x = f.let(f"x{r}", tree.convert(word, narrow if group == 4 else pairs, "bits"))
+            for v in columns:
+                c = sums[r, v]
+                two = group == 2
+                f.set(c, c + tree.intrinsic("pairs", x, held[v], type=vector) if two
+                      else tree.intrinsic("dots", c, x, held[v], type=vector))  # fmt: skip
+        f.set(w, w + step)
+
+    with f.loop("s", 0, f["segs"]) as s:
+        piece = f.let("piece", f["T"] + s * f["tstep"] * 8)
+        a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
+        many = f.let("many", tree.load(f["K"], s) * size)
+        whole = f.let("whole", many & -4)
+        with f.loop("k", 0, whole, 4) as k:
+            add(lambda r: tree.Load(a[r] + k, tree.I32))
+        with f.when(whole < many):
+            add(lambda r: _last(f, a[r] + whole, many - whole, size))
+    for (r, v), c in sums.items():
+        row = f["C"] + f["cstep"] * r if r > 1 else f["C"] + f["cstep"] if r else f["C"]
+        f.store_lanes(_after(row, v * width), c)
+
+
+def _last(f: tree.Builder, address: tree.Expr, count: tree.Expr, size: int) -> tree.Expr:
+    """Return the `count` bytes at an address, fewer than four, as a word whose other bytes are 0."""
+    if size == 2:
+        return tree.convert(tree.Load(address, tree.I16), tree.I32, "unsigned")
+    word = f.let("last", 0, tree.I32)
+    with f.loop("j", 0, count) as j:
+        byte = tree.convert(tree.Load(address + j, tree.I8), tree.I32, "unsigned")
+        f.set(word, word | (byte << tree.convert(j * 8, tree.I32)))
+    return word
 
 
 def _ordered(keys: Iterable[TileKey]) -> list[TileKey]:

@@ -17,7 +17,7 @@ from acronumba.errors.codes import CODES, read_page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, SITE = ROOT / "docs", ROOT / "build" / "site"
-MODULES = ("nn", "random", "init", "optim", "training", "serve", "learn")
+MODULES = ("compression", "nn", "random", "init", "optim", "training", "serve", "learn")
 OTHERS = ("torch", "ray")  # whose libraries may be missing
 LISTED = re.compile(r"^   (acronumba\.[\w.]+)$", re.M)
 built = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="no site was built: make docs")

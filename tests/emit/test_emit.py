@@ -410,6 +410,12 @@ for _t in (I32, I64, F32, F64):
     for _d in (1, 2, 4):
         for _name in ("shuffle_low", "shuffle_high"):
             case(_name, _v, lambda x, n=_name, d=_d: tree.intrinsic(n, x, x + 1, Const(d, I64)))
+for _lanes in (4, 8):
+    _v = I32.vector(_lanes)
+    case("pairs", _v, lambda x, p=I16.vector(2 * _lanes): tree.intrinsic(
+        "pairs", tree.convert(x, p, "bits"), tree.convert(x * 77 + 5, p, "bits"), type=x.type))  # fmt: skip
+    case("dots", _v, lambda x, p=I8.vector(4 * _lanes): tree.intrinsic(
+        "dots", x, tree.convert(x, p, "bits"), tree.convert(x * 77 + 5, p, "bits"), type=x.type))  # fmt: skip
 for _name in ("add", "sub", "mul"):
     case(
         f"{_name}_overflows", I64,

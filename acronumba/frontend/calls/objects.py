@@ -37,7 +37,10 @@ from acronumba.frontend.values import (
 )
 from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
 
-_FOR_MODELS = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench", "acronumba.frontend.calls.")
+_FOR_MODELS = (
+    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.zoo", "acronumba.bench",
+    "acronumba.frontend.calls.",
+)  # fmt: skip
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 
 

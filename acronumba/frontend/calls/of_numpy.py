@@ -11,6 +11,7 @@ from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.magic import call_special, is_array_like
 from acronumba.frontend.ufuncs import CALLED
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -315,6 +316,9 @@ def _vector_norm(
 
 @row("x y", np.matmul)
 def _matmul(w: Walker, a: Args, node: Node) -> Val:
+    for mine, other, name in (("x", "y", "__matmul__"), ("y", "x", "__rmatmul__")):
+        if is_array_like(a[mine]):
+            return call_special(w, a[mine], name, (a[other],), node)
     return w.matmul(a.tensor("x"), a.tensor("y"), node)
 
 

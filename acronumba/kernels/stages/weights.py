@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelOp, KernelSpec
-from acronumba.kernels.tiles import Packer, Packing
+from acronumba.kernels.tiles import CodePacking, Packer, Packing
 from acronumba.memory import aligned
 
 
@@ -38,7 +38,7 @@ class ViewPacking:
     """The packing of a view of a shared tensor."""
 
     steps: tuple[Step, ...]
-    packing: Packing
+    packing: Packing | CodePacking
 
     def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
         """Return the packed copy of the view, aligned to 64 bytes."""
@@ -51,7 +51,7 @@ class ViewPacking:
 class SideBySide:
     """Several weights as one: the gates of each after those of the one before."""
 
-    parts: tuple[Packing | ViewPacking, ...]
+    parts: tuple[Packing | CodePacking | ViewPacking, ...]
 
     def apply(self, *arrays: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
         """Return the packed copy of the arrays, one per part, aligned to 64 bytes."""

@@ -19,14 +19,13 @@ from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of
 from acronumba.kernels.stages.steps import Step, column
 from acronumba.kernels.stages.tasks import Nest, Part, Product, ProductStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
-from acronumba.kernels.tiles import Packing
+from acronumba.kernels.tiles import CodePacking, Packing, bytes_of_panel, packing_of
 from acronumba.kernels.write.element import DTYPES, cast, combine, identity, less
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.orders import OrderWriter
 from acronumba.kernels.write.writer import to_memory
 
 LINE = 64  # bytes of memory that a cache takes in at once
-CLOSE = 1 << 18  # bytes of weights that the second cache of any processor keeps
 
 
 class ProductWriter(OrderWriter):
@@ -336,7 +335,7 @@ class ProductWriter(OrderWriter):
 
         Every other block and batch does, as what the one before has read last is in the cache still.
         """
-        if self.stages.weight_bytes(stage) <= CLOSE:
+        if self.stages.weight_bytes(stage) <= self.stages.strategy.turn_bytes:
             return None
         self.f.comment("every other time from the last panel to the first: the weights read last are near")
         times = tree.load(self.f["P"], 3)
@@ -351,12 +350,12 @@ class ProductWriter(OrderWriter):
 
     def weights(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> Local:
         """Return the address of the packed weights of some products, side by side."""
-        packings: list[Packing | ViewPacking] = []
+        packings: list[Packing | CodePacking | ViewPacking] = []
         for part in parts:
             weight, flip = part.product.weight, part.product.flip
             assert weight is not None
             k = self.inner(part.product)
-            packing = Packing(gates=part.gates, n=n, k=k, q=q, lanes=lanes, dtype=dtype, transposed=flip)
+            packing = packing_of(self.target, dtype, gates=part.gates, n=n, k=k, q=q, lanes=lanes, transposed=flip)
             packings.append(ViewPacking(weight.steps, packing) if weight.steps else packing)
         operands = tuple(part.product.right for part in parts)
         entry = self.kernel.share(operands, packings[0] if len(parts) == 1 else SideBySide(tuple(packings)))
@@ -569,7 +568,7 @@ class _Products:
             t = w.local("t", u - panel * tiles if panels > 1 else u)
             a = w.bind("a", self.total * t // tiles)
             m = w.bind("m", self.total * (t + 1) // tiles - a)
-            if one.touched:
+            if one.touched and w.stages.strategy.prefetch:
                 self.fetch(one, panel, a, m)
             starts = self.sum(one, weights, panel, a, m)
             if one.tail:
@@ -601,7 +600,7 @@ class _Products:
             tile = w.kernel.tile(call.gates * one.q, one.rows * members, self.dtype.name) - 1
             start, first = self.places[call.lefts]
             wide = call.gates * one.q * width
-            panel_bytes = w.inner(call.members[0][0].product) * wide
+            panel_bytes = bytes_of_panel(w.target, self.dtype.name, w.inner(call.members[0][0].product), wide)
             f.do(call_address(
                 tree.load(f["P"] + 8 * tile, m * members if members > 1 else m),
                 w.plus(self.table, start) + a * (8 * members), w.number(step),

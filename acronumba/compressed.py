@@ -1,0 +1,307 @@
+"""Weights in fewer bits: what `compress` puts in the place of arrays, written in the language of models.
+
+In: an array of float32. Out: a `Compressed`, which models take unchanged: it has methods for what models do with a
+weight, and the compiler reads them as it reads the user's own functions. `sums` alone is an operation of its own to the
+compiler, with the function here as its definition. So the plain call and the compiled model compute the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from acronumba.foreign import OfParts
+
+Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
+
+MOST = 127  # the largest code of 8 bits; -128 is not used, so that codes are symmetric
+LONGEST = 1 << 16  # terms of a sum: more may not fit into 32 bits
+
+
+def sums(codes: Array, weights: Array) -> Array:
+    """Return the products of rows of codes with the rows of a weight, exactly.
+
+    Parameters
+    ----------
+    codes : int8 array [..., k]
+        Of rank 1 or 2.
+    weights : int8 array [n, k]
+
+    Returns
+    -------
+    int32 array [..., n]
+    """
+    return np.matmul(codes.astype(np.float64), weights.T.astype(np.float64)).astype(np.int32)  # exact: below 2 ** 53
+
+
+def whole_numbers(x: Array) -> Array:
+    """Return the nearest whole numbers, the even one of two, as int8.
+
+    Parameters
+    ----------
+    x : float32 array [...]
+        Between -127.5 and 127.5.
+
+    Returns
+    -------
+    int8 array [...]
+    """
+    return np.rint(x).astype(np.int8)
+
+
+def product(x: Array, codes: Array, scale: Array) -> Array:
+    """Return ``x @ (codes * scale[:, None]).T``, each row of `x` rounded to 8 bits first.
+
+    A row is divided by its largest magnitude, whatever other rows there are. One with NaN or infinity gives NaN; one
+    below 1e-30, whose codes would overflow, counts as zeros.
+
+    Parameters
+    ----------
+    x : float32 array [..., k]
+    codes : int8 array [n, k]
+    scale : float32 array [n]
+
+    Returns
+    -------
+    float32 array [..., n]
+    """
+    largest = np.max(np.abs(x), axis=-1, keepdims=True)
+    some = (largest >= 1e-30) & (largest < np.inf)  # and not NaN
+    by = 127.0 / np.where(some, largest, 1)
+    rounded = whole_numbers(np.where(some, x, 0) * by)
+    step = np.where(largest < np.inf, largest * (1 / 127), np.nan)
+    return sums(rounded, codes).astype(np.float32) * scale * step
+
+
+class Compressed(OfParts):
+    """An array in fewer bits, in the place of one of float32; `acronumba.compress` makes them.
+
+    Attributes
+    ----------
+    kind : str
+        As `compress` calls it.
+    nbytes : int
+        In memory and in a file.
+    """
+
+    kind = ""
+
+    @staticmethod
+    def unfit(array: Array) -> str | None:
+        """Say why an array cannot be made one; None if it can."""
+        raise NotImplementedError
+
+    @staticmethod
+    def of(array: Array) -> Compressed:
+        """Return the nearest array of this kind."""
+        raise NotImplementedError
+
+    def whole(self) -> Array:
+        """Return the array in float32 that it stands for."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return self.whole() if dtype is None else self.whole().astype(dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        if ufunc is np.matmul and method == "__call__" and not kwargs:
+            left, right = args
+            return left.__matmul__(right) if isinstance(left, Compressed) else right.__rmatmul__(left)
+        whole = [a.whole() if isinstance(a, Compressed) else a for a in args]
+        return getattr(ufunc, method)(*whole, **kwargs)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in vars(self).values())
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(np.float32)
+
+    def astype(self, dtype: Any) -> Array:
+        return self.whole().astype(dtype)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __matmul__(self, x: Array) -> Array:
+        return self.whole() @ x
+
+    def __rmatmul__(self, x: Array) -> Array:
+        return x @ self.whole()
+
+    def __add__(self, x: Array) -> Array:
+        return self.whole() + x
+
+    def __radd__(self, x: Array) -> Array:
+        return x + self.whole()
+
+    def __sub__(self, x: Array) -> Array:
+        return self.whole() - x
+
+    def __rsub__(self, x: Array) -> Array:
+        return x - self.whole()
+
+    def __mul__(self, x: Array) -> Array:
+        return self.whole() * x
+
+    def __rmul__(self, x: Array) -> Array:
+        return x * self.whole()
+
+    def __truediv__(self, x: Array) -> Array:
+        return self.whole() / x
+
+    def __rtruediv__(self, x: Array) -> Array:
+        return x / self.whole()
+
+    def __neg__(self) -> Array:
+        return -self.whole()
+
+
+@dataclass(frozen=True, eq=False)
+class Int8(Compressed):
+    """A matrix as whole numbers of 8 bits, and one scale for each row.
+
+    Products with float32 (`w @ x`, `x @ w.T`) round the other operand to 8 bits, too; see `product`.
+    """
+
+    kind = "int8"
+
+    codes: Array  # int8 [n, k]
+    scale: Array  # float32 [n]
+
+    @staticmethod
+    def unfit(array: Array) -> str | None:
+        return f"its rows have more than {LONGEST} elements" if array.shape[1] > LONGEST else None
+
+    @staticmethod
+    def of(array: Array) -> Int8:
+        largest = np.abs(array).max(axis=1)
+        scale = np.where(largest > 0, largest / np.float32(MOST), np.float32(1)).astype(np.float32)
+        codes = np.clip(np.rint(array / scale[:, None]), -MOST, MOST).astype(np.int8)
+        return Int8(codes, scale)
+
+    def whole(self) -> Array:
+        return self.codes.astype(np.float32) * self.scale[:, None]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.codes.shape  # type: ignore[no-any-return]
+
+    @property
+    def T(self) -> Int8Columns:  # NumPy's name
+        return Int8Columns(self)
+
+    def __matmul__(self, x: Array) -> Array:
+        if x.dtype != np.float32 or x.ndim > 2:
+            return self.whole() @ x
+        return product(x, self.codes, self.scale) if x.ndim == 1 else product(x.T, self.codes, self.scale).T
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, tuple):
+            return self.whole()[i]
+        if isinstance(i, slice):
+            return Int8(self.codes[i], self.scale[i])
+        return self.codes[i].astype(np.float32) * np.expand_dims(self.scale[i], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Int8Columns(Compressed):
+    """The transpose of a matrix of 8 bits: one scale for each column."""
+
+    rows: Int8
+
+    def whole(self) -> Array:
+        return self.rows.whole().T
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.rows.codes.shape[::-1]  # type: ignore[no-any-return]
+
+    @property
+    def T(self) -> Int8:  # NumPy's name
+        return self.rows
+
+    def __rmatmul__(self, x: Array) -> Array:
+        if x.dtype != np.float32 or x.ndim > 2:
+            return x @ self.whole()
+        return product(x, self.rows.codes, self.rows.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Bfloat16(Compressed):
+    """A matrix as the upper halves of its floats: eight bits of the mantissa are left."""
+
+    kind = "bf16"
+
+    halves: Array  # uint16 [n, k]
+
+    @staticmethod
+    def unfit(array: Array) -> str | None:
+        return "it has elements above 3.39e38" if np.abs(array).max() > 3.39e38 else None
+
+    @staticmethod
+    def of(array: Array) -> Bfloat16:
+        """Return the nearest matrix of this kind; of two, the one whose last bit is 0."""
+        bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+        return Bfloat16(((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16))
+
+    def whole(self) -> Array:
+        return widened(self.halves)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.halves.shape  # type: ignore[no-any-return]
+
+    @property
+    def T(self) -> Array:  # NumPy's name
+        return self.whole().T
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, tuple):
+            return self.whole()[i]
+        return Bfloat16(self.halves[i]) if isinstance(i, slice) else widened(self.halves[i])
+
+
+# By what a float of exponent 0 is multiplied for each bit of another exponent: 2 to the 128 itself is no float32.
+STEPS = ((1, 2.0), (2, 4.0), (4, 16.0), (8, 256.0), (16, 65536.0), (32, 2.0**32), (64, 2.0**64), (128, 2.0**64),
+         (128, 2.0**64))  # fmt: skip
+
+
+def widened(halves: Array) -> Array:
+    """Return the floats of which these are the upper halves, the lower ones being 0.
+
+    Parameters
+    ----------
+    halves : uint16 array [...]
+        Of finite floats.
+
+    Returns
+    -------
+    float32 array [...]
+    """
+    bits = halves.astype(np.int32)
+    exponent = bits >> 7 & 255
+    digits = np.where(exponent > 0, 128, 0) + (bits & 127)
+    size = digits.astype(np.float32) * 2.0**-133
+    left = np.maximum(exponent, 1) - 1
+    for bit, factor in STEPS:
+        size = size * np.where(left & bit > 0, factor, 1).astype(np.float32)
+    return np.where(bits < 32768, size, -size)
+
+
+KINDS: dict[str, type[Compressed]] = {"int8": Int8, "bf16": Bfloat16}  # by their names for `compress`

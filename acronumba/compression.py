@@ -1,0 +1,245 @@
+"""Parameters in fewer bits: `compress`, what it costs (`report`), and how far results move (`difference`).
+
+In: parameters of float32, or results. Out: the same structure with `Compressed` arrays; tables of errors and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from acronumba.api.check import float_errors, together
+from acronumba.compressed import KINDS, Compressed
+from acronumba.errors.codes import refuse
+from acronumba.storage import assembled, named
+
+__all__ = ["ArrayReport", "Difference", "Report", "difference", "report"]
+
+Params = TypeVar("Params")
+
+
+def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = ()) -> Params:
+    """Return parameters of the same structure with matrices in fewer bits, which models take unchanged.
+
+    Matrices of float32 are compressed: arrays of two axes. Everything else is as it was, and shared with `params`.
+
+    Parameters
+    ----------
+    params : object
+        Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers.
+    kind : str
+        "int8": whole numbers of 8 bits, with a scale for each row. Products with float32 (`w @ x`, `x @ w.T`) round the
+        other operand to 8 bits, too, each row of it by its own largest magnitude. "bf16": the upper 16 bits of each
+        float; products are those of float32.
+    skip : str or sequence of str
+        Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"w_out"``,
+        ``("*.embed", "head.*")``.
+
+    Returns
+    -------
+    object
+        Of the structure of `params`.
+
+    Raises
+    ------
+    TypeMismatch
+        If the kind is unknown, nothing can be compressed, a name in `skip` fits no array, or an array holds NaN or
+        infinities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from acronumba import compress
+    >>> small = compress({"w": np.ones((64, 64), np.float32), "b": np.zeros(64, np.float32)})
+    >>> small["w"].nbytes
+    4352
+    """
+    make = KINDS.get(kind)
+    if make is None:
+        raise refuse("ACR706", message=f"there is no kind {kind!r} of weights", rewrite=f"one of: {', '.join(KINDS)}")
+    given = dict(named(params))
+    patterns = _patterns(list(given), skip)
+    found: list[str] = []
+
+    def one(name: str, array: npt.NDArray[Any]) -> Any:
+        if array.dtype != np.float32 or array.ndim != 2 or not array.size:
+            return given[name] if array.ndim else array
+        if any(fnmatchcase(name, p) for p in patterns):
+            return given[name]
+        if not np.isfinite(array).all():
+            raise refuse("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
+        if (wrong := make.unfit(array)) is not None:
+            raise refuse("ACR706", message=f"`{name}` cannot be {kind}: {wrong}", rewrite=f'skip="{name}"')
+        found.append(name)
+        return make.of(array)
+
+    small = assembled(params, one)
+    if not found:
+        raise refuse("ACR706", message="there is no matrix of float32 to compress", seen=", ".join([*given][:20]))
+    return small
+
+
+def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...]:
+    """Return what `skip` says, each of which fits a name."""
+    patterns = (skip,) if isinstance(skip, str) else tuple(skip)
+    idle = [p for p in patterns if not any(fnmatchcase(name, p) for name in names)]
+    if idle:
+        raise refuse("ACR706", message=f"`skip` names no array: {', '.join(map(repr, idle))}",
+                     rewrite=f"of these: {', '.join(names[:20])}")  # fmt: skip
+    return patterns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayReport:
+    """What compression did to an array."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    before: int  # bytes
+    after: int
+    largest: float  # error of an element, relative to the largest magnitude in the array
+    mean: float  # root of the mean square of the errors, relative to that of the elements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What compression did to parameters.
+
+    Attributes
+    ----------
+    arrays : tuple of ArrayReport
+        Those that are compressed.
+    before, after : int
+        Bytes of all arrays, in memory and in a file.
+    """
+
+    arrays: tuple[ArrayReport, ...]
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        rows = [("array", "kind", "shape", "bytes", "error", "mean error")]
+        rows += [
+            (a.name, a.kind, "x".join(map(str, a.shape)), f"{a.before:,} -> {a.after:,}", f"{a.largest:.1e}",
+             f"{a.mean:.1e}")
+            for a in self.arrays
+        ]  # fmt: skip
+        wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(t.ljust(n) for t, n in zip(row, wide, strict=True)).rstrip() for row in rows]
+        times = f"{self.before / max(1, self.after):.2f} times smaller"
+        return "\n".join([*lines, f"all arrays: {self.before:,} -> {self.after:,} bytes, {times}"])
+
+    __repr__ = __str__
+
+
+def report(params: object, small: object) -> Report:
+    """Return what compression did to parameters.
+
+    Parameters
+    ----------
+    params : object
+        The parameters in float32.
+    small : object
+        What `compress` made of them.
+
+    Returns
+    -------
+    Report
+        Prints as a table.
+    """
+    rows = []
+    before = after = 0
+    of = dict(named(params))
+    for name, value in named(small):
+        if name not in of or np.shape(of[name]) != np.shape(value):
+            raise refuse("ACR706", message=f"`{name}` is not the same array in both", rewrite="report(p, compress(p))")
+        array = np.asarray(of[name])
+        before += array.nbytes
+        after += value.nbytes if isinstance(value, Compressed) else np.asarray(value).nbytes
+        if isinstance(value, Compressed):
+            wide = array.astype(np.float64)
+            error = np.abs(value.whole() - wide)
+            rows.append(ArrayReport(
+                name=name, kind=value.kind, shape=array.shape, before=array.nbytes, after=value.nbytes,
+                largest=float(error.max() / (np.abs(wide).max() or 1.0)),
+                mean=float(np.sqrt(np.square(error).mean() / (np.square(wide).mean() or 1.0))),
+            ))  # fmt: skip
+    return Report(arrays=tuple(rows), before=before, after=after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How far results are from others.
+
+    Attributes
+    ----------
+    instances : int
+    largest : float
+        Difference of two floats, relative to the largest magnitude in their array.
+    where : str
+        The instance, and the part of its result, with that difference.
+    others : tuple of int
+        Instances that differ in integers, bools or structure.
+    chosen : tuple of int
+        Instances in whose arrays of floats another element is the largest.
+    """
+
+    instances: int
+    largest: float
+    where: str
+    others: tuple[int, ...]
+    chosen: tuple[int, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.instances} instances: largest difference {self.largest:.1e} of the magnitude, at {self.where}"]
+        for text, some in (("other integers or structure", self.others), ("another largest element", self.chosen)):
+            if some:
+                lines.append(f"  {text}: {len(some)} of {self.instances}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def difference(before: Sequence[Any], after: Sequence[Any]) -> Difference:
+    """Return how far results of compressed parameters are from those of the parameters in float32.
+
+    Parameters
+    ----------
+    before, after : sequence
+        Results of the same instances: ``model.batch(xs, p=p)`` and ``model.batch(xs, p=compress(p))``.
+
+    Returns
+    -------
+    Difference
+        Prints as a line or two.
+    """
+    if len(before) != len(after):
+        raise refuse("ACR706", message=f"{len(before)} results and {len(after)}", rewrite="of the same instances")
+    largest, where = 0.0, "none"
+    others: dict[int, None] = {}
+    chosen: dict[int, None] = {}
+    for k, (a, b) in enumerate(zip(before, after, strict=True)):
+        for old, new in together(a, b):
+            x, y = old.value, new.value
+            if isinstance(x, tuple) or isinstance(y, tuple) or not _is_float(x) or np.shape(x) != np.shape(y):
+                same = x == y if isinstance(x, tuple) or isinstance(y, tuple) else np.array_equal(x, y)
+                others.update({} if same else {k: None})
+                continue
+            if not np.size(x):
+                continue
+            error, _, size = float_errors(y, x, x)
+            if error / size >= largest:
+                largest, where = error / size, f"[{k}]{old}"
+            if np.size(x) > 1 and np.argmax(x) != np.argmax(y):
+                chosen[k] = None
+    return Difference(instances=len(before), largest=largest, where=where, others=tuple(others), chosen=tuple(chosen))
+
+
+def _is_float(x: object) -> bool:
+    return isinstance(x, float) or (isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "f")

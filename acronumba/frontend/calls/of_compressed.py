@@ -1,0 +1,46 @@
+"""Weights in fewer bits: their products, and what NumPy's functions see of them.
+
+Everything else of them is ordinary code (`acronumba.compressed`), which is walked as the user's is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acronumba import compressed
+from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.handlers import ARRAYS, handles
+from acronumba.frontend.magic import call_special, is_array_like
+from acronumba.frontend.values import Made, Record, SharedVal, Tensor, Val, number
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+ROUND = 12582912.0  # 1.5 * 2 ** 23: what is added to a small float32 is rounded to whole numbers
+
+
+@row("codes weights", compressed.sums)
+def _sums(w: Walker, a: Args, node: Node) -> Val:
+    codes, weights = a.tensor("codes"), a.tensor("weights")
+    n = weights.dims[0]
+    w.same_extent(codes.dims[-1], weights.dims[1], "the inner dimensions of a matrix product", node)
+    if codes.type.rank == 1:
+        return w.op("matmul", (weights.ref, codes.ref), "int32", (n,), (), node)
+    turned = w.transpose(weights, (1, 0), node)
+    return w.op("matmul", (codes.ref, turned.ref), "int32", (codes.dims[0], n), (), node)
+
+
+@row("x", compressed.whole_numbers)
+def _whole_numbers(w: Walker, a: Args, node: Node) -> Val:
+    x = a.tensor("x")
+    large = w.from_number(number(ROUND), x.type.dtype, node)
+    return w.cast(w.ufunc("sub", (w.ufunc("add", (x, large), node), large), node), "int8", node)
+
+
+@handles(ARRAYS, SharedVal, Record, Made)
+def _whole(w: Walker, val: Val, dtype: str | None, node: Node) -> Tensor:
+    """Return the array that a weight in fewer bits stands for."""
+    if not is_array_like(val):
+        raise w.refuse("ACR301", node, seen=w.describe(val), rewrite="pass an array or a number")
+    out = w.as_tensor(call_special(w, val, "whole", (), node), node=node)
+    return out if dtype is None else w.cast(out, dtype, node)

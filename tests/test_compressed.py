@@ -1,0 +1,357 @@
+"""Weights in fewer bits: plain calls, batches, files, reports, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import (
+    InstanceErrors,
+    TypeMismatch,
+    compress,
+    compression,
+    leaves,
+    load,
+    model,
+    pack,
+    save,
+    value_and_grad,
+)
+from acronumba.compressed import Bfloat16, Compressed, Int8, product
+from acronumba.emit import llvm_intrinsics
+from acronumba.emit.llvm import function_texts
+from acronumba.emit.target import Target, host, override
+from acronumba.kernels.tiles import TileKey, tile_module
+from tests.support.device_runs import Run, alike
+
+
+@dataclass
+class Params:
+    embed: Any  # [30, 20]
+    w: Any  # [48, 36]
+    b: np.ndarray  # [48]
+    out: Any  # [5, 16]
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(shape) / shape[-1] ** 0.5).astype(np.float32)
+
+
+def params() -> Params:
+    return Params(embed=normal(30, 20), w=normal(48, 36, seed=1), b=normal(48, seed=2), out=normal(5, 16, seed=3))
+
+
+def sentences(n: int, seed: int = 0) -> list[list[int]]:
+    r = np.random.default_rng(seed)
+    return [[int(k) for k in r.integers(30, size=r.integers(1, 9))] for _ in range(n)]
+
+
+@model
+def tag(words: list[int], *, p: Params) -> list[np.ndarray]:
+    h = np.zeros(16, np.float32)
+    found = []
+    for k in words:
+        i, f, u = np.split(p.w @ np.concatenate([p.embed[k], h]) + p.b, 3)
+        h = np.tanh(i) * u + f * h
+        found.append(p.out @ h)
+    return found
+
+
+def bits(results: Any) -> list[bytes]:
+    return [np.asarray(x).tobytes() for result in results for x in result]
+
+
+# ---- what a compressed array is
+
+
+def test_a_row_is_whole_numbers_times_a_scale() -> None:
+    w = normal(7, 40)
+    small = Int8.of(w)
+    assert small.codes.dtype == np.int8 and small.shape == w.shape and small.ndim == 2 and len(small) == 7
+    assert np.all(np.abs(small.codes).max(axis=1) == 127)
+    assert np.all(np.abs(small.whole() - w) <= 0.5001 * small.scale[:, None])
+    assert small.nbytes == 7 * 40 + 7 * 4
+    assert np.array_equal(np.asarray(small), small.whole()) and np.array_equal(np.tanh(small), np.tanh(small.whole()))
+
+
+def test_rows_of_zeros_stay_zeros() -> None:
+    small = Int8.of(np.zeros((2, 3), np.float32))
+    assert np.array_equal(small.whole(), np.zeros((2, 3))) and np.array_equal(small @ np.ones(3, np.float32), [0, 0])
+
+
+def test_products_sum_whole_numbers_exactly() -> None:
+    small, x = Int8.of(normal(9, 300)), normal(300, seed=4)
+    step = np.abs(x).max() / np.float32(127)
+    codes = np.rint(x / step).astype(np.int64)
+    wanted = (small.codes.astype(np.int64) @ codes) * small.scale.astype(np.float64) * step
+    assert np.allclose(small @ x, wanted, rtol=1e-6, atol=0)
+    rows = normal(4, 300, seed=5)
+    assert np.array_equal(rows @ small.T, np.stack([small @ row for row in rows]))
+    assert np.array_equal(small @ rows.T, (rows @ small.T).T) and np.array_equal(small.T.T.codes, small.codes)
+    assert np.array_equal(np.matmul(small, x), small @ x)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_gives_nan_and_disturbs_no_other(bad: float) -> None:
+    x = normal(3, 40)
+    x[1, 7] = bad
+    small = Int8.of(normal(9, 40))
+    found = product(x, small.codes, small.scale)
+    assert np.isnan(found[1]).all() and np.array_equal(found[[0, 2]], (x @ small.T)[[0, 2]])
+    assert np.isfinite(found[[0, 2]]).all()
+
+
+def test_tiny_rows_count_as_zeros() -> None:
+    small = Int8.of(normal(9, 40))
+    assert np.array_equal(small @ np.full(40, 1e-31, np.float32), np.zeros(9))
+    assert np.any(small @ np.full(40, 1e-29, np.float32))
+
+
+@pytest.mark.parametrize("x", [0.0, -0.0, 1.0, -1.5, 3.1e38, 1e-40, -9.2e-41, 2.0**-126, 2.0**-149, 1.00390625])
+def test_halves_are_the_nearest_floats_of_sixteen_bits(x: float) -> None:
+    w = np.float32([[x, x * (1 - 2.0**-9)]])
+    found = Bfloat16.of(w)
+    back = (found.halves.astype(np.uint32) << 16).view(np.float32)
+    assert found.whole().tobytes() == back.tobytes() and found.whole().dtype == np.float32
+    step = np.maximum(2.0 ** (np.floor(np.log2(np.maximum(np.abs(w, dtype=np.float64), 2.0**-126))) - 7), 2.0**-133)
+    assert np.all(np.abs(back.astype(np.float64) - w) <= step / 2)
+
+
+# ---- models
+
+
+def test_a_model_takes_compressed_weights_as_its_plain_call_does() -> None:
+    small, xs = compress(params()), sentences(24)
+    assert isinstance(small.w, Int8) and isinstance(small.b, np.ndarray)
+    done = tag.batch(xs, p=small)
+    alike(list(done), [tag(x, p=small) for x in xs])
+    assert compression.difference(tag.batch(xs, p=params()), done).largest > 1e-4  # it is not what float32 gives
+    found = tag.check(xs[:4], p=small)
+    assert found.ok and "in the plain call, too: p.embed (int8), p.w (int8), p.out (int8)" in str(found)
+
+
+def test_results_have_the_same_bits_in_any_company() -> None:
+    small, xs = compress(params()), sentences(24)
+    whole = bits(tag.batch(xs, p=small))
+    assert bits(r for x in xs for r in tag.batch([x], p=small)) == whole
+    assert bits(tag.batch(pack(xs), p=pack(small))) == whole
+    assert bits(tag.with_options(threads=2).batch(xs, p=small)) == whole
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("off", ["fuse", "horizontal", "hoist", "blocks", "ragged"])
+def test_results_have_the_same_bits_with_any_options(off: str) -> None:
+    small, xs = compress(params()), sentences(24)
+    assert bits(tag.with_options(**{off: False}).batch(xs, p=small)) == bits(tag.batch(xs, p=small))
+
+
+def test_the_program_means_the_same_in_its_interpreter_and_on_a_simulated_device() -> None:
+    small, xs = compress(params()), sentences(3)
+    wanted = [tag(x, p=small) for x in xs]
+    alike(tag._interpret(xs, p=small), wanted)
+    alike(Run(tag, xs, p=small).results, wanted)
+
+
+@model
+def over_rows(x: np.ndarray, *, p: Any) -> Any:
+    return np.tanh(x @ p["w"].T), p["w"] @ x.T, x @ p["v"], np.matmul(p["w"], x[0])
+
+
+@pytest.mark.long
+def test_products_with_rows_columns_and_transposes() -> None:
+    small = compress({"w": normal(11, 36), "v": normal(36, 9)})
+    xs = [normal(n, 36, seed=n) for n in (3, 1, 7, 16)]
+    alike(list(over_rows.batch(xs, p=small)), [over_rows(x, p=small) for x in xs])
+
+
+@model
+def as_array(k: int, x: np.ndarray, *, w: Any) -> Any:
+    return (w[k], w[1:4] @ x, w[k, 2], w + 1, 2 * w, x - w, np.tanh(w), -w, w.shape, w.ndim, len(w), w.T.shape,
+            np.concatenate([w, w]), np.dot(w, x), w.astype(np.float64), w / 2)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["int8", pytest.param("bf16", marks=pytest.mark.long)])
+def test_other_uses_see_the_array_that_it_stands_for(kind: str) -> None:
+    w, x = compress({"w": normal(6, 8)}, kind)["w"], normal(8, seed=1)
+    alike(list(as_array.batch([0, 5], [x, 2 * x], w=w)), [as_array(0, x, w=w), as_array(5, 2 * x, w=w)])
+    assert np.array_equal(as_array(0, x, w=w)[6], np.tanh(w.whole()))
+
+
+def test_activations_of_float64_are_not_rounded() -> None:
+    w, x = compress({"w": normal(6, 8)})["w"], normal(8).astype(np.float64)
+    times = model(_times)
+    assert np.allclose(times(x, w=w), w.whole() @ x, rtol=1e-12) and times(x, w=w).dtype == np.float64
+    alike(list(times.batch([x], w=w)), [times(x, w=w)])
+
+
+def test_products_with_halves_are_those_of_float32() -> None:
+    p, xs = params(), sentences(12)
+    small = compress(p, "bf16")
+    same = Params(small.embed.whole(), small.w.whole(), p.b, small.out.whole())
+    done = tag.batch(xs, p=small)
+    alike(list(done), list(tag.batch(xs, p=same)))
+    alike(list(done), [tag(x, p=small) for x in xs])
+    assert 1e-4 < compression.difference(tag.batch(xs, p=p), done).largest < 2.0**-6
+    once = [line for line in str(tag.stages(xs, p=small)["once"]).splitlines() if "halves" in line]
+    assert len(once) == 2 and "p.w.halves" in once[0] and "p.out.halves" in once[1]  # of all nodes
+
+
+def _times(x: np.ndarray, *, w: Any) -> Any:
+    return w @ x
+
+
+@model
+def several(x: np.ndarray, *, ws: list[Any]) -> Any:
+    return [w @ x[: w.shape[1]] for w in ws]
+
+
+def test_any_extents() -> None:
+    ws = [Int8.of(normal(n, k)) for n, k in [(1, 1), (3, 2), (8, 3), (17, 257), (90, 600), (5, 255)]]
+    xs = [normal(600, seed=s) * 10.0**s for s in range(7)] + [np.full(600, v, np.float32) for v in (0, np.nan, 1e-40)]
+    for found, x in zip(several.batch(xs, ws=ws), xs, strict=True):
+        for got, w in zip(found, ws, strict=True):
+            assert np.array_equal(got, w @ x[: w.shape[1]], equal_nan=True), w.shape
+
+
+def test_an_error_names_the_line_of_the_user() -> None:
+    @model
+    def wrong(x: np.ndarray, *, w: Any) -> Any:
+        return w % x
+
+    with pytest.raises(TypeMismatch) as refused:
+        wrong.batch([normal(3)], w=Int8.of(normal(2, 3)))
+    assert "return w % x" in str(refused.value) and "seen: w, a Int8 % float32" in str(refused.value)
+    with pytest.raises(InstanceErrors) as failed:
+        model(_times).batch([normal(4)], w=Int8.of(normal(2, 3)))
+    line = _times.__code__.co_firstlineno + 1
+    assert f"(line {line}): ACR401: dimensions 4 and 3 do not match" in str(failed.value)
+
+
+def test_there_are_no_gradients() -> None:
+    @value_and_grad
+    def loss(words: list[int], *, p: Params) -> Any:
+        return np.sum(tag(words, p=p)[0])
+
+    with pytest.raises(TypeMismatch, match=r"`p.embed` is in fewer bits, and has no gradient"):
+        loss.batch(sentences(2), p=compress(params()))
+    with pytest.raises(TypeMismatch, match=r"`OUTER.codes` is in fewer bits"):
+        value_and_grad(_through_outer).batch([normal(3)], b=normal(4))
+    assert [name for name, _ in leaves(compress(params()))] == ["b"]
+
+
+OUTER = Int8.of(normal(4, 3))
+
+
+def _through_outer(x: np.ndarray, *, b: np.ndarray) -> Any:
+    return np.sum(OUTER @ x + b)
+
+
+# ---- compress, reports, files
+
+
+def test_skip_names_arrays_by_patterns() -> None:
+    p = params()
+    small = compress({"a": p, "c": [p.w]}, skip=["a.*w*", "c.0"])
+    assert [isinstance(v, Compressed) for v in vars(small["a"]).values()] == [True, False, False, True]
+    assert small["c"][0] is p.w
+    assert not isinstance(compress(p, skip="embed").embed, Compressed)
+
+
+def test_what_cannot_be_compressed_is_said() -> None:
+    p = params()
+    for wrong, match in [
+        (lambda: compress(p, "int3"), r"there is no kind 'int3'.*\n.*int8"),
+        (lambda: compress(p, skip="head"), r"`skip` names no array: 'head'"),
+        (lambda: compress({"b": p.b}), "there is no matrix of float32"),
+        (lambda: compress({"w": np.full((2, 2), np.nan, np.float32)}), "`w` holds NaN"),
+        (
+            lambda: compress({"w": np.ones((1, 70_000), np.float32)}),
+            "`w` cannot be int8: its rows have more than 65536",
+        ),
+        (lambda: compress({"w": np.full((2, 2), 3.4e38, np.float32)}, "bf16"), "`w` cannot be bf16: it has elements"),
+        (lambda: compression.report({"w": p.w}, {"w": p.embed}), "`w` is not the same array in both"),
+    ]:
+        with pytest.raises(TypeMismatch, match=match):
+            wrong()
+
+
+def test_a_report_has_the_exact_error_and_the_bytes() -> None:
+    p = params()
+    small = compress(p)
+    found = compression.report(p, small)
+    assert [a.name for a in found.arrays] == ["embed", "w", "out"]
+    assert found.before == sum(a.nbytes for a in vars(p).values())
+    assert found.after == p.b.nbytes + sum(a.nbytes for a in (small.embed, small.w, small.out))
+    error = np.abs(small.w.whole().astype(np.float64) - p.w).max() / np.abs(p.w).max()
+    assert found.arrays[1].largest == pytest.approx(error) and 1e-3 < found.arrays[1].largest < 127**-1
+    assert found.arrays[1].largest / 10 < found.arrays[1].mean and "48x36" in str(found)
+
+
+def test_a_difference_tells_numbers_choices_and_structure() -> None:
+    a = [(np.float32([1, 2, 4]), 3), (np.float32([1, 2]), 3), (np.float32([1]), 0)]
+    b = [(np.float32([1, 2, 3]), 3), (np.float32([2, 1]), 3), (np.float32([1]), 1)]
+    found = compression.difference(a, b)
+    assert found.largest == 0.5 and found.where == "[1][0]" and found.chosen == (1,) and found.others == (2,)
+    assert "another largest element: 1 of 3" in str(found)
+
+
+def test_files_hold_the_halves(tmp_path: Any) -> None:
+    small = compress(params(), "bf16")
+    save(tmp_path / "small", small)
+    again = load(tmp_path / "small", like=small)
+    assert np.array_equal(again.w.halves, small.w.halves) and again.w.nbytes == small.w.whole().nbytes // 2
+    with pytest.raises(TypeMismatch, match=r"`w.codes` is missing"):
+        load(tmp_path / "small", like=compress(params()))
+
+
+def test_files_hold_the_codes(tmp_path: Any) -> None:
+    p = Params(normal(300, 200), normal(48, 36), normal(48), normal(5, 16))
+    small = compress(p)
+    save(tmp_path / "small", small)
+    save(tmp_path / "large", p)
+    assert (tmp_path / "small").stat().st_size < 0.3 * (tmp_path / "large").stat().st_size
+    again = load(tmp_path / "small", like=compress(p))
+    assert np.array_equal(again.w.codes, small.w.codes) and np.array_equal(again.embed.whole(), small.embed.whole())
+    with pytest.raises(TypeMismatch, match=r"`embed.codes` is missing"):
+        load(tmp_path / "large", like=small)
+
+
+# ---- processors
+
+
+@pytest.mark.long
+def test_every_processor_has_the_same_bits() -> None:
+    """With an instruction for bytes, and without; where this machine has none, LLVM writes others for it."""
+    ws = [Int8.of(normal(n, k)) for n, k in [(19, 37), (8, 600), (5, 4)]]
+    xs = [normal(600, seed=s) for s in range(5)]
+    wanted = [w.tobytes() for found in several.batch(xs, ws=ws) for w in found]
+    on = host()
+    for features in (f"{on.features},+avxvnni", ",".join(x for x in on.features.split(",") if "vnni" not in x)):
+        with override(replace(on, features=features, vector_bits=128)) as target:
+            assert target.dots == ("+avxvnni" in features)
+            again = model(several.__wrapped__)
+            assert [w.tobytes() for found in again.batch(xs, ws=ws) for w in found] == wanted
+
+
+@pytest.mark.parametrize(("cpu", "bits", "instruction"), [
+    ("icelake-server", 512, "vpdpbusd"), ("alderlake", 256, "vpdpbusd"), ("haswell", 256, "vpmaddwd"),
+])  # fmt: skip
+def test_tiles_use_the_instruction_for_codes(
+    cpu: str, bits: int, instruction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llvm = pytest.importorskip("llvmlite.binding")
+    features = {512: "+avx512vnni,+avx512vl", 256: "+avxvnni"}[bits] if instruction == "vpdpbusd" else ""
+    monkeypatch.setattr(llvm_intrinsics, "processor", lambda: (cpu, features))
+    target = Target(name=cpu, features=features, vector_bits=bits, registers=16 if bits < 512 else 32)
+    texts, outside = function_texts(tile_module([TileKey(2, 2, "int32")], target))
+    lines = [*outside.values(), *(t.replace("define internal", "define") for t in texts.values())]
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=cpu, opt=3)
+    module = llvm.parse_assembly("\n".join(lines))
+    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    passes.getModulePassManager().run(module, passes)
+    assert machine.emit_assembly(module).count(instruction) >= 4  # in the loop over k: two rows by two vectors
