@@ -1,6 +1,7 @@
 """What takes time, on all cores: lessons and models of the gallery run in other processes, until Sphinx reads.
 
-The processes begin while Sphinx starts and makes pages that need no results. What has run is kept in the folder `build/docs`, and runs again only if the package, or the script itself, has changed.
+The processes begin while Sphinx starts and makes pages that need no results. What has run is kept in the folder
+`build/docs`, and runs again only if the package, or the script itself, has changed.
 """
 
 from __future__ import annotations
