@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from acronumba.errors.codes import refuse
+from acronumba.strategy import DEFAULT, Strategy
 
 VERSION = "0.1.0"
 SCHEDULES = ("lookahead", "depth", "agenda")
@@ -76,12 +77,21 @@ class Options:
     max_steps: int = 10**8  # host steps of one instance, after which it fails
     precision: str = "float32"  # of float32 matrix products with shared weights on a GPU: one of PRECISIONS
     persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
+    strategy: Strategy | None = None  # how code is generated; None: as `acronumba tune` has found, else the default
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             if problem := _problem(f.name, value, f.default):
                 raise refuse("ACR705", message=f"option {f.name}: {problem}", seen=repr(value))
+
+    @property
+    def decisions(self) -> Strategy:
+        """The strategy, with what these options switch off."""
+        chosen = self.strategy or DEFAULT
+        if self.fuse and self.horizontal and self.gather_fusion:
+            return chosen
+        return dataclasses.replace(chosen, vertical=self.fuse, horizontal=self.horizontal, gather=self.gather_fusion)
 
     def replace(self, **changes: Any) -> Options:
         """Return options that differ in the given ones."""
@@ -110,6 +120,8 @@ def _problem(name: str, value: Any, default: Any) -> str:
     """Return what is wrong with the value of an option, or nothing."""
     if isinstance(default, bool):
         return "" if isinstance(value, bool) else "must be True or False"
+    if name == "strategy":
+        return "" if value is None or isinstance(value, Strategy) else "must be a Strategy or None"
     if name == "schedule":
         known = callable(value) or value in SCHEDULES
         return "" if known else f"must be one of {', '.join(SCHEDULES)}, or a function"

@@ -24,7 +24,6 @@ from acronumba.bench.workloads import WORKLOADS
 from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import generate
 from acronumba.kernels.cuda.tiles import THREADS
-from acronumba.kernels.strategy import Fusion
 
 GPUS = {"8.0": ((8, 0), ""), "9.0a": ((9, 0), "a")}
 SHARED = {"8.0": 164 << 10, "9.0a": 228 << 10}  # bytes of a multiprocessor, of which each block takes 1,024 more
@@ -45,7 +44,7 @@ def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
     f = workload.model
     one = f._specialise(f._bind((xs,), {"p": p}))[0]
     for spec in one.plan.kernels:
-        code = generate(spec, Fusion.of(one.options), one.options.precision)
+        code = generate(spec, one.options.decisions, one.options.precision)
         for entry, machine in zip(code.entries, machines(code, *GPUS[gpu]), strict=True):
             yield {
                 "gpu": gpu, "size": size, "model": name, "function": entry, "registers": machine.registers,

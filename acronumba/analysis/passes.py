@@ -25,6 +25,7 @@ from acronumba.analysis.sharing.copies import merge_copies
 from acronumba.analysis.sharing.once import Computed, find_once
 from acronumba.analysis.sharing.share import share
 from acronumba.analysis.sharing.tables import tabulate
+from acronumba.analysis.sharing.unread import drop_unread
 from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import value_flow
 from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
@@ -88,8 +89,13 @@ def _simplify(d: Draft) -> Draft:
     return replace(d, program=d.each(lambda f: remove_dead(simplify(f))))
 
 
+def _unread(d: Draft) -> Draft:
+    program, notes = drop_unread(d.program)
+    return replace(d, program=program, notes=(*d.notes, *notes))
+
+
 def _invariant(d: Draft) -> Draft:
-    program, notes = move_invariants(d.program)
+    program, notes = move_invariants(d.program, d.options.decisions)
     return replace(d, program=program, notes=(*d.notes, *notes))
 
 
@@ -99,7 +105,7 @@ def _extents(d: Draft) -> Draft:
 
 
 def _hoist(d: Draft) -> Draft:
-    apart = split(d.program, value_flow(d.program))
+    apart = split(d.program, value_flow(d.program), d.options.decisions)
     return replace(d, apart=apart, notes=(*d.notes, *apart.notes()))
 
 
@@ -149,9 +155,10 @@ def _forks(d: Draft) -> Draft:
 PASSES = (
     Pass(name="sharing", run=_share),
     Pass(name="simplify", run=_simplify),
+    Pass(name="unread", run=_unread, wanted=lambda o: o.duplicate),
     Pass(name="invariant", run=_invariant, wanted=lambda o: o.hoist),
     Pass(name="extents", run=_extents),
-    Pass(name="hoist", run=_hoist, wanted=lambda o: o.hoist and o.blocks),
+    Pass(name="hoist", run=_hoist, wanted=lambda o: o.hoist and o.blocks and o.decisions.split),
     Pass(name="blocks", run=_blocks),
     Pass(name="copies", run=_copies),
     Pass(name="rows", run=_rows, wanted=lambda o: o.hoist),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from acronumba.config import OPTIMISATIONS, SCHEDULES, Options
 from acronumba.kernels.account import Account, accountant
-from acronumba.kernels.strategy import Fusion
 from acronumba.views.explained import Count, Effect
 
 if TYPE_CHECKING:
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 
 def accounts(trace: TraceData, options: Options) -> list[list[tuple[Account, int]]]:
     """Return for each batch of a trace, of its nodes with the same extents: the account, how many nodes or rows."""
-    fusion = Fusion.of(options)
-    of = {name: accountant(spec, fusion) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
+    strategy = options.decisions
+    of = {name: accountant(spec, strategy) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
     return [
         [
             (one, b.rows * many // b.size if b.rows else many)

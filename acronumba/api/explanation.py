@@ -23,7 +23,7 @@ from acronumba.ir.source import functions_of, spanned
 from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand, Use
 from acronumba.ir.types import type_text
 from acronumba.kernels.account import fusion_notes, stage_texts
-from acronumba.kernels.strategy import Fusion
+from acronumba.tuned import lines_of
 from acronumba.views.explained import Block, Effect, Explained, Remark, SourceFunction, SourceLine
 from acronumba.views.words import letter
 
@@ -100,6 +100,7 @@ def explanation(
         effects=effects,
         warnings=program.warnings,
         count=count(trace, options),
+        tuned=lines_of(compiled.fn, instances),
     )
 
 
@@ -109,7 +110,7 @@ def explanation(
 def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
     """Return the kernels in order of execution; those that were not recorded come last."""
     paths = [s.path for s in compiled.plan.program.shared]
-    fusion = Fusion.of(compiled.options)
+    strategy = compiled.options.decisions
     used = list(dict.fromkeys(trace.kernel[trace.order].tolist()))
     order = [*used, *(k for k in range(len(trace.specs)) if k not in used)]
     once = {o.kernel for o in compiled.plan.program.once}
@@ -124,7 +125,7 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
                 calls=_calls(compiled.plan.uses[k]),
                 places=tuple(dict.fromkeys(_places(spec, compiled.plan.uses[k]))),
                 operations=tuple(op.op for op in spec.body),
-                stages=stage_texts(spec, fusion, paths=paths),
+                stages=stage_texts(spec, strategy, paths=paths),
                 shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),
                 varying=tuple(_operand(o, o.name) for o in spec.operands if o.kind != "shared"),
                 results=tuple(_value(spec, value) for value in spec.results),
@@ -205,8 +206,8 @@ def _remarks(compiled: Compiled, trace: TraceData, more: Sequence[Note]) -> dict
     for wait in trace.waits:
         waits[wait.loc].append(wait.round)
     notes: dict[tuple[str, int], list[Note]] = defaultdict(list)
-    paths, fusion = [s.path for s in compiled.plan.program.shared], Fusion.of(compiled.options)
-    fused = (fusion_notes(spec, fusion, paths=paths) for spec in compiled.plan.kernels)
+    paths, strategy = [s.path for s in compiled.plan.program.shared], compiled.options.decisions
+    fused = (fusion_notes(spec, strategy, paths=paths) for spec in compiled.plan.kernels)
     for note in chain(compiled.lowered.notes, compiled.plan.notes, *fused, more):
         notes[note.loc.file, note.loc.line].append(note)
     made: dict[tuple[str, int], dict[Remark, None]] = defaultdict(dict)

@@ -34,6 +34,7 @@ from acronumba.errors.codes import refuse
 from acronumba.generics import P, R
 from acronumba.locks import undivided
 from acronumba.runtime.devices.names import check_device, default_device
+from acronumba.tuned import options_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -516,7 +517,7 @@ class Model(Generic[P, R]):
         """Return what `_specialise` does, if it has been compiled."""
         fn = self._plain()
         others = []
-        for compiled in tuple(self._entries):
+        for compiled in tuple(self._tuned(call)[1]):
             if compiled.fn is not fn:
                 continue
             leaves = compiled.leaves(call.shared, call.frozen)
@@ -533,9 +534,16 @@ class Model(Generic[P, R]):
                 return Fit(compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None)
         return None
 
+    def _tuned(self, call: Call) -> tuple[Options, list[Compiled]]:
+        """Return the options that a call runs with, and the specialisations with these."""
+        options = self._options
+        if self.device == "cpu":
+            options = options_for(self._plain(), options, call.count)
+        return options, self._entries if options is self._options else self._cache.of(options)
+
     def _compile(self, call: Call, packed: bool = True) -> Fit:
         """Return what `_specialise` does, compiled now."""
-        entries, fn = self._entries, self._plain()
+        (options, entries), fn = self._tuned(call), self._plain()
         with undivided, self._cache.lock:
             from acronumba.data.extents import Columns
             from acronumba.pipeline.compiled import compile_model
@@ -548,7 +556,7 @@ class Model(Generic[P, R]):
                 others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
                 like = fitting(others, fn, call)
                 try:
-                    compiled = compile_model(fn, call.columns, call.shared, self._options, like and like[0], seen)
+                    compiled = compile_model(fn, call.columns, call.shared, options, like and like[0], seen)
                 except Changed:
                     continue
                 keep(compiled, entries)

@@ -1,5 +1,5 @@
 """``acronumba bench``: how fast the models of the zoo are, what each option is worth, how time grows, how models start,
-what a training step takes, and what sentences of different lengths do.
+what a training step takes, what sentences of different lengths do, and how good estimates are.
 
 In: arguments of the command line. Out: a table, and files if asked for. What is compared with NumPy is measured in a
 child process, because NumPy reads once, when it is imported, how many threads it may use.
@@ -14,7 +14,10 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acronumba.bench.ragged import Ragged
 
 _CHILD = "ACRONUMBA_BENCH_CHILD"
 
@@ -25,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--ablate", action="store_true", help="measure with each option off, all off, all on")
     what.add_argument("--scaling", action="store_true", help="measure mini-batches of 1 to 4,096 instances")
     what.add_argument("--starts", action="store_true", help="measure the first mini-batch of new processes")
+    what.add_argument(
+        "--costs", action="store_true", help="compare what the cost model says of kernels with their time"
+    )
     what.add_argument("--train", action="store_true", help="measure a training step: loss, gradients and update")
     what.add_argument("--ragged", action="store_true", help="measure a Transformer layer on sentences of any lengths")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="names of models; `list` prints them")
@@ -104,7 +110,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         except ImportError as error:
             print(error, file=sys.stderr)
             return 1
-    if not (args.ablate or args.scaling or args.starts) and _CHILD not in os.environ:
+    if not (args.ablate or args.scaling or args.starts or args.costs) and _CHILD not in os.environ:
         return _in_child(argv, args.threads)
     if args.train and _CHILD in os.environ:
         _confine(args.threads)
@@ -117,8 +123,11 @@ def _wrong_together(args: argparse.Namespace) -> str:
         return "--ablate takes one --size and one --batch"
     if args.starts and (len(args.batch or [8]) > 1 or args.trees or args.rounds or args.threads):
         return "--starts takes one --batch, and no --trees, --rounds, --threads"
-    if args.device != "cpu" and (args.ablate or args.scaling or args.starts or args.train or args.ragged):
-        return "--device is not for --ablate, --scaling, --starts, --train, --ragged, which measure the CPU"
+    modes = ("ablate", "scaling", "starts", "costs", "train", "ragged")
+    if args.device != "cpu" and any(getattr(args, mode) for mode in modes):
+        return f"--device is not for {', '.join('--' + mode for mode in modes)}, which measure the CPU"
+    if args.costs and args.threads:
+        return "--costs takes no --threads: it measures one"
     if args.ragged and (args.models or args.trees):
         return "--ragged takes --lengths and --sets, and no --models, --trees"
     if not args.ragged and (args.lengths or args.sets):
@@ -177,7 +186,7 @@ def _in_child(argv: Sequence[str], threads: int) -> int:
 def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> int:
     from rich.console import Console
 
-    from acronumba.bench import ablate, lengths, ragged, scaling, speed, starts, training
+    from acronumba.bench import ablate, costs, ragged, scaling, speed, starts, training
     from acronumba.bench import view as views
     from acronumba.bench.lessons import LESSONS
     from acronumba.bench.workloads import WORKLOADS
@@ -187,7 +196,9 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
     every: Mapping[str, Any] = {} if args.ragged else LESSONS if args.train else WORKLOADS
     workloads = [every[name] for name in names if name in every]
     given = {"trees": args.trees, "threads": args.threads}
-    result: ablate.Ablation | scaling.Scaling | speed.Speeds | starts.Starts | training.Steps | ragged.Ragged
+    result: (
+        ablate.Ablation | costs.Costs | scaling.Scaling | speed.Speeds | starts.Starts | training.Steps | ragged.Ragged
+    )
     if args.ablate:
         with progress("ablation", len(workloads) * len(ablate.variants())) as step:
             result = ablate.ablate(workloads, size=sizes[0], batch=args.batch[0], count=args.rounds, step=step, **given)
@@ -200,17 +211,18 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
         with progress("starts", len(workloads) * len(sizes)) as step:
             result = starts.measure(workloads, sizes=sizes, batch=args.batch[0], step=step)
         console.print(views.starts_view(result))
+    elif args.costs:
+        with progress("costs", len(workloads) * len(sizes)) as step:
+            given = {"trees": args.trees, "rounds": args.rounds}
+            result = costs.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
+        console.print(views.costs_view(result))
     elif args.train:
         with progress("training", len(workloads) * len(sizes) * len(args.batch)) as step:
             given |= {"rounds": args.rounds}
             result = training.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
         console.print(views.training_view(result))
     elif args.ragged:
-        sets = lengths.load(args.lengths, [name for name in names if name != ragged.ALONE])
-        alone = ragged.ALONE in names
-        with progress("ragged", len(sets) * len(sizes) * len(args.batch) + alone * len(ragged.LENGTHS)) as step:
-            given = {"attention": alone, "rounds": args.rounds, "threads": args.threads}
-            result = ragged.measure(sets, sizes=sizes, batches=args.batch, step=step, **given)
+        result = _ragged(args, names, sizes)
         console.print(views.ragged_view(result))
     else:
         with progress("speed", len(workloads) * len(sizes) * len(args.batch)) as step:
@@ -228,6 +240,18 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
     if isinstance(result, speed.Speeds | training.Steps | ragged.Ragged):
         return int(any(row.wrong for row in result.rows))
     return 0
+
+
+def _ragged(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> Ragged:
+    """Return what `ragged.measure` does of sets of lengths."""
+    from acronumba.bench import lengths, ragged
+    from acronumba.views.progress import progress
+
+    sets = lengths.load(args.lengths, [name for name in names if name != ragged.ALONE])
+    alone = ragged.ALONE in names
+    with progress("ragged", len(sets) * len(sizes) * len(args.batch) + alone * len(ragged.LENGTHS)) as step:
+        given = {"attention": alone, "rounds": args.rounds, "threads": args.threads}
+        return ragged.measure(sets, sizes=sizes, batches=args.batch, step=step, **given)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from acronumba.bench.measure import SLOWEST, Quartiles, Traced, interleaved, mac
 from acronumba.bench.workloads import Workload
 from acronumba.bench.yardsticks.program import Program
 from acronumba.config import Options
-from acronumba.kernels.strategy import Fusion
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.trace import TraceData
 
@@ -294,7 +293,7 @@ def _launched(trace: TraceData, options: Options) -> int:
 
     wanted = {b.kernel for b in trace.batches}
     functions = {
-        name: len(generate(spec, Fusion.of(options)).entries)
+        name: len(generate(spec, options.decisions).entries)
         for name, spec in zip(trace.kernels, trace.specs, strict=True)
         if name in wanted
     }

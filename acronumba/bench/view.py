@@ -22,6 +22,7 @@ from acronumba.views.report import bytes_text
 if TYPE_CHECKING:
     from acronumba.bench.ablate import Ablation, Row
     from acronumba.bench.ablate import Table as Measured
+    from acronumba.bench.costs import Costs
     from acronumba.bench.ragged import Attention, Layer, Ragged
     from acronumba.bench.scaling import Scaling
     from acronumba.bench.speed import Speed, Speeds
@@ -181,6 +182,30 @@ def _shares(rows: Sequence[Speed], most: int = 3) -> Table:
         kernels = ", ".join(f"{name} {100 * seconds / total:.0f}" for name, seconds in first)
         table.add_row(row.workload, str(row.size), str(row.instances), *stages, kernels)
     return table
+
+
+def costs_view(c: Costs) -> RenderableType:
+    """Return a table of kernels: what they take, and what the cost model says."""
+    from acronumba.bench.costs import WITHIN
+
+    parts: list[RenderableType] = [Text(f"{_where(c.machine)}, 1 thread", "bold")]
+    for name, size, n in dict.fromkeys((row.workload, row.size, row.instances) for row in c.rows):
+        title = f"{name}, size {size}, {n:,} instance{'s' if n > 1 else ''}"
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
+        table.add_column("kernel", no_wrap=True)
+        for head in ("rows", "batches", "us", "estimated", "ratio"):
+            table.add_column(head, justify="right", no_wrap=True)
+        for row in c.rows:
+            if (row.workload, row.size, row.instances) == (name, size, n):
+                good = 1 / WITHIN <= row.ratio <= WITHIN
+                cells = (f"{row.rows:,}", f"{row.batches:,}", _three(row.measured * 1e6), _three(row.estimated * 1e6))
+                table.add_row(row.kernel, *cells, Text(f"{row.ratio:.2f}", "" if good else "red"))
+        parts += ["", table]
+    for n in dict.fromkeys(row.instances for row in c.rows):
+        (close, every), (heavy, of) = c.within(n), c.within(n, 0.02)
+        text = f"{n} instances: {close} of {every} estimates within {WITHIN} times; kernels above 2%: {heavy} of {of}"
+        parts += ["", Text(text)]
+    return Group(*parts)
 
 
 def scaling_view(s: Scaling) -> RenderableType:

@@ -25,7 +25,7 @@ def doctor(args: argparse.Namespace) -> int:
         except importlib.metadata.PackageNotFoundError:
             rows.append((package, "is missing: pip install " + package, False))
     rows += [_probe("CPU", _cpu), _probe("threads", _threads), _probe("compiler", _compiler)]
-    rows += [_probe("cache", _cache_state), _probe("CUDA", _cuda)]
+    rows += [_probe("cache", _cache_state), _probe("tuning", _tuning), _probe("CUDA", _cuda)]
     width = max(len(name) for name, _, _ in rows)
     for name, text, good in rows:
         print(f"{name:<{width}}  {'ok ' if good else 'BAD'}  {text}")
@@ -83,6 +83,14 @@ def _compiler() -> str:
     if result != 42:
         raise RuntimeError(f"a compiled function gave {result} in place of 42")
     return "a small function was compiled and gave the right answer"
+
+
+def _tuning() -> str:
+    from acronumba import tuned
+
+    table = tuned.read()
+    figures = "not measured" if table.figures is None else "figures of this machine"
+    return f"{figures}, {len(table.models)} models (acronumba tune)"
 
 
 def _cache_state() -> str:

@@ -6,6 +6,7 @@ acronumba show FILE.py:MODEL [--stage NAME] print what the compiler decided and 
 acronumba explore FILE.py:MODEL             write a page that shows how a model is compiled and batched
 acronumba picture FILE.py:MODEL             draw the schedule or the dataflow graph of a mini-batch as SVG
 acronumba bench [--train | --ragged]        measure the models of the zoo, and what each option saves
+acronumba tune [FILE.py:MODEL]              measure this machine, or which strategy suits a model
 acronumba doctor                            check the installation and the machine
 acronumba cache clear                       delete compiled code
 """
@@ -22,6 +23,8 @@ from acronumba.cli.doctor import doctor
 from acronumba.cli.explore import explore
 from acronumba.cli.picture import picture
 from acronumba.cli.show import show
+from acronumba.cli.tune import add_arguments as add_tune_arguments
+from acronumba.cli.tune import tune
 from acronumba.errors import AcronumbaError
 
 MODEL = "a file, and a model in it; the file says what to call it with: acronumba explain ACR710"
@@ -82,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     )
     drawn.add_argument("-n", type=int, metavar="N", help="number of instances")
     add_arguments(add("bench", _bench, "measure the models of the zoo, and what each option saves"))
+    add_tune_arguments(add("tune", tune, "measure this machine, or which strategy suits a model"))
     add("doctor", doctor, "check the installation and the machine")
     cache = add("cache", _cache, "show or clear the disk cache of compiled code")
     cache.add_argument("action", choices=["clear", "path"])

@@ -132,11 +132,8 @@ class TensorOp:
     exact: bool = False  # whether every machine computes the same bits for floats
     sign: str = ""  # how Python writes it between two arguments
     told: bool = True  # whether people who read about a kernel want to see it
-    # About how long it takes. The three do not agree: which products share a stage, how many threads a kernel is worth,
-    # and what is worth a kernel of its own were each tried with figures of their own.
-    cost: int = 1  # additions, an element; of what is not element-wise, an element that another operation asks for
-    slow: bool = False  # `kernels.cost`: 8 additions
-    slow_alone: bool = False  # `analysis.grouping.hoist`: 6 additions
+    # How many additions it takes, about; of what is not element-wise, for an element that another operation asks for.
+    cost: int = 1
 
     @property
     def loops(self) -> bool:
@@ -362,7 +359,7 @@ def _table() -> dict[str, TensorOp]:
 
     def function(name: str, f: Callable[..., Array], c: str = "") -> None:
         arity = f.nin if isinstance(f, np.ufunc) else 1
-        element(name, f, arity, cost=20, takes="float", called=True, slow=True, slow_alone=True, c=c)
+        element(name, f, arity, cost=20, takes="float", called=True, c=c)
 
     element("neg", np.negative, exact=True)
     element("abs", np.absolute, exact=True)
@@ -373,7 +370,7 @@ def _table() -> dict[str, TensorOp]:
     function("log1p", np.log1p)
     function("log2", np.log2, "log2")
     function("log10", np.log10, "log10")
-    element("sqrt", np.sqrt, cost=5, takes="float", exact=True, slow=True, slow_alone=True)
+    element("sqrt", np.sqrt, cost=5, takes="float", exact=True)
     function("sin", np.sin)
     function("cos", np.cos)
     function("tan", np.tan, "tan")
@@ -395,10 +392,10 @@ def _table() -> dict[str, TensorOp]:
     element("add", np.add, 2, exact=True, sign="+")
     element("sub", np.subtract, 2, exact=True, sign="-")
     element("mul", np.multiply, 2, exact=True, sign="*")
-    element("div", np.divide, 2, cost=5, takes="float", exact=True, slow=True, slow_alone=True, sign="/")
-    element("floordiv", np.floor_divide, 2, cost=8, slow_alone=True, sign="//")
-    element("mod", np.remainder, 2, cost=8, slow_alone=True, sign="%")
-    element("pow", _pow, 2, cost=20, ufunc=np.power, fails=True, slow=True, slow_alone=True, sign="**")
+    element("div", np.divide, 2, cost=5, takes="float", exact=True, sign="/")
+    element("floordiv", np.floor_divide, 2, cost=8, sign="//")
+    element("mod", np.remainder, 2, cost=8, sign="%")
+    element("pow", _pow, 2, cost=20, ufunc=np.power, fails=True, sign="**")
     function("arctan2", np.arctan2, "atan2")
     element("copysign", np.copysign, 2, takes="float", exact=True)
     element("maximum", np.maximum, 2)
@@ -408,7 +405,7 @@ def _table() -> dict[str, TensorOp]:
     element("xor", np.bitwise_xor, 2, takes="logical", sign="^")
     element("lshift", np.left_shift, 2, takes="integer", sign="<<")
     element("rshift", np.right_shift, 2, takes="integer", sign=">>")
-    element("threefry", threefry, 2, cost=100, called=True, slow_alone=True)
+    element("threefry", threefry, 2, cost=100, called=True)
     element("eq", np.equal, 2, gives="bool", sign="==")
     element("ne", np.not_equal, 2, gives="bool", sign="!=")
     element("lt", np.less, 2, gives="bool", sign="<")

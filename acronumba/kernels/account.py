@@ -1,6 +1,6 @@
 """What a kernel moves and computes, and which operations it computes together: counted before it is compiled.
 
-In: a `KernelSpec` and a `Fusion`. Out: an `Account` for a batch of given extents, the stages as text, and notes for
+In: a `KernelSpec` and a `Strategy`. Out: an `Account` for a batch of given extents, the stages as text, and notes for
 `Model.explain`. Everything is read off `kernels.stages.graph`, which decides what is stored; nothing is measured.
 """
 
@@ -21,8 +21,8 @@ from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single, Stages
-from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write.element import DTYPES
+from acronumba.strategy import DEFAULT, Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class _Traffic:
 
 def account(
     spec: KernelSpec,
-    fusion: Fusion = EVERYTHING,
+    strategy: Strategy = DEFAULT,
     *,
     nodes: int = 1,
     extents: Sequence[int] = (),
@@ -77,7 +77,7 @@ def account(
     Parameters
     ----------
     spec : KernelSpec
-    fusion : Fusion
+    strategy : Strategy
         What is computed in one go.
     nodes : int
         Nodes of the batch.
@@ -86,17 +86,17 @@ def account(
     target : Target, optional
         The processor; by default this one.
     """
-    return accountant(spec, fusion, target)(((tuple(extents), nodes),))[0]
+    return accountant(spec, strategy, target)(((tuple(extents), nodes),))[0]
 
 
 Groups: TypeAlias = "tuple[tuple[tuple[int, ...], int], ...]"  # run-time extents, and how many nodes have them
 
 
 def accountant(
-    spec: KernelSpec, fusion: Fusion = EVERYTHING, target: Target | None = None
+    spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | None = None
 ) -> Callable[[Groups], list[Account]]:
     """Return the function from the nodes of a batch to the accounts of those with the same extents."""
-    stages = plan_stages(spec, target or host(), fusion)
+    stages = plan_stages(spec, target or host(), strategy)
     counter = functools.cache(lambda extents: _Counter(stages, extents))
 
     def accounts(groups: Groups) -> list[Account]:
@@ -387,29 +387,29 @@ def _tail(stages: Stages, stage: ProductStage) -> set[int]:
 
 
 def stages_text(
-    spec: KernelSpec, fusion: Fusion = EVERYTHING, *, paths: Sequence[str] = (), target: Target | None = None
+    spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None
 ) -> str:
     """Return the stages of a kernel for people, a line each; see `stage_texts`."""
-    lines = stage_texts(spec, fusion, paths=paths, target=target)
+    lines = stage_texts(spec, strategy, paths=paths, target=target)
     count = f"{len(lines)} stage{'s' if len(lines) != 1 else ''}"
     return "\n".join([f"kernel {spec.name}: {count}", *(f"  {k}  {line}" for k, line in enumerate(lines, 1))]) + "\n"
 
 
 def stage_texts(
-    spec: KernelSpec, fusion: Fusion = EVERYTHING, *, paths: Sequence[str] = (), target: Target | None = None
+    spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None
 ) -> tuple[str, ...]:
     """Return what each stage of a kernel does, in words.
 
     Parameters
     ----------
     spec : KernelSpec
-    fusion : Fusion
+    strategy : Strategy
     paths : sequence of str
         The paths of the program's shared values (``p.w``); without them operands have their names in the kernel.
     target : Target, optional
         The processor; by default this one.
     """
-    stages = plan_stages(spec, target or host(), fusion)
+    stages = plan_stages(spec, target or host(), strategy)
     words = _Words(stages, paths)
     lines = []
     if stages.gathered:
@@ -433,10 +433,10 @@ def stage_texts(
 
 
 def fusion_notes(
-    spec: KernelSpec, fusion: Fusion = EVERYTHING, *, paths: Sequence[str] = (), target: Target | None = None
+    spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None
 ) -> tuple[Note, ...]:
     """Return for each of the user's lines what its operations are computed together with; see `stage_texts`."""
-    stages = plan_stages(spec, target or host(), fusion)
+    stages = plan_stages(spec, target or host(), strategy)
     words = _Words(stages, paths)
     out: list[Note] = []
     for stage in stages.stages:

@@ -16,6 +16,7 @@ in.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,16 +26,15 @@ from acronumba.emit.outline import outlined
 from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.ir.spec import BLOCK, PARAMETERS, UNITS, Dim, KernelSpec
-from acronumba.kernels.cost import MOST, times
+from acronumba.kernels.cost import MOST, Estimate, Time, estimate, stored_by
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
 from acronumba.kernels.stages.tasks import Band, Nest, Product, ProductStage, RowStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
-from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import Packing, TileKey, tallest
 from acronumba.kernels.write import math
-from acronumba.kernels.write.blocks import RAGGED_BYTES, BlockOfNodes, word_of
+from acronumba.kernels.write.blocks import BlockOfNodes, word_of
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.groups import GroupSlots, GroupWriter
 from acronumba.kernels.write.kernel import LANE_BUFFER, Gathered, Home, Kernel, RaggedSlots, Scratch, identifier
@@ -42,10 +42,7 @@ from acronumba.kernels.write.matrices import Slots
 from acronumba.kernels.write.products import ProductWriter, most_rows
 from acronumba.kernels.write.tiled import Tiles, units
 from acronumba.kernels.write.writer import Writer, row_step
-
-MOST_TOGETHER = 2016  # nodes of a block in which those with the same matrix are found
-MOST_ALONE = 512  # nodes of a block that is one stage in tiles
-BLOCK_BYTES = 1 << 24  # of the rows of such a block
+from acronumba.strategy import DEFAULT, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +69,10 @@ class KernelCode:
     shared: tuple[SharedUse, ...]
     tiles: tuple[TileKey, ...]  # their addresses follow the shared entries in P
     stages: tuple[StageWork, ...] = ()
+    cost: int = 0  # nanoseconds that a node takes, about
 
 
-def generate(spec: KernelSpec, target: Target, fusion: Fusion = EVERYTHING) -> KernelCode:
+def generate(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> KernelCode:
     """Return the code of a kernel.
 
     Parameters
@@ -83,10 +81,10 @@ def generate(spec: KernelSpec, target: Target, fusion: Fusion = EVERYTHING) -> K
         What to compute for one node.
     target : Target
         The processor.
-    fusion : Fusion
+    strategy : Strategy
         What is computed in one go. The same arguments give the same text; compiled code is kept by its text.
     """
-    return Generator(spec, target, fusion).run()
+    return Generator(spec, target, strategy).run()
 
 
 def _numbers(attr: object) -> list[int]:
@@ -102,9 +100,9 @@ def _numbers(attr: object) -> list[int]:
 class Generator:
     """Makes the code of a kernel; `kernels.cuda.generate` makes another kind of it."""
 
-    def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion) -> None:
-        self.target = target
-        self.stages = plan_stages(spec, target, fusion)
+    def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy) -> None:
+        self.target, self.strategy = target, strategy
+        self.stages = plan_stages(spec, target, strategy)
         self.graph = self.stages.graph
         self.spec = self.graph.spec
         self.gathered = self.stages.gathered
@@ -167,7 +165,7 @@ class Generator:
         """Return how many nodes a block has at most."""
         rows = self.stages.rows
         if self.ragged and self._alone:
-            return Poly.of(MOST_ALONE)
+            return Poly.of(self.strategy.alone_nodes)
         block = Poly.of(rows)
         if self.blocked:
             if not self.ragged:
@@ -213,14 +211,14 @@ class Generator:
     def _many_rows(self) -> int:
         """Return how many nodes to put into a block: many have the same matrix, but their rows stay in the cache."""
         row = sum((self._row(v).constant or 0) for v in self.stages.stored)
-        return min(MOST_TOGETHER, BLOCK_BYTES // max(1, row))
+        return min(self.strategy.group_nodes, self.strategy.group_bytes // max(1, row))
 
     def _homes(self, kernel: Kernel, block: Poly) -> None:
         made: dict[int, int] = {}
         local: set[int] = set()
         used: dict[int, set[int]] = {}
         for number, stage in enumerate(self.stages.stages):
-            values = _values(stage)
+            values = stored_by(stage)
             made.update(dict.fromkeys(values, number))
             for v in [*values, *stage.views] if isinstance(stage, RowStage) else values:
                 for u in self.stages.reads[v]:
@@ -307,7 +305,7 @@ class Generator:
     def _group_slots(self, number: int, product: Product, block: Poly) -> None:
         dtype = DTYPES[self.graph.dtype(product.value)]
         (n,) = self.graph.shape(product.value)
-        q, rows = tile_shape([1], n, self.target, dtype.name)
+        q, rows = tile_shape([1], n, self.target, dtype.name, self.strategy)
         width = q * self.target.lanes(dtype.ty) * dtype.size
         self.groups[number] = GroupSlots(
             matrices=self.scratch.add("matrices", block * 8, own=number),
@@ -324,9 +322,11 @@ class Generator:
         if product.how != "panel":
             return
         dtype = DTYPES[self.graph.dtype(product.value)]
-        most, _ = tile_shape([1], product.columns, self.target, dtype.name)
+        most, _ = tile_shape([1], product.columns, self.target, dtype.name, self.strategy)
         lanes = self.target.lanes(dtype.ty)
-        sums = max(q * tallest(q, self.target) for q in range(1, most + 1)) * lanes * dtype.size
+        sums = (
+            max(q * tallest(q, self.target, self.strategy.tile_rows) for q in range(1, most + 1)) * lanes * dtype.size
+        )
         shape = self.graph.shape(product.left)
         rows = self._tile_height(number) if tiles else size_poly(shape[-2])
         columns = rounded(product.columns, lanes) if tiles else Poly.of(most * lanes)
@@ -352,7 +352,8 @@ class Generator:
         module = outlined(whole)
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         tiles = [TileKey(r + 1, v, t) for (v, t), rows in self.kernel.tiles.items() for r in range(rows)]
-        return KernelCode(module, shared, tuple(tiles), work)
+        cost = int(min(self.estimate.node(), MOST)) + 1
+        return KernelCode(module, shared, tuple(tiles), work, cost)
 
     def _functions(self) -> list[tree.Function]:
         functions: list[tree.Function] = []
@@ -392,20 +393,14 @@ class Generator:
             out.append(StageWork(f"stage_{number}", read))
         return tuple(out)
 
-    def _computed(self, stage: RowStage | ProductStage) -> list[int]:
-        """Return the values that a stage computes."""
-        done, todo = set(), [*stage.views, *_values(stage)] if isinstance(stage, RowStage) else _values(stage)
-        while todo:
-            if (v := todo.pop()) not in done:
-                done.add(v)
-                op = self.graph.op(v)
-                assert op is not None
-                todo += [a for a in op.args if not self.stages.leaf(a)]
-        return sorted(done)
+    @functools.cached_property
+    def estimate(self) -> Estimate:
+        """How long the kernel takes."""
+        return estimate(self.stages, self.target)
 
-    def _time(self, w: Writer, name: str, values: list[int] | None) -> Expr:
-        """Return the nanoseconds that computing values of a node takes."""
-        found = dict(times(self.spec, values))
+    def _time(self, w: Writer, name: str, time: Time) -> Expr:
+        """Return the nanoseconds that a node takes, or a stage of it."""
+        found = dict(time.terms)
         fixed = found.pop((), 0.0) + 1
         if not found:
             return const(int(min(fixed, MOST)), I64)
@@ -479,7 +474,7 @@ class Generator:
             else:
                 many = nodes * units(w, number, stage) if stage.lead else nodes
             f.store(s, word_of(number, "count"), many)
-            f.store(s, word_of(number, "time"), nodes * self._time(w, "time", self._computed(stage)))
+            f.store(s, word_of(number, "time"), nodes * self._time(w, "time", self.estimate.steady(number)))
             for name in ("times", "starts"):
                 f.store(s, word_of(number, name), 0)
         if self.kernel.table or self.gathered:
@@ -491,10 +486,9 @@ class Generator:
 
     def _ragged_nodes(self, w: ProductWriter) -> Expr:
         """Describe a block of nodes with run-time extents of their own; return its end."""
-        stages = self.stages.stages
         rows = None if self._alone else self.kernel.block.constant
         return BlockOfNodes(
-            w, rows, lambda k: self._time(w, "time", self._computed(stages[k])), partial(self._operands, w)
+            w, rows, lambda k: self._time(w, "time", self.estimate.steady(k)), partial(self._operands, w)
         ).write()
 
     def _operands(self, w: Writer, r: Expr, words: Expr) -> None:
@@ -526,8 +520,8 @@ class Generator:
                 least = w.number(self.kernel.block)
                 w.symbols[f"rows{number}"] = w.bind("rows", select(rows < least, least, rows))
         if self.scratch.dynamic():
-            size = w.bind("size", w.ends())
-            total = total + select(size < RAGGED_BYTES, const(RAGGED_BYTES, I64), size)
+            size, most = w.bind("size", w.ends()), self.strategy.ragged_bytes
+            total = total + select(size < most, const(most, I64), size)
         own: Expr | None = None
         for number in range(len(self.stages.stages)):
             if self.scratch.dynamic(number):
@@ -535,7 +529,7 @@ class Generator:
                 own = end if own is None else w.bind("own", select(own < end, end, own))
         total = total if own is None else total + own
         w.f.store(w.f["OUT"], 0, total)
-        w.f.store(w.f["OUT"], 2 + len(self.spec.results), self._time(w, "time", None))
+        w.f.store(w.f["OUT"], 2 + len(self.spec.results), self._time(w, "time", self.estimate.steady()))
         return self._sizes(w)
 
     def _sizes(self, w: Writer) -> tree.Function:
@@ -563,12 +557,6 @@ class Generator:
             size = f.let("size", size)
             f.set(largest, select(size > largest, size, largest))
         return convert(select(largest < 2.0**62, largest, const(2.0**62, F64)), I64)
-
-
-def _values(stage: RowStage | ProductStage) -> list[int]:
-    if isinstance(stage, ProductStage):
-        return list(dict.fromkeys([*(p.product.value for p in stage.parts), *stage.tail]))
-    return stage.values
 
 
 def power(name: str) -> tree.Function:

@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.memory import aligned
+from acronumba.strategy import DEFAULT, Strategy
 
 if TYPE_CHECKING:
     from acronumba.emit.target import Target
 
-MOST_ROWS = 12  # rows of a tile; their addresses live in integer registers
 CHUNK = 256  # terms that are summed in a register before they are added to the sum in memory
 PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep")
 TYPES = {"float32": tree.F32, "float64": tree.F64}
@@ -161,19 +161,19 @@ def widest(target: Target) -> int:
     return 6 if target.registers >= 32 else 5
 
 
-def _passes(vectors: int, target: Target) -> list[int]:
+def passes_over(vectors: int, target: Target) -> list[int]:
     """Cut `vectors` into passes of nearly equal width."""
     count = -(-vectors // widest(target))
     return [vectors * (i + 1) // count - vectors * i // count for i in range(count)]
 
 
-def tallest(vectors: int, target: Target) -> int:
+def tallest(vectors: int, target: Target, most: int = DEFAULT.tile_rows) -> int:
     """Return the rows of the tallest tile whose accumulators, one row of W and one element of A fit the registers."""
-    wide = max(_passes(vectors, target))
-    return max(1, min(MOST_ROWS, (target.registers - wide - 1) // wide))
+    wide = max(passes_over(vectors, target))
+    return max(1, min(most, (target.registers - wide - 1) // wide))
 
 
-def panel_shape(gates: int, n: int, target: Target, dtype: str) -> PanelShape:
+def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strategy = DEFAULT) -> PanelShape:
     """Choose the shape of panels and tiles for `gates` products of `n` columns each.
 
     A tile of r x v accumulators does r * v multiplications for r + v loads, and needs about 20 accumulators (8 with 16
@@ -182,25 +182,29 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str) -> PanelShape:
     lanes = target.lanes(TYPES[dtype])
     needed = max(1, -(-n // lanes))  # vectors of columns per gate
     most = max(1, widest(target) // gates)
+    if strategy.panel_vectors:
+        most = min(most, strategy.panel_vectors)
 
     def score(q: int) -> float:
-        return _score(gates * q, target) * needed / (-(-needed // q) * q)
+        return _score(gates * q, target, strategy) * needed / (-(-needed // q) * q)
 
     q = max(range(1, min(most, needed) + 1), key=score)
-    return PanelShape(q, tallest(gates * q, target), gates * q)
+    return PanelShape(q, tallest(gates * q, target, strategy.tile_rows), gates * q)
 
 
-def _score(vectors: int, target: Target) -> float:
+def _score(vectors: int, target: Target, strategy: Strategy) -> float:
     """Return how much of the processor's time tiles of so many vectors use well."""
     enough = 20 if target.registers >= 32 else 8
-    wide, rows = max(_passes(vectors, target)), tallest(vectors, target)
+    wide, rows = max(passes_over(vectors, target)), tallest(vectors, target, strategy.tile_rows)
     return rows * wide / (rows + wide) * min(1.0, rows * wide / enough)
 
 
-def narrow(gates: int, n: int, target: Target, dtype: str) -> bool:
+def narrow(gates: int, n: int, target: Target, dtype: str, strategy: Strategy = DEFAULT) -> bool:
     """Whether a panel of `gates` products of `n` columns has too few vectors of columns to keep a tile busy."""
-    whole = panel_shape(gates, n, target, dtype).vectors
-    return 1.2 * _score(whole, target) < max(_score(v, target) for v in range(1, widest(target) + 1))
+    whole = panel_shape(gates, n, target, dtype, strategy).vectors
+    return 1.2 * _score(whole, target, strategy) < max(
+        _score(v, target, strategy) for v in range(1, widest(target) + 1)
+    )
 
 
 def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
@@ -221,7 +225,7 @@ def tile_function(key: TileKey, target: Target) -> tree.Function:
         doc=f"C[r][v] = sum of A[r][k] * W[k][v]: {key.rows} rows, {key.vectors} vectors of {vector.lanes} columns.",
     )
     first = 0
-    for wide in _passes(key.vectors, target):
+    for wide in passes_over(key.vectors, target):
         _pass(f, key.rows, range(first, first + wide), vector, size, width)
         first += wide
     return f.function()

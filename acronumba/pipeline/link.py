@@ -18,11 +18,11 @@ from acronumba.emit.target import host as processor
 from acronumba.host.machine import make_host
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import generate
-from acronumba.kernels.strategy import Fusion
 from acronumba.kernels.tiles import TileKey, deferred
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Interpreted, Native, library, runtime_module
 from acronumba.runtime.program import KernelEntry, Linked, StageEntry
+from acronumba.strategy import Strategy
 
 if TYPE_CHECKING:
     from acronumba.runtime.backward import BackExecutable
@@ -47,7 +47,7 @@ def link(
     host = make_host(plan, options)
     modules = (library(), host.module)
     if kernels is None:
-        engine, kernels = with_kernels(modules, plan.kernels, Fusion.of(options), progress)
+        engine, kernels = with_kernels(modules, plan.kernels, options.decisions, progress)
     else:
         engine = Native(modules, progress)
     return Executable(plan, options, Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels)))
@@ -88,7 +88,7 @@ def link_back(
     back = way_back(plan, wanted, width, params, packed)
     forward = link(back.plan, replace(options, recycle=False, parts=False), progress=progress)
     forward.keeps_nodes = True
-    engine, entries = with_kernels((library(),), back.specs, Fusion.of(options), progress)
+    engine, entries = with_kernels((library(),), back.specs, options.decisions, progress)
     return BackExecutable(
         forward, back, engine, entries, load([Deferred(name="transpose", key="", make=transposer)])[0]
     )
@@ -97,14 +97,14 @@ def link_back(
 def with_kernels(
     modules: tuple[tree.Module | Deferred, ...],
     specs: Sequence[KernelSpec],
-    fusion: Fusion,
+    strategy: Strategy,
     progress: Progress | None,
 ) -> tuple[Native, tuple[KernelEntry, ...]]:
     """Compile the modules, the kernels and the tiles they want."""
     target = processor()
     first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
-    codes = [generate(specs[number.index(k)], target, fusion) for k in range(len(first))]
+    codes = [generate(specs[number.index(k)], target, strategy) for k in range(len(first))]
     wanted: dict[tuple[str, int], set[TileKey]] = {}
     for code in codes:
         for key in code.tiles:
@@ -123,6 +123,7 @@ def with_kernels(
             tiles=tuple(tile[key.name] for key in code.tiles),
             begin=c.address.get("begin", 0),
             stages=tuple(StageEntry(address=c.address[s.stage], weights=s.weights) for s in code.stages),
+            cost=code.cost,
             keep=c,
         )
         for code, c in zip(codes, compiled, strict=False)

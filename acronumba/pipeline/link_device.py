@@ -16,7 +16,6 @@ from acronumba.host.machine import make_host
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import marshal
-from acronumba.kernels.strategy import Fusion
 from acronumba.pipeline.link import Progress, with_kernels
 from acronumba.runtime.devices.device import Device
 from acronumba.runtime.devices.executor import DeviceExecutor
@@ -43,7 +42,7 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     once = sorted({once.kernel for once in plan.program.once})
     written = [marshal(spec, code) for spec, code in zip(plan.kernels, codes, strict=True)]
     engine, computed = with_kernels(
-        (*modules, *written, launch_module()), [plan.kernels[k] for k in once], Fusion.of(options), progress
+        (*modules, *written, launch_module()), [plan.kernels[k] for k in once], options.decisions, progress
     )
     loaded = engine.loaded[len(modules) :]
     kernels = [
@@ -73,7 +72,7 @@ def link_back_device(
     codes = back_codes(back, options)
     written = [marshal(spec, code) for spec, code in zip(back.specs, codes, strict=False)]
     engine, pulls = with_kernels(
-        (library(), sums_module(), launch_module(), *written), back.specs[len(codes) :], Fusion.of(options), progress
+        (library(), sums_module(), launch_module(), *written), back.specs[len(codes) :], options.decisions, progress
     )
     loaded = engine.loaded[3 : 3 + len(codes)]
     calls = {name: engine.loaded[2].function(name) for name in EXPORTS}
@@ -100,4 +99,4 @@ def back_codes(back: WayBack, options: Options) -> list[CudaCode]:
 
 
 def _codes(specs: Sequence[KernelSpec], options: Options) -> list[CudaCode]:
-    return [generate(spec, Fusion.of(options), options.precision) for spec in specs]
+    return [generate(spec, options.decisions, options.precision) for spec in specs]

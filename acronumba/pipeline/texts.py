@@ -43,17 +43,15 @@ def kernel_lines(spec: KernelSpec, options: Options) -> list[Placed]:
     from acronumba.emit.target import host
     from acronumba.emit.text import module_lines
     from acronumba.kernels.cpu import generate
-    from acronumba.kernels.strategy import Fusion
 
-    return module_lines(generate(spec, host(), Fusion.of(options)).module)
+    return module_lines(generate(spec, host(), options.decisions).module)
 
 
 def cuda_code(spec: KernelSpec, options: Options) -> CudaCode:
     """Return the code of a kernel for a GPU."""
     from acronumba.kernels.cuda.generate import generate
-    from acronumba.kernels.strategy import Fusion
 
-    return generate(spec, Fusion.of(options), options.precision)
+    return generate(spec, options.decisions, options.precision)
 
 
 def cuda_lines(spec: KernelSpec, options: Options) -> list[Placed]:

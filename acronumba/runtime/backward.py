@@ -25,7 +25,7 @@ from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
-from acronumba.kernels.cost import STREAM, cost
+from acronumba.kernels.cost import cost, reading
 from acronumba.memory import address, aligned
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.batches import Batches
@@ -115,7 +115,7 @@ class BackExecutable:
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
         self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
         self.place = place or Here(engine, self.sums, forward.threads)
-        self.costs = [max(cost(spec), 1) for spec in back.specs]
+        self.costs = [e.cost or cost(spec) for spec, e in zip(back.specs, entries, strict=True)]
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
@@ -159,8 +159,9 @@ class _Desk:
         specs = of.back.specs
         self.of = of
         self.words: Words = np.zeros(words.BACK.count, np.int64)
-        self.nodes = Batches(len(specs) + len(_DTYPES), max((len(s.results) for s in specs), default=1))
-        self.sums = Batches(0, 1)
+        unit = of.forward.options.decisions.unit
+        self.nodes = Batches(len(specs) + len(_DTYPES), max((len(s.results) for s in specs), default=1), unit)
+        self.sums = Batches(0, 1, unit)
         self.packer = Packer(of.library, of.packings[1])
         self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
         self._arrays: dict[str, Words] = {}
@@ -182,7 +183,10 @@ class _Desk:
             if spec.dims:
                 params[: FIXED + len(spec.results)] = ragged_words(row[TABLE["args"]], spec.dims, len(spec.results), 8)
             if entry.stages:
-                shares = np.array([(s.address, s.weights // STREAM) for s in entry.stages], np.int64)
+                shares = np.array(
+                    [(s.address, reading(s.weights, of.forward.options.decisions)) for s in entry.stages],
+                    np.int64,
+                )
                 self._keep.append(shares)
                 row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
                 row[TABLE["shares"]] = address(shares)

@@ -15,19 +15,20 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import Native, threads_of_process
 from acronumba.runtime.state import AT, TABLE
+from acronumba.strategy import DEFAULT
 
 
 class Batches:
     """A state table for `execute`: batches of kernels that are not those of a plan."""
 
-    def __init__(self, kernels: int, most: int) -> None:
+    def __init__(self, kernels: int, most: int, unit: int = DEFAULT.unit) -> None:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)
         self.sizes: Words = np.zeros(plan_words(most), np.int64)
         self.keep: dict[str, Any] = {}
         self.most = most
         self.kernels(kernels)
         self["sizes"], self["most"] = address(self.sizes), most
-        self["single"], self["run_slice"] = 1, state.RUN_SLICE
+        self["single"], self["run_slice"], self["unit"] = 1, state.RUN_SLICE, unit
 
     def __setitem__(self, name: str, value: int) -> None:
         self.st[AT[name]] = value

@@ -13,6 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
 from acronumba.data.words import RECORD
 from acronumba.ir.spec import FIXED, PARAMETERS, KernelSpec
-from acronumba.kernels.cost import STREAM, cost
+from acronumba.kernels.cost import cost, reading
 from acronumba.memory import address, aligned, available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Words
@@ -38,9 +39,9 @@ from acronumba.runtime.shared import Prepared, SharedValues
 from acronumba.runtime.state import AT, MEMORY, TABLE
 from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
+from acronumba.strategy import Strategy
 
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
-_LAUNCH = 400  # nanoseconds that the start of a batch takes
 _FRESH = np.array(  # words that are 0 when a run begins
     [
         AT[name]
@@ -62,6 +63,9 @@ _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are 
 _COLUMNS = {"kernel": "kind", "depth": "depth", "instance": "instance", "signature": "key"}  # of a user's schedule
 _FORMER = {"kind": "kernel", "key": "signature", "first": "operand_start"}  # what they were called; for one release
 _SCHEDULE, _EXECUTE = STAGES.index("schedule"), STAGES.index("execute")
+
+
+CLOCK: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.perf_counter)  # that batches are timed by
 
 
 class Executor(Protocol):
@@ -123,12 +127,12 @@ class Processor:
 
     def _batches(self, m: MiniBatch) -> float:
         """Execute what was scheduled, one batch after the other; return the seconds of all."""
-        taken: list[float] = []
+        taken, clock = list[float](), CLOCK.get()
         while True:
-            start = time.perf_counter()
+            start = clock()
             status = self.engine.drive(m.buffers.address)
             if len(taken) < m.buffers["batches"]:
-                taken.append(time.perf_counter() - start)
+                taken.append(clock() - start)
             if status == state.DONE:
                 m.taken += taken
                 return sum(taken)
@@ -210,7 +214,8 @@ class Executable:
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
-        buffers["launch"] = _launch(specs)
+        buffers["unit"] = self.options.decisions.unit
+        buffers["launch"] = _launch(specs, self.options.decisions)
         buffers["steps"] = min(self.options.max_steps, state.SLICE)
         buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
         buffers["largest"] = max(self.options.memory_limit or available(), _LARGEST)
@@ -240,13 +245,15 @@ class Executable:
         row[TABLE["lists"]] = sum(o.kind == "list" or (o.kind == "tensor" and o in items) for o in args)
         row[TABLE["args"]] = len(args)
         row[TABLE["dims"]], row[TABLE["results"]] = spec.dims, len(spec.results)
-        row[TABLE["cost"]] = cost(spec)
+        row[TABLE["cost"]] = kernel.cost or cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
         if spec.dims:
             params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
         if kernel.stages:
-            shares = np.array([(s.address, s.weights // STREAM) for s in kernel.stages], np.int64)
+            shares = np.array(
+                [(s.address, reading(s.weights, self.options.decisions)) for s in kernel.stages], np.int64
+            )
             self.engine.reach(shares)
             buffers.columns_of_table.append(shares)
             row[TABLE["begin"]], row[TABLE["stages"]] = kernel.begin, len(shares)
@@ -555,7 +562,7 @@ def _bytes(spec: KernelSpec) -> int:
     return state.NODE_BYTES + sum(sizes)
 
 
-def _launch(specs: Sequence[KernelSpec]) -> int:
+def _launch(specs: Sequence[KernelSpec], strategy: Strategy) -> int:
     """Return about how many nanoseconds a batch takes beside its nodes, over all kernels: its start, its weights."""
     weights = 0
     for spec in specs:
@@ -563,4 +570,4 @@ def _launch(specs: Sequence[KernelSpec]) -> int:
         for operand in (spec.operands[k] for k in read):
             if operand.kind == "shared":
                 weights += math.prod(n for n in operand.shape if isinstance(n, int)) * np.dtype(operand.dtype).itemsize
-    return _LAUNCH + weights // (STREAM * max(len(specs), 1))
+    return strategy.launch + reading(weights, strategy) // max(len(specs), 1)

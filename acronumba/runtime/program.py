@@ -58,7 +58,7 @@ class StageEntry:
     """A stage of a kernel that threads can share."""
 
     address: int
-    weights: int  # bytes of shared weights that it reads
+    weights: int  # bytes of shared weights that it reads, however few the nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,7 @@ class KernelEntry:
     tiles: tuple[int, ...] = ()  # addresses
     begin: int = 0  # address of its function `begin`, if it can be run stage by stage
     stages: tuple[StageEntry, ...] = ()
+    cost: int = 0  # nanoseconds that a node takes, about; 0: nobody has said
     keep: object = None  # what owns the code
 
 

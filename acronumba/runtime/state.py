@@ -115,6 +115,7 @@ kinds               int32[keys]: keys, by component
 local               int32[keys]: number of the key in its component
 bound               no schedule has fewer batches; -1: not looked for
 effort              of the search, 0 to 3; -1: as it pays
+unit                nanoseconds of work that are worth a thread
 launch              nanoseconds that a batch costs beside its nodes
 ccap                nodes that `chains` has room for
 chains              int32[n, 8]: most nodes of eight kinds on a path to, or from, a node

@@ -55,6 +55,7 @@ def explanation_view(e: Explained) -> RenderableType:
         parts += [_block(b) for b in e.blocks]
     parts += _effects(e)
     parts += _section("warnings", e.warnings)
+    parts += _section("tuned", e.tuned)
     return Group(*parts)
 
 

@@ -95,3 +95,4 @@ class Explained:
     effects: tuple[Effect, ...]  # of each option
     warnings: tuple[str, ...]  # a line each: where float32 becomes float64
     count: Count  # of the mini-batch
+    tuned: tuple[str, ...] = ()  # what `acronumba tune` chose for so many instances, and a line for each that it tried

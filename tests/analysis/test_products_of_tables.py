@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, model
-from acronumba.analysis.sharing.tables import ROWS
+from acronumba.strategy import DEFAULT
 from tests.support.chosen import one_in, squares
 
 r = np.random.default_rng(0)
-SMALL, LARGE = (r.standard_normal((n, 20)).astype(np.float32) for n in (7, ROWS + 1))
+SMALL, LARGE = (r.standard_normal((n, 20)).astype(np.float32) for n in (7, DEFAULT.table_rows + 1))
 W, B = r.standard_normal((30, 20)).astype(np.float32), r.standard_normal(30).astype(np.float32)
 PICK = r.standard_normal((7, 20)).astype(np.float32)
 

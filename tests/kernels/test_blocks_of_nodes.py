@@ -9,9 +9,7 @@ import pytest
 
 from acronumba.emit import interpret, tree
 from acronumba.emit.parse import parse_files
-from acronumba.kernels.stages.tasks import ROWS
-from acronumba.kernels.strategy import Fusion
-from acronumba.kernels.write.blocks import RAGGED_BYTES
+from acronumba.strategy import DEFAULT, Strategy
 from tests.support.kernel_cases import close, evaluate
 from tests.support.kernel_runs import compile_all, interpreted
 from tests.support.ragged_kernels import APART, BLOCKS, lengths, nodes_of
@@ -19,7 +17,7 @@ from tests.support.ragged_kernels import APART, BLOCKS, lengths, nodes_of
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
-    runners = compile_all([*BLOCKS.values()], fusions=[Fusion(), APART])
+    runners = compile_all([*BLOCKS.values()], strategies=[Strategy(), APART])
     return {name: runners[2 * k : 2 * k + 2] for k, name in enumerate(BLOCKS)}
 
 
@@ -69,7 +67,7 @@ def test_a_block_has_no_more_rows_than_caches_keep() -> None:
 
     Noting(runner.spec, runner.code, runner.compiled, runner.tiles, runner.keep)(rows, shared, each=each, units=1)
     assert begun == [(0, 3), (3, 5), (5, 6), (6, 7), (7, 10)]
-    assert ROWS == 48
+    assert DEFAULT.rows == 48
 
 
 def test_what_a_block_needs_is_bounded() -> None:
@@ -81,7 +79,8 @@ def test_what_a_block_needs_is_bounded() -> None:
         runner.call(None, "plan", extents.ctypes.data, out.ctypes.data)
         return int(out[0])
 
-    assert RAGGED_BYTES < scratch(1) < RAGGED_BYTES + (1 << 17)
+    least = DEFAULT.ragged_bytes
+    assert least < scratch(1) < least + (1 << 17)
     assert scratch(1 << 16) < (1 << 16) * 1000
 
 

@@ -10,10 +10,10 @@ import pytest
 from acronumba import InstanceErrors, model, nn
 from acronumba.emit.target import override
 from acronumba.ir.spec import KernelSpec
-from acronumba.kernels import cpu
 from acronumba.kernels.stages import choose
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.tasks import RowStage
+from acronumba.strategy import Strategy
 from tests.support.chosen import one_in, squares
 from tests.support.kernel_cases import close
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
@@ -83,7 +83,7 @@ def test_plain_python_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> No
         np.testing.assert_array_equal(one, other)
 
 
-def test_blocks_of_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_many_nodes() -> None:
     """Also if the blocks are smaller than the batch, and if every node has a matrix of its own."""
     spec = two_layers(64, 64)
     nodes = operands(64, 64, "float32", 5, 150)
@@ -92,8 +92,7 @@ def test_blocks_of_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run(nodes)[0]
     for one, other in zip(expected, run(own)[0], strict=True):
         np.testing.assert_array_equal(one, other)
-    monkeypatch.setattr(cpu, "BLOCK_BYTES", 1)
-    (small,) = compile_all([spec])
+    (small,) = compile_all([spec], strategies=[Strategy(group_bytes=1)])
     for one, other in zip(expected, small(nodes)[0], strict=True):
         np.testing.assert_array_equal(one, other)
 

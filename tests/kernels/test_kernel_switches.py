@@ -19,37 +19,37 @@ from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels import cpu
 from acronumba.kernels.account import account, fusion_notes, stages_text
 from acronumba.kernels.stages.constants import fold
-from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import narrow
+from acronumba.strategy import DEFAULT, Strategy
 from acronumba.zoo import mv_rnn, tree_lstm
 from tests.support.chosen import half, one_in
 from tests.support.kernel_cases import PRODUCTS, attention, cell, close, evaluate, inputs
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
 
-EVERY = [Fusion(vertical=v, horizontal=h, gather=g) for v, h, g in itertools.product((True, False), repeat=3)]
-OFF = {name: Fusion(**{name: False}) for name in ("vertical", "horizontal", "gather")}
+EVERY = [Strategy(vertical=v, horizontal=h, gather=g) for v, h, g in itertools.product((True, False), repeat=3)]
+OFF = {name: Strategy(**{name: False}) for name in ("vertical", "horizontal", "gather")}
 
 
-def text(spec: KernelSpec, fusion: Fusion) -> str:
-    return module_text(cpu.generate(spec, targets.host(), fusion).module)
+def text(spec: KernelSpec, strategy: Strategy) -> str:
+    return module_text(cpu.generate(spec, targets.host(), strategy).module)
 
 
-def kinds(spec: KernelSpec, fusion: Fusion = EVERYTHING) -> list[str]:
-    return [stage.kind for stage in account(spec, fusion, extents=(3,) * spec.dims).stages]
+def kinds(spec: KernelSpec, strategy: Strategy = DEFAULT) -> list[str]:
+    return [stage.kind for stage in account(spec, strategy, extents=(3,) * spec.dims).stages]
 
 
 def same(spec: KernelSpec, rows: Any, shared: Any, dims: Any, compiled: bool) -> None:
     """Check that all settings give the same failures and, where there are none, the same bits."""
-    runs = compile_all([spec], fusions=EVERY) if compiled else [interpreted(spec, fusion=f) for f in EVERY]
+    runs = compile_all([spec], strategies=EVERY) if compiled else [interpreted(spec, strategy=f) for f in EVERY]
     with np.errstate(all="ignore"):
         wanted, failed = runs[0](rows, shared, dims)
-        for fusion, run in zip(EVERY[1:], runs[1:], strict=True):
+        for strategy, run in zip(EVERY[1:], runs[1:], strict=True):
             results, failures = run(rows, shared, dims)
-            assert (failures == failed).all(), fusion
+            assert (failures == failed).all(), strategy
             for a, b in zip(wanted, results, strict=True):
                 a, b = a[failed == 0], b[failed == 0]
-                assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), (spec.name, fusion)
+                assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), (spec.name, strategy)
 
 
 # ---- equal bits
@@ -208,9 +208,9 @@ def test_narrow_products_lie_side_by_side(members: int, dtype: str) -> None:
         assert len(uses) == 7, "one weight is wide enough"
     rows, shared = inputs(spec, 50 if members == 2 else 3)
     if members == 2:
-        on, off = compile_all([spec], fusions=[EVERYTHING, OFF["horizontal"]])
+        on, off = compile_all([spec], strategies=[DEFAULT, OFF["horizontal"]])
     else:
-        on, off = interpreted(spec), interpreted(spec, fusion=OFF["horizontal"])
+        on, off = interpreted(spec), interpreted(spec, strategy=OFF["horizontal"])
     for a, b in zip(on(rows, shared)[0], off(rows, shared)[0], strict=True):
         assert a.tobytes() == b.tobytes()
     for mine, expected in zip(on(rows, shared)[0], evaluate(spec, rows[2], shared), strict=True):
@@ -237,7 +237,7 @@ def test_without_horizontal_fusion_independent_operations_have_loops_of_their_ow
     b = SpecBuilder("several")
     x, y = b.tensor("x", 40), b.tensor("y", 40)
     spec = b.spec(b.op("exp", x, shape=(40,)), b.op("tanh", y, shape=(40,)))
-    loops = [text(spec, f).split("def plan")[0].count("for j") for f in (Fusion(), OFF["horizontal"])]
+    loops = [text(spec, f).split("def plan")[0].count("for j") for f in (Strategy(), OFF["horizontal"])]
     assert loops == [1, 2]
     same(spec, *inputs(spec, 3), (), compiled=False)
 
@@ -252,7 +252,7 @@ def test_without_gather_fusion_operands_are_copied_to_rows_first() -> None:
     begin, rest = code.split("def begin(")[1].split("\n\n\n", 1)
     assert begin.count("copy_bytes(") == 4 and "copy_bytes(" not in rest
     assert "_record" not in rest, "nothing else follows the pointers"
-    assert "copy_bytes(" not in text(spec, Fusion())
+    assert "copy_bytes(" not in text(spec, Strategy())
 
 
 def test_without_gather_fusion_looked_up_rows_are_copied() -> None:
@@ -282,7 +282,7 @@ def test_operations_on_constants_are_folded() -> None:
     folded = {op.attrs for op in fold(spec).body if op.op == "const"}
     assert (0.125,) in folded
     assert {op.op for op in fold(spec).body} == {"const", "exp", "cast", "div", "mul"}, "no exp, no division by zero"
-    code = text(spec, Fusion())
+    code = text(spec, Strategy())
     assert "* 0.125" in code and "sqrt" not in code and "exp" not in code
 
 
@@ -329,8 +329,8 @@ def test_what_no_result_needs_is_not_computed() -> None:
     x, w = b.tensor("x", 20), b.shared("w", 20, 20)
     b.op("max", b.op("exp", b.op("matmul", w, x, shape=(20,)), shape=(20,)), shape=(), attrs=((0,),))
     spec = b.spec(b.op("add", x, x, shape=(20,)))
-    for fusion in EVERY:
-        ops = [spec.body[k].op for s in account(spec, fusion).stages if s.kind != "gather" for k in s.operations]
+    for strategy in EVERY:
+        ops = [spec.body[k].op for s in account(spec, strategy).stages if s.kind != "gather" for k in s.operations]
         assert ops == ["add"]
 
 
@@ -349,7 +349,7 @@ def test_options_reach_the_texts_of_the_stages() -> None:
     assert "def stage_9(" in inner(fuse=False)
     assert "copy_bytes(" in inner(gather_fusion=False)
     assert inner(horizontal=False) == inner()
-    assert Fusion.of(Options(fuse=False, gather_fusion=False)) == Fusion(vertical=False, gather=False)
+    assert Options(fuse=False, gather_fusion=False).decisions == Strategy(vertical=False, gather=False)
 
 
 def test_an_account_counts_bytes_and_operations() -> None:
@@ -400,5 +400,5 @@ def test_notes_say_what_a_line_was_fused_into() -> None:
         (10, "w @ x is one stage with w @ y: the weight is read once"),
         (11, "w @ y is one stage with w @ x: the weight is read once"),
     ]
-    assert not [n for n in fusion_notes(spec, Fusion(vertical=False, horizontal=False)) if n.option == "horizontal"]
-    assert not fusion_notes(spec, Fusion(vertical=False, horizontal=False))
+    assert not [n for n in fusion_notes(spec, Strategy(vertical=False, horizontal=False)) if n.option == "horizontal"]
+    assert not fusion_notes(spec, Strategy(vertical=False, horizontal=False))

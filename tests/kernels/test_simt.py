@@ -12,7 +12,7 @@ from acronumba.emit import interpret
 from acronumba.emit.simt import NAMES
 from acronumba.ir.spec import Dim, KernelSpec, Size
 from acronumba.kernels.cuda import generate, simulator, tiles
-from acronumba.kernels.strategy import Fusion
+from acronumba.strategy import Strategy
 from tests.support.chosen import half
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell, check, close, evaluate, inputs
 from tests.support.kernel_fuzz import Cell, Fuzz
@@ -67,8 +67,8 @@ def test_random_cells(seed: int) -> None:
     check(Cell(200 + seed), simulate_all, 3)
 
 
-def simulated(spec: KernelSpec, fusion: Fusion | None = None) -> Simulated:
-    return Simulated(spec, generate.generate(spec, fusion or Fusion()))
+def simulated(spec: KernelSpec, strategy: Strategy | None = None) -> Simulated:
+    return Simulated(spec, generate.generate(spec, strategy or Strategy()))
 
 
 def test_rows_do_not_depend_on_the_batch() -> None:
@@ -171,7 +171,12 @@ def test_attention_over_a_run_time_length(length: int) -> None:
                 assert close(mine[i], expected)
 
 
-OFF = [Fusion(vertical=False), Fusion(horizontal=False), Fusion(gather=False), Fusion(vertical=False, gather=False)]
+OFF = [
+    Strategy(vertical=False),
+    Strategy(horizontal=False),
+    Strategy(gather=False),
+    Strategy(vertical=False, gather=False),
+]
 
 
 @pytest.mark.parametrize("seed", [0, 5001])
@@ -180,17 +185,17 @@ def test_the_switches_change_no_bit(seed: int) -> None:
     rows, shared = fuzz.operands(2)
     with np.errstate(all="ignore"):
         wanted, failed = simulated(fuzz.spec)(rows, shared, fuzz.dims)
-        for fusion in OFF:
-            results, failures = simulated(fuzz.spec, fusion)(rows, shared, fuzz.dims)
+        for strategy in OFF:
+            results, failures = simulated(fuzz.spec, strategy)(rows, shared, fuzz.dims)
             assert (failures == failed).all()
             for a, b in zip(wanted, results, strict=True):
                 a, b = a[failed == 0], b[failed == 0]
-                assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), fusion
+                assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), strategy
 
 
 def test_a_separate_gather_copies_and_fused_kernels_do_not() -> None:
     spec = cell(12)
-    apart = generate.generate(spec, Fusion(gather=False))
+    apart = generate.generate(spec, Strategy(gather=False))
     assert "copy_bytes(" in apart.text and len(apart.entries) == 2
     assert "copy_bytes(" not in generate.generate(spec).text and len(generate.generate(spec).entries) == 1
 

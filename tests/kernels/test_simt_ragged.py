@@ -12,7 +12,7 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda import generate, simulator, tiles
 from acronumba.kernels.cuda.nodes import Counted
 from acronumba.kernels.stages.index import Poly
-from acronumba.kernels.strategy import Fusion
+from acronumba.strategy import Strategy
 from tests.support.chosen import one_in
 from tests.support.kernel_cases import close, evaluate
 from tests.support.kernel_runs import SpecBuilder
@@ -20,9 +20,9 @@ from tests.support.ragged_kernels import APART, ATTENTION, BLOCKS, drawn, length
 from tests.support.simt_runs import Simulated
 
 
-def same_alone(spec: KernelSpec, rows: Any, shared: Any, each: Any, fusion: Fusion | None = None) -> None:
+def same_alone(spec: KernelSpec, rows: Any, shared: Any, each: Any, strategy: Strategy | None = None) -> None:
     """Check results against the definitions; each node's bits alone, and by other numbers of blocks."""
-    run = Simulated(spec, generate.generate(spec, fusion or Fusion()))
+    run = Simulated(spec, generate.generate(spec, strategy or Strategy()))
     whole, failed = run(rows, shared, each=each)
     again, _ = run(rows, shared, each=each, units=17)
     for k, (column, other) in enumerate(zip(whole, again, strict=True)):

@@ -13,13 +13,13 @@ from acronumba.kernels import cpu
 from acronumba.kernels.account import stages_text
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.tasks import Band, RowStage
-from acronumba.kernels.strategy import Fusion
+from acronumba.strategy import Strategy
 from tests.support.chosen import one_in
 from tests.support.kernel_cases import close, evaluate, inputs
 from tests.support.kernel_runs import SpecBuilder, compile_all, interpreted
 from tests.support.ragged_kernels import ATTENTION, N, attention, drawn
 
-WHOLE = Fusion(vertical=False)  # no stage in tiles
+WHOLE = Strategy(vertical=False)  # no stage in tiles
 
 
 EXTENTS = [(50, 3), (1, 1), (0, 5), (7, 0), (49, 130), (96, 97), (1, 300), (100, 17)]
@@ -32,7 +32,7 @@ def fits(spec: KernelSpec, dims: tuple[int, ...]) -> bool:
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
-    runners = compile_all([*ATTENTION.values()], fusions=[Fusion(), WHOLE])
+    runners = compile_all([*ATTENTION.values()], strategies=[Strategy(), WHOLE])
     return {name: runners[2 * k : 2 * k + 2] for k, name in enumerate(ATTENTION)}
 
 
@@ -96,7 +96,7 @@ def test_a_row_that_is_no_number_stays_alone(odd: float, compiled: dict[str, Any
 
 def test_scratch_grows_with_the_length_alone(compiled: dict[str, Any]) -> None:
     """8,192 queries and keys of 8 heads: matrices of scores would take 2 GiB each."""
-    runner, _ = compile_all([attention(8, 64)], fusions=[Fusion(), WHOLE])
+    runner, _ = compile_all([attention(8, 64)], strategies=[Strategy(), WHOLE])
     n, packed = 8192, 2 * 8192 * 64 * 4
     out, extents = np.zeros(8, np.int64), np.array([n, n], np.int64)
     runner.call(None, "plan", extents.ctypes.data, out.ctypes.data)
@@ -117,7 +117,7 @@ def test_a_large_matrix_of_known_extents_is_not() -> None:
     e = b.op("exp", b.op("matmul", x, y, shape=(200, 201)), shape=(200, 201))
     spec = b.spec(b.op("sum", e, shape=(200,), attrs=((1,),)))
     assert "tiles of rows" in stages_text(spec)
-    tiles, whole = compile_all([spec], fusions=[Fusion(), WHOLE])
+    tiles, whole = compile_all([spec], strategies=[Strategy(), WHOLE])
     rows, _ = inputs(spec, 3)
     mine, theirs = (runner(rows)[0][0] for runner in (tiles, whole))
     assert mine.tobytes() == theirs.tobytes()
@@ -137,7 +137,7 @@ def test_wider_elements_do_not_take_the_place_of_narrower_ones() -> None:
         total = b.op("add", total, b.op("transpose", c, shape=(n, 3), attrs=((1, 0),), **wide), shape=(n, 3), **wide)
     spec = b.spec(b.op("matmul", total, z, shape=(n, 6), **wide))
     assert "tiles of rows" in stages_text(spec)
-    tiles, whole = compile_all([spec], fusions=[Fusion(), WHOLE])
+    tiles, whole = compile_all([spec], strategies=[Strategy(), WHOLE])
     rows, _ = inputs(spec, 2)
     mine, theirs = (runner(rows)[0][0] for runner in (tiles, whole))
     assert mine.tobytes() == theirs.tobytes()
@@ -151,7 +151,7 @@ def test_what_reads_all_rows_is_another_stage() -> None:
     near = b.op("tanh", scores, shape=(N, N))
     sums = b.op("sum", b.op("exp", near, shape=(N, N)), shape=(N,), attrs=((0,),))
     spec = b.spec(sums, b.op("sum", near, shape=(N,), attrs=((1,),)))
-    tiles, whole = compile_all([spec], fusions=[Fusion(), WHOLE])
+    tiles, whole = compile_all([spec], strategies=[Strategy(), WHOLE])
     for n in (1, 3, 50, 120):
         rows, _ = inputs(spec, 2, (n,))
         for mine, theirs in zip(tiles(rows, {}, (n,), units=3)[0], whole(rows, {}, (n,))[0], strict=True):
@@ -240,7 +240,7 @@ def test_columns_in_another_order_have_no_band(where: str) -> None:
 
 def test_columns_in_another_order_have_the_bits_of_the_whole() -> None:
     spec = turned_round("masked_too")
-    tiles, whole = compile_all([spec], fusions=[Fusion(), WHOLE])
+    tiles, whole = compile_all([spec], strategies=[Strategy(), WHOLE])
     rows, _ = inputs(spec, 2)
     mine, theirs = (runner(rows)[0][0] for runner in (tiles, whole))
     assert mine.tobytes() == theirs.tobytes()

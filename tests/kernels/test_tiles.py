@@ -11,6 +11,7 @@ import pytest
 
 from acronumba.emit import compile, interpret, target, tree
 from acronumba.kernels import tiles
+from acronumba.strategy import DEFAULT
 from tests.support.aligned import aligned_zeros
 
 DTYPES = ("float32", "float64")
@@ -210,7 +211,7 @@ def test_panel_shape_fits_the_registers(bits: int, registers: int, widest: int, 
             assert shape.vectors == gates * shape.q
             assert shape.q <= -(-n // lanes)
             wide = -(-shape.vectors // -(-shape.vectors // widest))  # of one pass over k
-            assert 1 <= shape.rows <= tiles.MOST_ROWS
+            assert 1 <= shape.rows <= DEFAULT.tile_rows
             assert shape.rows == 1 or shape.rows * wide + wide < registers
             if n % lanes == 0 and (n // lanes) % 4 == 0 and gates <= widest:
                 assert shape.rows * wide >= (20 if registers == 32 else 8)

@@ -14,9 +14,9 @@ from acronumba.emit.target import Target, host
 from acronumba.errors import NOWHERE
 from acronumba.ir.spec import BLOCK, Dim, KernelOp, KernelSpec, Operand, Size, plan_words
 from acronumba.kernels import cpu
-from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.tiles import tile_module
 from acronumba.kernels.write.blocks import word_of
+from acronumba.strategy import DEFAULT, Strategy
 from tests.support.aligned import aligned_zeros
 
 Array = Any
@@ -210,13 +210,13 @@ class Runner:
 
 
 def compile_all(
-    specs: Sequence[KernelSpec], target: Target | None = None, fusions: Sequence[Fusion] = ()
+    specs: Sequence[KernelSpec], target: Target | None = None, strategies: Sequence[Strategy] = ()
 ) -> list[Runner]:
-    """Compile many kernels at once; with `fusions`, one kernel of each spec for each of them."""
+    """Compile many kernels at once; with `strategies`, one kernel of each spec for each of them."""
     target = target or host()
-    specs = [spec for spec in specs for _ in fusions or [0]]
-    settings = [*fusions] * (len(specs) // len(fusions)) if fusions else [EVERYTHING] * len(specs)
-    codes = [cpu.generate(spec, target, fusion) for spec, fusion in zip(specs, settings, strict=True)]
+    specs = [spec for spec in specs for _ in strategies or [0]]
+    settings = [*strategies] * (len(specs) // len(strategies)) if strategies else [DEFAULT] * len(specs)
+    codes = [cpu.generate(spec, target, strategy) for spec, strategy in zip(specs, settings, strict=True)]
     keys = sorted({key for code in codes for key in code.tiles}, key=lambda k: (k.dtype, k.vectors, k.rows))
     modules: list[tree.Module] = [code.module for code in codes]
     groups: dict[tuple[str, int], list[Any]] = {}
@@ -231,5 +231,5 @@ def compile_all(
     return [Runner(s, c, m, tiles, [loaded]) for s, c, m in zip(specs, codes, loaded, strict=False)]
 
 
-def interpreted(spec: KernelSpec, target: Target | None = None, fusion: Fusion = EVERYTHING) -> Runner:
-    return Runner(spec, cpu.generate(spec, target or host(), fusion), None, {}, [])
+def interpreted(spec: KernelSpec, target: Target | None = None, strategy: Strategy = DEFAULT) -> Runner:
+    return Runner(spec, cpu.generate(spec, target or host(), strategy), None, {}, [])

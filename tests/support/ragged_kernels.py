@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from acronumba.ir.spec import Dim, KernelSpec
-from acronumba.kernels.strategy import Fusion
+from acronumba.strategy import Strategy
 from tests.support.kernel_cases import inputs
 from tests.support.kernel_runs import SpecBuilder
 
 N, M = Dim(0), Dim(1)
 SIGNS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-APART = Fusion(gather=False)
+APART = Strategy(gather=False)
 
 
 def sentence() -> KernelSpec:

@@ -12,7 +12,7 @@ from acronumba.emit import interpret
 from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.kernels.cuda import generate, simulator
 from acronumba.kernels.cuda.writer import THREADS, WARPS
-from acronumba.kernels.strategy import EVERYTHING, Fusion
+from acronumba.strategy import DEFAULT, Strategy
 from tests.support.aligned import aligned_zeros
 from tests.support.kernel_runs import extents_of
 
@@ -147,5 +147,5 @@ class Simulated:
         return results, failures[: len(nodes)]
 
 
-def simulate_all(specs: Sequence[KernelSpec], fusion: Fusion = EVERYTHING) -> list[Simulated]:
-    return [Simulated(spec, generate.generate(spec, fusion)) for spec in specs]
+def simulate_all(specs: Sequence[KernelSpec], strategy: Strategy = DEFAULT) -> list[Simulated]:
+    return [Simulated(spec, generate.generate(spec, strategy)) for spec in specs]

@@ -53,7 +53,7 @@ class Grouping:
         self.free |= self._table_rows()
         self.dominators = dominators(function.blocks)
         self.numbers = {id(b): k for k, b in enumerate(function.blocks)}
-        self.rows = Rows(table.program, function, self.single, self.fixed)
+        self.rows = Rows(table.program, function, self.single, self.fixed, table.options.decisions.row_elements)
         self.asked = [
             [
                 (i.tensor, i.axis, i.out)

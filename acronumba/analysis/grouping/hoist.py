@@ -8,9 +8,9 @@ what comes after: the classifier of each state, which feeds nothing back.
 
 What is split off must pay for a node, and for storing and reading back what else would stay in registers (`cost`). A
 product does: it reads its matrix once for all steps and not once per step, which is what a step of few rows costs,
-and does k multiplications for each element it stores. So does whatever takes `WORTH` times as long as it costs.
-Element-wise operations alone do not: they stay with the products that they lead to or come from, on the side of the
-split where less is stored.
+and does k multiplications for each element it stores. So does whatever takes `Strategy.split_worth` times as long as
+it costs. Element-wise operations alone do not: they stay with the products that they lead to or come from, on the side
+of the split where less is stored.
 
 Where each step waits for the value of a tensor, the steps are not recorded together, and one kernel is best.
 
@@ -42,31 +42,26 @@ from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import ListT, TensorT
 from acronumba.ir.visit import reads
+from acronumba.strategy import DEFAULT, Strategy
 
-# Nanoseconds on one core, of two machines (2.8 GHz Ice Lake, Zen 5); only their ratios matter.
-NODE = 25.0  # recording, scheduling and starting a node
-BYTE = 0.1  # storing a byte and reading it back
-MULTIPLY = 0.01  # a multiplication and addition of a product
-FUNCTION = 0.3  # an element of exp, tanh, ...
-ELEMENT = 0.05  # an element of anything else
-WORTH = 4.0  # what is split off takes at least so many times what the split costs
 UNKNOWN = 16  # stands for a run-time extent
+SLOW = 5  # `TensorOp.cost` of a function from which on it takes as long as exp, about
 
 
-def work(op: Op) -> float:
+def work(op: Op, s: Strategy) -> float:
     """Return about how many nanoseconds an operation takes."""
     kind = TENSORS[op.op].kind
     if kind == "product":
         inner = next((_elements(_shape(a)[-1:]) for a in op.args if isinstance(a, Var)), UNKNOWN)
-        return MULTIPLY * inner * _elements(_shape(op.out))
+        return s.split_multiply * inner * _elements(_shape(op.out))
     if TENSORS[op.op].folds:
-        return ELEMENT * max((_elements(_shape(a)) for a in op.args if isinstance(a, Var)), default=0)
-    return (FUNCTION if TENSORS[op.op].slow_alone else ELEMENT) * _elements(_shape(op.out))
+        return s.split_element * max((_elements(_shape(a)) for a in op.args if isinstance(a, Var)), default=0)
+    return (s.split_function if TENSORS[op.op].cost >= SLOW else s.split_element) * _elements(_shape(op.out))
 
 
-def cost(op: Op) -> float:
+def cost(op: Op, s: Strategy) -> float:
     """Return about how many nanoseconds it costs to make an operation's result a result of a kernel of its own."""
-    return NODE + BYTE * stored(op)
+    return s.split_node + s.split_byte * stored(op)
 
 
 def stored(op: Op) -> int:
@@ -75,9 +70,9 @@ def stored(op: Op) -> int:
     return _elements(op.out.type.shape) * np.dtype(op.out.type.dtype).itemsize
 
 
-def is_worth(op: Op) -> bool:
+def is_worth(op: Op, s: Strategy) -> bool:
     """Whether an operation may be worth a kernel of its own."""
-    return TENSORS[op.op].kind == "product" or work(op) >= WORTH * cost(op)
+    return TENSORS[op.op].kind == "product" or work(op, s) >= s.split_worth * cost(op, s)
 
 
 def _shape(v: Var) -> tuple[int | None, ...]:
@@ -116,15 +111,15 @@ class Split:
 NO_SPLIT = Split(numbers={}, again=frozenset(), free=())
 
 
-def split(program: Program, flow: Flow) -> Split:
+def split(program: Program, flow: Flow, strategy: Strategy = DEFAULT) -> Split:
     """Return which operations of a block must be different kernels, so that no free operation waits for a cycle."""
-    return _Numbers(program, flow).run()
+    return _Numbers(program, flow, strategy).run()
 
 
 class _Numbers:
     """Finds the numbers of all operations."""
 
-    def __init__(self, program: Program, flow: Flow) -> None:
+    def __init__(self, program: Program, flow: Flow, strategy: Strategy) -> None:
         self.flow = flow
         self.ops = [op for op in flow.nodes if isinstance(op, Op)]
         assert len(self.ops) == len(flow.nodes)
@@ -146,7 +141,7 @@ class _Numbers:
         self.heavy = [
             k
             for k, op in enumerate(self.ops)
-            if self.cycle[k] < 0 and not self.fixed[k] and is_worth(op) and not self.between(k)
+            if self.cycle[k] < 0 and not self.fixed[k] and is_worth(op, strategy) and not self.between(k)
             if flow.places[k] not in waiting
         ]
         self.near: list[list[int]] = [[] for _ in self.ops]  # who reads it in the same run of the block

@@ -25,17 +25,18 @@ from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
 from acronumba.ir.visit import Names, reads, redirect, rename, writes
+from acronumba.strategy import DEFAULT, Strategy
 
 _Movable = ir.Op | ir.Const | ir.Copy | ir.Shared | ir.ExtentOf | ir.IsNull | ir.Scalar
 
 
-def move_invariants(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...]]:
+def move_invariants(program: ir.Program, strategy: Strategy = DEFAULT) -> tuple[ir.Program, tuple[Note, ...]]:
     """Return the program with invariant operations before their loops, and what was moved."""
     present = _present(program)
     notes: list[Note] = []
     functions = []
     for f in program.functions:
-        mover = _Mover(f, present)
+        mover = _Mover(f, present, strategy)
         functions.append(mover.run())
         notes += mover.notes
     return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes))
@@ -134,7 +135,8 @@ def _extents(v: ir.Var) -> tuple[int | None, ...]:
 class _Mover:
     """Moves what is invariant out of the loops of one function."""
 
-    def __init__(self, function: ir.Function, present: set[ir.Var]) -> None:
+    def __init__(self, function: ir.Function, present: set[ir.Var], strategy: Strategy) -> None:
+        self.strategy = strategy
         self.function = function
         self.present = present
         self.notes: list[Note] = []
@@ -154,7 +156,11 @@ class _Mover:
         before = predecessors(blocks)
         outside = [p for p in before[head] if p not in body]
         inside = (i for k in body for i in blocks[k].instrs if isinstance(i, ir.Op))
-        if head == 0 or not outside or not any(is_worth(i) and _cannot_fail(i, self.present) for i in inside):
+        if (
+            head == 0
+            or not outside
+            or not any(is_worth(i, self.strategy) and _cannot_fail(i, self.present) for i in inside)
+        ):
             return function
         certain = assigned(function)
         moved = self._invariant(function, head, body, set.intersection(*(certain[p] for p in outside)))
@@ -225,6 +231,6 @@ class _Mover:
         for v, i in results.items():
             if v not in fixed:
                 tensors = [results[a] for a in i.args if isinstance(a, ir.Var) and a in chosen and a in results]
-                if is_worth(i) or (tensors and stored(i) <= sum(map(stored, tensors))):
+                if is_worth(i, self.strategy) or (tensors and stored(i) <= sum(map(stored, tensors))):
                     choose(v)
         return [i for v, i in known.items() if v in chosen]

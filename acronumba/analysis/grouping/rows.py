@@ -31,8 +31,6 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT, Word
 from acronumba.ir.visit import reads, writes
 
-WIDE = 16  # elements of a row that is worth computing alone, if nothing dearer is done with it
-
 Shape = tuple[ir.Extent, ...]
 Moved = Mapping[ir.Var, ir.Op]  # operations that are computed by whoever reads them
 
@@ -71,11 +69,15 @@ class Rows:
         The instruction that assigns each variable which is assigned once.
     fixed
         Variables with one value for the whole call.
+    wide
+        Elements of a row that is worth computing alone: `Strategy.row_elements`.
     """
 
     def __init__(
-        self, program: ir.Program, function: ir.Function, single: Mapping[ir.Var, ir.Instr], fixed: Collection[ir.Var]
-    ) -> None:
+        self, program: ir.Program, function: ir.Function, single: Mapping[ir.Var, ir.Instr], fixed: Collection[ir.Var],
+        wide: int,
+    ) -> None:  # fmt: skip
+        self.wide = wide
         self.program = program
         self.single = single
         self.fixed = frozenset(fixed)
@@ -307,7 +309,8 @@ class Rows:
         }
         if not others:
             wide = any(
-                math.prod(x for x in s[1:] if isinstance(x, int)) >= WIDE or any(isinstance(x, ir.Var) for x in s[1:])
+                math.prod(x for x in s[1:] if isinstance(x, int)) >= self.wide
+                or any(isinstance(x, ir.Var) for x in s[1:])
                 for k in members
                 for o in bodies[k]
                 for s in (shapes.of(o.shape), *shapes.args(o))

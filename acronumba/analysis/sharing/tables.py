@@ -1,10 +1,10 @@
 """Products of a row of a small shared table are rows of the product of the whole table.
 
 In: a program whose shared operands are known (`analysis.sharing.share`). Out: the program in which `p.w @ p.embed[k]`,
-with `p.embed` of at most `ROWS` rows (kinds of nodes, letters, symbols, actions), is row `k` of `p.embed @ p.w.T`;
-likewise `p.embed[k] @ p.w`, and what is computed element by element from such a row, numbers and shared vectors. The
-table of products is the same for all instances, so `analysis.sharing.once` computes it before any of them runs, and
-anew only when its weights have changed. What the product needs remains a lookup.
+with `p.embed` of at most `Strategy.table_rows` rows (kinds of nodes, letters, symbols, actions), is row `k` of
+`p.embed @ p.w.T`; likewise `p.embed[k] @ p.w`, and what is computed element by element from such a row, numbers and
+shared vectors. The table of products is the same for all instances, so `analysis.sharing.once` computes it before any
+of them runs, and anew only when its weights have changed. What the product needs remains a lookup.
 
 It is the same numbers in the same order, so the bits do not change. Nothing can fail that could not before: the index
 has been checked where the row is read. Larger tables stay as they are: a mini-batch may need few of their rows.
@@ -23,8 +23,6 @@ from acronumba.ir.graph import fixed_variables
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
 from acronumba.ir.visit import Names
-
-ROWS = 256  # of a table whose products are computed for all rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +44,20 @@ def tabulate(program: ir.Program, options: Options) -> ir.Program:
     program
         Before grouping, with its shared operands known.
     options
-        `reuse`, `hoist`: both are needed.
+        `reuse`, `hoist`: both are needed. `strategy`: how many rows a table has at most.
     """
     if not (options.reuse and options.hoist):
         return program
     functions = tuple(
-        _Tables(program, f, free).run()
+        _Tables(program, f, free, options.decisions.table_rows).run()
         for f, free in zip(program.functions, same_for_all(program, options), strict=True)
     )
     return replace(program, functions=functions)
 
 
 class _Tables:
-    def __init__(self, program: ir.Program, function: ir.Function, free: Iterable[ir.Var]) -> None:
+    def __init__(self, program: ir.Program, function: ir.Function, free: Iterable[ir.Var], most: int) -> None:
+        self.most = most  # rows of a table
         self.program, self.function = program, function
         self.free = frozenset(free)
         self.fixed = fixed_variables(function)
@@ -97,7 +96,7 @@ class _Tables:
         if op.op == "take":
             table, index = op.args
             shape = self.shape(table)
-            if op.attrs != (0,) or shape is None or len(shape) != 2 or shape[0] > ROWS or not self.number(index):
+            if op.attrs != (0,) or shape is None or len(shape) != 2 or shape[0] > self.most or not self.number(index):
                 return None
             assert isinstance(index, ir.Var)
             return _Row(index, table, shape[0], (), False)

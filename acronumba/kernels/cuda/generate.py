@@ -35,9 +35,9 @@ from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter, whose
 from acronumba.kernels.stages.index import Poly, count
 from acronumba.kernels.stages.passes import passes_of
 from acronumba.kernels.stages.tasks import Product, ProductStage, RowStage, Single
-from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write import math
 from acronumba.kernels.write.kernel import Kernel, RaggedSlots
+from acronumba.strategy import DEFAULT, Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +82,14 @@ class CudaCode:
         return (*(part for tile in self.tiles for part in tile.parts()), *simt.parts(self.module))
 
 
-def generate(spec: KernelSpec, fusion: Fusion = EVERYTHING, precision: str = "float32") -> CudaCode:
+def generate(spec: KernelSpec, strategy: Strategy = DEFAULT, precision: str = "float32") -> CudaCode:
     """Return the code of a kernel, with products of this precision. The same arguments give the same text."""
-    return _Generator(spec, WARP, fusion, precision).code()
+    return _Generator(spec, WARP, strategy, precision).code()
 
 
 class _Generator(Generator):
-    def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion, precision: str) -> None:
-        super().__init__(spec, target, fusion)
+    def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy, precision: str) -> None:
+        super().__init__(spec, target, strategy)
         self.precision = precision
         places = any(whose(self.kernel, slot) == "node" for slot in range(len(self.scratch.slots)))
         self.table = NodeTable.of(spec, places, tuple(self._counted()))

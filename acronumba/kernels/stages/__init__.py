@@ -12,6 +12,6 @@ twice. Everything stored is a task; tasks go into stages, in the order of their 
 
 Products with shared weights share a stage where their tails meet (`w @ x + u @ h`) and, as long as neither feeds the
 other, where their left operands are equal (read once) or their weights are (read once). A product whose columns are
-split in equal parts is computed as that many gates side by side, so that all parts meet in one panel. `Fusion` says
+split in equal parts is computed as that many gates side by side, so that all parts meet in one panel. `Strategy` says
 which of this is done.
 """

@@ -15,21 +15,20 @@ from acronumba.kernels.stages.graph import Graph, Place, Places, Symbolic, Untra
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count
 from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.stages.weights import weight
-from acronumba.kernels.strategy import Fusion
 from acronumba.kernels.write.element import DTYPES
+from acronumba.strategy import Strategy
 
-LARGE = 4096  # elements of a matrix from which on it pays to look for nodes that have the same one
-DEAR = 6  # a value that costs more is stored rather than computed twice
-PLACES = 64  # the same of one that is made of places alone: a mask
+# Elements of a matrix from which on it pays to look for nodes that have the same one. It decides on the order of sums.
+LARGE = 4096
 
 
 class Chooser:
     """Chooses what is stored and how products are computed."""
 
-    def __init__(self, spec: KernelSpec, target: Target, fusion: Fusion) -> None:
+    def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy) -> None:
         self.graph = Graph(spec)
         self.target = target
-        self.fusion = fusion
+        self.strategy = strategy
         self.stored: set[int] = set(spec.results)
         self.products: dict[int, Product] = {}
 
@@ -223,8 +222,8 @@ class Chooser:
     def choose(self) -> None:
         graph = self.graph
         for v in range(graph.first, graph.count):
-            apart = not self.fusion.vertical and graph.kind(v) in ("element", "concat")
-            together = self.fusion.vertical and self.fusion.gather
+            apart = not self.strategy.vertical and graph.kind(v) in ("element", "concat")
+            together = self.strategy.vertical and self.strategy.gather
             if graph.has(v).stored or apart or (not together and graph.lookup(v)):
                 self.stored.add(v)
             op = graph.op(v)
@@ -242,7 +241,7 @@ class Chooser:
         self.store_dear()
 
     def store_dear(self) -> None:
-        graph = self.graph
+        graph, chosen = self.graph, self.strategy
         level = [0] * graph.count
         cost = [0] * graph.count
         for v in range(graph.first, graph.count):
@@ -267,14 +266,14 @@ class Chooser:
                     here.update((at, space, again or more) for at, space, more in contexts[user])
             if self.leaf(v) or graph.kind(v) not in ("element", "view"):
                 continue
-            if cost[v] <= (DEAR if self.reads_arrays(v) else PLACES):
+            if cost[v] <= (chosen.dear if self.reads_arrays(v) else chosen.dear_places):
                 continue
             op_name = graph.spec.body[v - graph.first].op
             single = count(graph.shape(v)) == ONE
             repeated = any(more for _, _, more in here) and not single
             if repeated or len({(at, space) for at, space, _ in here}) > 1:
                 self.stored.add(v)
-            elif here and TENSORS[op_name].cost >= DEAR - 1 and all(at > level[v] for at, _, _ in here):
+            elif here and TENSORS[op_name].cost >= chosen.dear - 1 and all(at > level[v] for at, _, _ in here):
                 # read in a later stage: keep it instead of the products below it
                 if any(u in self.products and self.products[u].how == "shared" for u in self.below(v)):
                     self.stored.add(v)

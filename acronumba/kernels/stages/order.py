@@ -16,13 +16,13 @@ from acronumba.kernels.stages.pending import Pending
 from acronumba.kernels.stages.products import product_stage
 from acronumba.kernels.stages.tasks import Nest, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.stages.tiled import tiled_stage
-from acronumba.kernels.strategy import EVERYTHING, Fusion
 from acronumba.kernels.write.element import DTYPES
+from acronumba.strategy import DEFAULT, Strategy
 
 
-def plan_stages(spec: KernelSpec, target: Target, fusion: Fusion = EVERYTHING) -> Stages:
+def plan_stages(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> Stages:
     """Decide what the kernel stores and in which order it computes."""
-    chosen = Chooser(fold(spec), target, fusion)
+    chosen = Chooser(fold(spec), target, strategy)
     chosen.choose()
     return _Order(chosen).run()
 
@@ -33,7 +33,7 @@ class _Order:
     def __init__(self, chosen: Chooser) -> None:
         self.chosen = chosen
         self.graph = chosen.graph
-        self.fusion = chosen.fusion
+        self.strategy = chosen.strategy
         self.pending = Pending(chosen)
         self.stages: list[RowStage | ProductStage] = []
         self.current: RowStage | None = None  # the stage of rows that may have more
@@ -50,10 +50,10 @@ class _Order:
             self.stages.append(stage)
             self.current = None
             pending.finish([*(part.product.value for part in stage.parts), *stage.tail])
-        operands = [] if self.fusion.gather else enumerate(graph.spec.operands)
+        operands = [] if self.strategy.gather else enumerate(graph.spec.operands)
         gathered = [v for v, o in operands if o.kind == "tensor" and graph.users[v] and o.shape[:1] != (FAR,)]
         reads = dict(enumerate(pending.reads))
-        return Stages(graph, self.chosen.stored, self.chosen.products, self.stages, reads, gathered)
+        return Stages(graph, self.chosen.stored, self.chosen.products, self.stages, reads, gathered, self.strategy)
 
     def in_tiles(self, stage: RowStage, tasks: list[int]) -> None:
         """Put tasks into a stage in tiles."""
@@ -84,7 +84,7 @@ class _Order:
         current.items.append(item)
         if isinstance(item, Single) and grouped:
             current.grouped = self.chosen.products[item.value]
-        if grouped or not self.fusion.vertical:
+        if grouped or not self.strategy.vertical:
             self.current = None
         self.pending.finish(item.values)
 
@@ -105,14 +105,14 @@ class _Order:
         nest = Nest(space, ())
         inside: set[int] = set()
         lanes = self.lanes(v)
-        for u in among if self.fusion.vertical else [v]:
+        for u in among if self.strategy.vertical else [v]:
             other = pending.loops_of(u)
             if other is None or other[0] != space or self.lanes(u) != lanes:
                 continue
             unmet = {x: same for x, same in pending.reads[u].items() if x not in pending.done}
             if any(x not in inside or not same for x, same in unmet.items()):
                 continue
-            if nest.values and not unmet and not self.fusion.horizontal:
+            if nest.values and not unmet and not self.strategy.horizontal:
                 continue
             if self.graph.kind(u) == "reduce":
                 if nest.reductions and other[1] != nest.reduced:

@@ -17,11 +17,13 @@ from acronumba.kernels.stages.index import ZERO, Poly
 from acronumba.kernels.stages.steps import Step, steps_of, touched_by
 from acronumba.kernels.stages.tasks import Part, ProductStage, Stages
 from acronumba.kernels.tiles import narrow, panel_shape, widest
+from acronumba.strategy import Strategy
 
 
-def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str) -> tuple[int, int]:
+def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str, strategy: Strategy) -> tuple[int, int]:
     """Return the vectors per gate and the rows of tiles for calls of so many gates each."""
-    shapes = [panel_shape(g, n if isinstance(n, int) else 1 << 20, target, dtype) for g in gates]
+    wide = n if isinstance(n, int) else 1 << 20
+    shapes = [panel_shape(g, wide, target, dtype, strategy) for g in gates]
     return min(s.q for s in shapes), min(s.rows for s in shapes)
 
 
@@ -75,7 +77,7 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
     graph = stages.graph
     dtype = graph.dtype(stage.parts[0].product.value)
     same: dict[object, list[list[Part]]] = {}
-    for parts in _side_by_side(stage, target, dtype):
+    for parts in _side_by_side(stage, target, dtype, stages.strategy):
         sizes = tuple(graph.shape(piece)[-1] for piece in parts[0].product.pieces)
         same.setdefault((sizes, *((part.product.matrix, part.gates) for part in parts)), []).append(parts)
     groups = [({part.product.value for parts in members for part in parts}, [members]) for members in same.values()]
@@ -88,7 +90,7 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
     out = []
     for values, lists in groups:
         calls = [Call(members) for members in lists]
-        q, rows = tile_shape([call.gates for call in calls], stage.n, target, dtype)
+        q, rows = tile_shape([call.gates for call in calls], stage.n, target, dtype, stages.strategy)
         many = len(calls[0].members)
         if many > rows or any(len(call.members) != many for call in calls):
             calls, many = [Call([parts]) for call in calls for parts in call.members], 1
@@ -115,12 +117,12 @@ def table_of(passes: Sequence[Pass], rows: Poly) -> tuple[dict[Lefts, tuple[Poly
     return out, end, pieces
 
 
-def _side_by_side(stage: ProductStage, target: Target, dtype: str) -> list[list[Part]]:
+def _side_by_side(stage: ProductStage, target: Target, dtype: str, strategy: Strategy) -> list[list[Part]]:
     """Put products with one left operand next to each other where each alone leaves a tile idle."""
     left: dict[tuple[int, ...], list[Part]] = {}
     out = []
     for part in stage.parts:
-        if part.gates < widest(target) and narrow(part.gates, stage.n, target, dtype):
+        if part.gates < widest(target) and narrow(part.gates, stage.n, target, dtype, strategy):
             left.setdefault(part.product.pieces, []).append(part)
         else:
             out.append([part])

@@ -19,7 +19,7 @@ class Pending:
         self.chosen = chosen
         self.graph = chosen.graph
         self.products = chosen.products
-        self.fusion = chosen.fusion
+        self.strategy = chosen.strategy
         self.target = chosen.target
         self.reads = self._reads()  # of every value: the stored values read, and whether only at the same place
         self.fails = [self.graph.first + k for k, op in enumerate(self.graph.spec.body) if op.site >= 0]

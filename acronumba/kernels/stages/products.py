@@ -14,8 +14,6 @@ from acronumba.kernels.stages.pending import Pending
 from acronumba.kernels.stages.tasks import Part, Product, ProductStage
 from acronumba.kernels.write.element import DTYPES
 
-MOST_GATES = 6
-
 
 def product_stage(pending: Pending) -> ProductStage:
     """Return a stage of the next product that is ready, and of what can share it."""
@@ -46,14 +44,14 @@ def _widths(pending: Pending, product: Product) -> list[int]:
     whole = product.columns
     assert isinstance(whole, int)
     out = [whole]
-    if not pending.fusion.vertical:
+    if not pending.strategy.vertical:
         return out
     lanes = pending.target.column_step(DTYPES[pending.graph.dtype(product.value)].ty)
     for v in pending.tasks:
         if product.value in pending.reads[v] and v not in pending.products:
             shape = pending.graph.shape(v)
             n = shape[-1] if shape else 0
-            if isinstance(n, int) and 0 < n < whole and whole % n == 0 and whole // n <= MOST_GATES:
+            if isinstance(n, int) and 0 < n < whole and whole % n == 0 and whole // n <= pending.strategy.gates:
                 if -(-n // lanes) * (whole // n) <= 2 * -(-whole // lanes):
                     out.append(n)
     return list(dict.fromkeys(out))
@@ -68,14 +66,14 @@ def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -
         p = pending.products.get(v)
         if p is None or v not in ready or p.how != "shared" or p.lead != first.lead:
             return False
-        if not pending.fusion.horizontal:
+        if not pending.strategy.horizontal:
             return False
         whole = p.columns
         return (
             isinstance(whole, int)
             and pending.graph.dtype(v) == dtype
             and whole % max(n, 1) == 0
-            and (whole == n or whole // max(n, 1) <= MOST_GATES)
+            and (whole == n or whole // max(n, 1) <= pending.strategy.gates)
         )
 
     # What is ready depends on nothing that is not done: no product of the group feeds another.
@@ -85,7 +83,7 @@ def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -
         alike = [v for v in alike if v not in joined]
     tail: list[int] = []
     space = (*first.lead, n)
-    changed = pending.fusion.vertical
+    changed = pending.strategy.vertical
     while changed:
         changed = False
         for v in pending.tasks:

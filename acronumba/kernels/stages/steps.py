@@ -17,8 +17,6 @@ from acronumba.kernels.stages.graph import Place, Symbolic, Untraceable, argumen
 from acronumba.kernels.stages.index import ZERO, Index, Poly
 from acronumba.kernels.stages.tasks import Stages
 
-LONG = 20  # `cost` of a function whose result is worth a loop of its own
-
 
 @dataclass(slots=True)
 class Step:
@@ -112,7 +110,7 @@ class _Cut:
         op = self.graph.op(v)
         return (
             op is not None
-            and TENSORS[op.op].cost >= LONG
+            and TENSORS[op.op].cost >= self.stages.strategy.long
             and op.dtype == self.dtype
             and index.depends(self.names[-1])
             and not any(s.startswith("?") for at in index.at for s in at.symbols)  # known to the code of one place only
@@ -126,7 +124,8 @@ class _Cut:
         while todo:
             place, ready = todo.pop()
             if ready:
-                waits = TENSORS[op.op].cost >= LONG if (op := self.graph.op(place[0])) is not None else False
+                op = self.graph.op(place[0])
+                waits = op is not None and TENSORS[op.op].cost >= self.stages.strategy.long
                 depth[place] = max((depth[x] for x in self._under(*place)), default=0) + waits
             elif place not in depth:
                 todo.append((place, True))

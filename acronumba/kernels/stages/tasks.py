@@ -14,9 +14,7 @@ from acronumba.kernels.stages.graph import Graph
 from acronumba.kernels.stages.index import Poly, count
 from acronumba.kernels.stages.weights import Weight
 from acronumba.kernels.write.element import DTYPES
-
-ROWS = 48  # of products in a block of nodes: those of their left operands stay in the cache
-HEAVY = 1 << 22  # bytes of weights of a kernel from which on they had better be read less often
+from acronumba.strategy import Strategy
 
 
 @dataclass(slots=True, eq=False)
@@ -138,6 +136,7 @@ class Stages:
     stages: list[RowStage | ProductStage]
     reads: dict[int, dict[int, bool]]  # of stored values: stored values read, and whether only at the same place
     gathered: list[int]  # operands that are copied before the first stage
+    strategy: Strategy
 
     @property
     def blocked(self) -> bool:
@@ -155,7 +154,7 @@ class Stages:
     def rows(self) -> int:
         """Rows of products in a block of nodes: more where each block reads weights that no cache keeps."""
         size = sum(self.weight_bytes(s) for s in self.stages if isinstance(s, ProductStage))
-        return ROWS if size <= HEAVY else 4 * ROWS
+        return self.strategy.rows * (1 if size <= self.strategy.heavy_bytes else self.strategy.heavy_blocks)
 
     def weight_bytes(self, stage: ProductStage) -> int:
         """Return the bytes of the shared weights that a stage reads."""

@@ -16,13 +16,11 @@ from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, reinde
 from acronumba.kernels.stages.pending import Pending
 from acronumba.kernels.stages.tasks import Product, RowStage
 
-LARGE = 1 << 14  # elements of a value from which on it pays not to store it
-
 
 def tiled_stage(pending: Pending, seed: int) -> tuple[RowStage, list[int]] | None:
     """Return a stage in tiles that begins with a product, still empty, and its tasks; None where it does not pay."""
     product = pending.products.get(seed)
-    if product is None or product.how != "panel" or not pending.fusion.vertical or not multiplied(pending, product):
+    if product is None or product.how != "panel" or not pending.strategy.vertical or not multiplied(pending, product):
         return None
     return _Growth(pending, seed).run()
 
@@ -57,7 +55,7 @@ class _Growth:
                     stage.views[u] = views
             else:
                 size = count(self.graph.shape(u)).constant
-                small = small and size is not None and size < LARGE
+                small = small and size is not None and size < pending.strategy.tiled_elements
         if small:
             return None
         columns = self.graph.shape(self.tasks[0])[-1]

@@ -17,8 +17,6 @@ from acronumba.kernels.stages.tasks import ProductStage
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.tiled import units
 
-RAGGED_BYTES = 1 << 20  # of what depends on the extents of several nodes of a block
-
 
 def word_of(stage: int, name: str) -> int:
     """Return the place of a word of UNITS, of a stage, in the scratch of a block."""
@@ -93,7 +91,7 @@ class BlockOfNodes:
 
     def has_room(self, rows: Expr, size: Expr) -> Expr:
         """Return whether the node at hand can be one more of the block."""
-        room = self.top + size <= self.fixed + RAGGED_BYTES
+        room = self.top + size <= self.fixed + self.w.stages.strategy.ragged_bytes
         for n, length in self.lengths.items():
             room = room & length.eq(self.w.number(size_poly(n)))
         return room if self.most_rows is None else room & (self.rows + rows <= self.most_rows)

@@ -89,7 +89,7 @@ class GroupWriter(ProductWriter):
         f, v = self.f, product.value
         t = DTYPES[self.graph.dtype(v)]
         lanes = self.target.lanes(t.ty)
-        q, height = tile_shape([1], n, self.target, t.name)
+        q, height = tile_shape([1], n, self.target, t.name, self.stages.strategy)
         width = q * lanes * t.size
         panel, sums = self.scratch(slots.panel), self.scratch(slots.sums)
         order, rows = self.scratch(slots.order), self.scratch(slots.rows)

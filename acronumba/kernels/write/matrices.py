@@ -306,7 +306,7 @@ class PanelProduct:
         sx, self.sy = w.graph.shape(op.args[0]), w.graph.shape(op.args[1])
         self.many, self.columns, self.inner_size = sx[-2], op.shape[-1], self.sy[-2]
         self.batch = len(op.shape) - 2
-        most, _ = tile_shape([1], self.columns, w.target, self.t.name)
+        most, _ = tile_shape([1], self.columns, w.target, self.t.name, w.stages.strategy)
         if isinstance(self.columns, int):
             vectors = -(-self.columns // self.lanes)
             panels = -(-vectors // most)
@@ -519,7 +519,7 @@ class PanelProduct:
     def tiles(self, wide: Expr) -> tuple[Expr, Expr]:
         """Return how many rows the tallest tile has, and the place of the one of no rows in P."""
         w = self.w
-        known = [(n, tallest(n, w.target)) for n in self.widths]
+        known = [(n, tallest(n, w.target, w.stages.strategy.tile_rows)) for n in self.widths]
         found = [(n, rows, w.kernel.tile(n, rows, self.t.name) - 1) for n, rows in known]
         _, rows, at = found[-1] if found else (0, 1, 0)
         height, entry = const(rows, I64), const(at, I64)

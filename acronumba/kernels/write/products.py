@@ -26,7 +26,6 @@ from acronumba.kernels.write.orders import OrderWriter
 from acronumba.kernels.write.writer import to_memory
 
 LINE = 64  # bytes of memory that a cache takes in at once
-CLOSE = 1 << 18  # bytes of weights that the second cache of any processor keeps
 
 
 class ProductWriter(OrderWriter):
@@ -336,7 +335,7 @@ class ProductWriter(OrderWriter):
 
         Every other block and batch does, as what the one before has read last is in the cache still.
         """
-        if self.stages.weight_bytes(stage) <= CLOSE:
+        if self.stages.weight_bytes(stage) <= self.stages.strategy.turn_bytes:
             return None
         self.f.comment("every other time from the last panel to the first: the weights read last are near")
         times = tree.load(self.f["P"], 3)
@@ -569,7 +568,7 @@ class _Products:
             t = w.local("t", u - panel * tiles if panels > 1 else u)
             a = w.bind("a", self.total * t // tiles)
             m = w.bind("m", self.total * (t + 1) // tiles - a)
-            if one.touched:
+            if one.touched and w.stages.strategy.prefetch:
                 self.fetch(one, panel, a, m)
             starts = self.sum(one, weights, panel, a, m)
             if one.tail:

@@ -15,11 +15,7 @@ from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Const, Expr, Load, Local, const, convert, select
 from acronumba.ir.spec import BLOCK, Size
 from acronumba.kernels.stages.index import ZERO, Poly
-from acronumba.kernels.stages.tasks import ROWS
 from acronumba.kernels.write.kernel import Kernel
-
-TILE_BYTES = 1 << 17  # of a tile of rows
-FEWEST = 8  # rows of a tile, however long they are
 
 
 @dataclass(slots=True, eq=False)
@@ -160,12 +156,13 @@ class Scopes:
 
     def tile_rows(self, row: Poly) -> Expr:
         """Return how many rows a tile has, so that it stays in the cache."""
-        fit = self.bind("fit", const(TILE_BYTES, I64) // self.bind("row_bytes", self.number(row + 1)))
-        most: Expr = const(ROWS, I64)
+        chosen = self.stages.strategy
+        fit = self.bind("fit", const(chosen.tile_bytes, I64) // self.bind("row_bytes", self.number(row + 1)))
+        most: Expr = const(chosen.rows, I64)
         if "S" in self.f.locals:
             most = self.bind("most", most >> tree.load(self.f["S"], BLOCK.at["finer"]))
         fit = self.bind("fit", select(fit < most, fit, most))
-        return select(fit < FEWEST, FEWEST, fit)
+        return select(fit < chosen.fewest_rows, chosen.fewest_rows, fit)
 
     def plus(self, base: Expr, poly: Poly) -> Expr:
         """Return an address further on by a number of bytes."""

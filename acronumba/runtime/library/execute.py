@@ -19,7 +19,7 @@ from acronumba.runtime.library.words import (  # isort: skip
     ARGS, BATCHES, BKEY, BLOCK_BYTES, BLOCK_FINER, BSTART, CUTS, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_DIMS,
     K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN,
     PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE, SCRATCH, SIZES, STAGE_BYTES,
-    STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS, UNITS_BYTES, UNITS_COUNT, UNITS_STARTS, UNITS_TIME,
+    STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS, UNIT, UNITS_BYTES, UNITS_COUNT, UNITS_STARTS, UNITS_TIME,
     UNITS_TIMES,
 )  # fmt: skip
 
@@ -138,7 +138,7 @@ def run_batch(ST: i64, k: i64, low: i64, count: i64, longest: i64) -> None:
     if ld(ST, POOL) != 0:
         threads = ld(ST, THREADS)
         time = count * ld(table, k + K_COST)
-        worth = units_of(time)
+        worth = units_of(ST, time)
         units = min(worth, count)
         if ld(table, k + K_BEGIN) != 0:
             if weights_of(table + 8 * k) == 0:
@@ -170,9 +170,9 @@ def weights_of(kernel: i64) -> i64:
     return total
 
 
-def units_of(time: i64) -> i64:
+def units_of(ST: i64, time: i64) -> i64:
     """Return into how many units it pays to cut so many nanoseconds of work."""
-    return time // 4000
+    return time // ld(ST, UNIT)
 
 
 def run_stages(ST: i64, k: i64, count: i64) -> None:
@@ -188,7 +188,7 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
     while low < count:
         st(scratch, BLOCK_FINER, 0)
         high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
-        while wants_finer(table + 8 * k, scratch, threads) != 0:
+        while wants_finer(ST, table + 8 * k, scratch, threads) != 0:
             st(scratch, BLOCK_FINER, ld(scratch, BLOCK_FINER) + 1)
             high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
         for s in range(ld(table, k + K_STAGES)):
@@ -196,7 +196,7 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
             run = ld(stage, STAGE_RUN)
             known = scratch + BLOCK_BYTES + UNITS_BYTES * s
             many, time, times, starts = lds(known, UNITS_COUNT, UNITS_TIME, UNITS_TIMES, UNITS_STARTS)
-            worth = units_of(max(time, ld(stage, STAGE_WEIGHTS)))
+            worth = units_of(ST, max(time, ld(stage, STAGE_WEIGHTS)))
             units = min(worth, min(many, threads))
             cuts = 0
             if times != 0 and units > 1:
@@ -211,13 +211,13 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
         low = high
 
 
-def wants_finer(kernel: i64, block: i64, threads: i64) -> i64:
+def wants_finer(ST: i64, kernel: i64, block: i64, threads: i64) -> i64:
     """Return whether tiles of a block had better have fewer rows: there are few for each thread, and they are long."""
     if ld(block, BLOCK_FINER) == 2:
         return 0
     for s in range(ld(kernel, K_STAGES)):
         known = block + BLOCK_BYTES + UNITS_BYTES * s
         many, time, starts = lds(known, UNITS_COUNT, UNITS_TIME, UNITS_STARTS)
-        if starts != 0 and many < min(16 * threads, units_of(time)):
+        if starts != 0 and many < min(16 * threads, units_of(ST, time)):
             return 1
     return 0

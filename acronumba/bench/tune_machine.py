@@ -1,0 +1,148 @@
+"""The figures of this machine: what tiles, copies, loops and functions take, fitted to kernels that are measured.
+
+In: nothing. Out: `Figures`, or nothing where they would say no more than those there are. An estimate is a sum of
+figures, each times a number that is counted (`kernels.cost`); so the kernels of a few models, at several numbers of
+instances, say what the figures are. They are fitted to one half of the turns and tested on the other: a fit that does
+not come closer to times it has not seen is thrown away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from acronumba import pack
+from acronumba.bench.ablate import inputs
+from acronumba.bench.costs import estimated, time_to_stop, timed_batches
+from acronumba.bench.workloads import WORKLOADS
+from acronumba.kernels.cost import figures_for, of_kernel
+from acronumba.strategy import DEFAULT, Figures, Strategy
+
+Floats: TypeAlias = NDArray[np.float64]
+
+MODELS = ("tree_lstm", "birnn", "bilstm_tagger", "mv_rnn", "graph_rnn_emulated", "decoder_emulated")
+INSTANCES = (1, 8, 64)
+ROUNDS = 7  # runs, twice
+NAMES = tuple(f.name for f in dataclasses.fields(Figures))
+_FIXED = "batch"  # what a kernel takes that did not run just before cannot be told from what these have in common
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What came of it."""
+
+    figures: Figures
+    before: float  # the median factor by which estimates were wrong, on turns that nothing was fitted to
+    after: float
+    kernels: int
+
+    @property
+    def better(self) -> bool:
+        """Whether the figures are worth keeping."""
+        return self.after < self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Kernels in mini-batches: what an estimate adds up for each, and what they took."""
+
+    counts: Floats  # [kernels, figures]: times each figure
+    first: Floats  # seconds, in one half of the turns
+    second: Floats  # in the other
+
+
+def measure(
+    models: Sequence[str] = MODELS,
+    instances: Sequence[int] = INSTANCES,
+    size: str | int = "small",
+    rounds: int = ROUNDS,
+    step: Callable[[int, str], None] = lambda n, text: None,
+) -> Fitted:
+    """Measure the machine, on one thread.
+
+    Parameters
+    ----------
+    models
+        Names of `WORKLOADS` whose kernels are measured.
+    instances
+        Of each mini-batch.
+    size
+        Of the models.
+    rounds
+        Runs of each mini-batch in each half.
+    step
+        Called with a number of steps that are done and what comes next.
+    """
+    stop = time_to_stop()
+    rows: dict[tuple[str, int, str], list[Floats | float]] = {}
+    for name in models:
+        step(1, name)
+        for n in instances:
+            for key, row in _rows(name, n, size, rounds, stop).items():
+                rows[name, n, key] = row
+    table = list(rows.values())
+    known = Counted(
+        counts=np.array([row[0] for row in table]),
+        first=np.array([row[1] for row in table]),
+        second=np.array([row[2] for row in table]),
+    )
+    begin = figures_for(DEFAULT)
+    found = fit(known, begin)
+    return Fitted(figures=found, before=_wrong(known, begin), after=_wrong(known, found), kernels=len(table))
+
+
+def _rows(name: str, n: int, size: str | int, rounds: int, stop: float) -> dict[str, list[Floats | float]]:
+    """Return for each kernel of a mini-batch its counts, and its seconds in two halves of the turns."""
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, size, n, None)
+    one, packed, shared = workload.model.with_options(threads=1), pack(xs), pack(p)
+    halves = [timed_batches(one, packed, shared, rounds, stop) for _ in range(2)]
+    units = [Strategy(figures=Figures(**{k: float(k == name) for k in NAMES})) for name in NAMES]
+    estimates = {spec.name: [of_kernel(spec, unit) for unit in units] for _, spec, _ in halves[0]}
+    out: dict[str, list[Floats | float]] = defaultdict(lambda: [np.zeros(len(NAMES)), 0.0, 0.0])
+    for (record, spec, first), (_, _, second) in zip(*halves, strict=True):
+        row = out[spec.name]
+        row[0] = row[0] + np.array([estimated(record, each) for each in estimates[spec.name]])
+        row[1], row[2] = row[1] + first, row[2] + second
+    return out
+
+
+def fit(known: Counted, begin: Figures) -> Figures:
+    """Return the figures that come closest to the first half: the factors by which they are wrong, in the mean.
+
+    What the kernels say nothing of stays near to where it began. Figures are changed one by one, by less and less.
+    """
+    start = np.array([getattr(begin, name) for name in NAMES])
+    moving = [k for k, name in enumerate(NAMES) if name != _FIXED]
+
+    def loss(figures: Floats) -> float:
+        wrong = np.abs(np.log(known.counts @ figures / known.first))
+        kept = np.log(figures / start) ** 2
+        return float(np.where(wrong < 0.25, 2 * wrong**2, wrong - 0.125).sum() + 0.02 * kept.sum())
+
+    found, best, by = start.copy(), loss(start), 0.5
+    while by > 0.005:
+        before = best
+        for k in moving:
+            for factor in (math.exp(by), math.exp(-by)):
+                tried = found.copy()
+                tried[k] *= factor
+                if (now := loss(tried)) < best:
+                    found, best = tried, now
+        if best == before:
+            by /= 2
+    return Figures(**{name: float(f"{x:.4g}") for name, x in zip(NAMES, found, strict=True)})
+
+
+def _wrong(known: Counted, figures: Figures) -> float:
+    """Return the median factor by which estimates of the second half are wrong."""
+    each = known.counts @ np.array([getattr(figures, name) for name in NAMES])
+    return math.exp(statistics.median(map(float, np.abs(np.log(each / known.second)))))
