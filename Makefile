@@ -76,9 +76,10 @@ test-browser: $(VENV)/installed-browser
 
 # What takes time is kept in build/docs: lessons that have run, models of the gallery.
 docs: $(VENV)/installed-docs
-	@$(BIN)/sphinx-build -q -W --keep-going -j auto -b html -d build/docs/doctrees docs build/site
-	@$(BIN)/python docs/builder/links.py build/site
-	@$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs acronumba examples
+	@$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md docs acronumba examples & spelling=$$!; \
+	$(BIN)/sphinx-build -q -W --keep-going -j auto -b html -d build/docs/doctrees docs build/site && \
+	    $(BIN)/python docs/builder/links.py build/site; status=$$?; \
+	wait $$spelling && exit $$status
 	@echo "build/site/index.html"
 
 # With what was carried there, any Python that fits will do; else one that has everything; else one is set up (network).

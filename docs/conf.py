@@ -21,8 +21,8 @@ copyright = "2026, the authors of acronumba"
 version = release = __version__
 
 extensions = [
+    "builder.extension",  # first: what it starts runs while the others are imported
     "myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton", "sphinx_design",
-    "builder.extension",
 ]  # fmt: skip
 exclude_patterns = ["builder"]
 templates_path = ["_templates"]

@@ -27,6 +27,8 @@ from acronumba.cli.tune import add_arguments as add_tune_arguments
 from acronumba.cli.tune import tune
 from acronumba.errors import AcronumbaError
 
+MODEL = "a file, and a model in it; the file says what to call it with: acronumba explain ACR710"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0: well, 1: an error, 2: wrong usage)."""
@@ -67,16 +69,16 @@ def parser() -> argparse.ArgumentParser:
     explain = add("explain", _explain, "explain an error code")
     explain.add_argument("code", nargs="?", metavar="CODE", help="such as ACR101; without it, list all codes")
     shown = add("show", show, "print what the compiler decided and generated for a model")
-    shown.add_argument("model", metavar="FILE.py:MODEL")
+    shown.add_argument("model", metavar="FILE.py:MODEL", help=MODEL)
     shown.add_argument("--stage", metavar="NAME", help="explain, or a stage such as ir, plan, host; `list` names them")
     explored = add("explore", explore, "write a page that shows how a model is compiled and batched")
-    explored.add_argument("model", metavar="FILE.py:MODEL")
+    explored.add_argument("model", metavar="FILE.py:MODEL", help=MODEL)
     explored.add_argument("-o", dest="out", metavar="FILE", help="file to write (default: MODEL.html)")
     explored.add_argument("--json", action="store_true", help="write the data instead of the page")
     explored.add_argument("--open", action="store_true", help="show the page in a browser")
     explored.add_argument("-n", type=int, metavar="N", help="number of instances")
     drawn = add("picture", picture, "draw a mini-batch, or measurements of `bench --json`, as SVG")
-    drawn.add_argument("model", metavar="FILE.py:MODEL|FILE.json")
+    drawn.add_argument("model", metavar="FILE.py:MODEL|FILE.json", help=MODEL)
     drawn.add_argument("-o", dest="out", metavar="FILE.svg", help="file to write (default: MODEL.svg)")
     drawn.add_argument(
         "--graph", type=int, metavar="K", help="draw the dataflow graph of instance K instead of the schedule"

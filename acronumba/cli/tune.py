@@ -1,6 +1,6 @@
 """`acronumba tune`: measure this machine, or which strategy suits a model; or remove what was found.
 
-In: nothing, or a file and the name of a model in it. Out: the processor's table (`acronumba.tuned`), never needed.
+In: nothing, or a file and the name of a model in it. Out: the table of the CPU (`acronumba.tuned`), never needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch", nargs="+", type=int, metavar="N", help="instances per mini-batch (default: as the file has them)"
     )
-    parser.add_argument("--remove", action="store_true", help="forget all that was found on this processor")
+    parser.add_argument("--remove", action="store_true", help="forget all that was found on this CPU")
 
 
 def tune(args: argparse.Namespace) -> int:

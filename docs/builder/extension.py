@@ -1,7 +1,8 @@
 """The Sphinx extension of this site: it writes the pages that are made of the package, before Sphinx looks for pages.
 
 In: the package, `examples/` and the notebooks of `lessons/`. Out: `errors/` (a page for each code), `command_line.md`,
-`gallery/` and the explorer's pages, and notebooks that have run. What has not changed is not written anew.
+`gallery/` and the explorer's pages, and notebooks that have run. What has not changed is not written anew. Lessons and
+models run beside whatever else is done before Sphinx reads pages, such as the pages of the reference: `work`.
 """
 
 from __future__ import annotations
@@ -15,21 +16,28 @@ from builder import codes, commands, gallery, work
 HERE = Path(__file__).resolve().parent.parent
 TITLE = re.compile(r"\A# .*\n")
 EXAMPLE = re.compile(r"\]\((?:\.\./)+examples(?:/(\w+)\.py)?\)")
+FIRST, LAST = 0, 1000  # priorities of handlers of one event; those of other extensions lie between
 README = re.compile(r"\]\((?:\.\./)+README\.md\)")
 
 
 def setup(app: Any) -> dict[str, Any]:
     """Connect what is done to the events of Sphinx."""
-    app.connect("builder-inited", _write)
+    work.prepare()
+    app.connect("builder-inited", _begin, priority=FIRST)
+    app.connect("builder-inited", _write, priority=LAST)
     app.connect("source-read", _adapt)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _begin(app: Any) -> None:
+    notebooks = sorted((HERE / "lessons").glob("*.md")) if app.config.nb_execution_mode == "cache" else []
+    app.work = work.Work(notebooks, Path(app.config.nb_execution_cache_path), app.config.nb_execution_timeout)
 
 
 def _write(app: Any) -> None:
     codes.write(HERE / "errors")
     commands.write(HERE / "command_line.md")
-    notebooks = sorted((HERE / "lessons").glob("*.md")) if app.config.nb_execution_mode == "cache" else []
-    work.run(notebooks, Path(app.config.nb_execution_cache_path), app.config.nb_execution_timeout)
+    app.work.finish()
     gallery.write(HERE / "gallery")
 
 

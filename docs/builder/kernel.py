@@ -8,6 +8,7 @@ process of its own imports what it needs.
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.forkserver
 import os
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ CONTEXT: Any = multiprocessing.get_context(
 
 
 def prepare(folders: list[str]) -> None:
-    """Say what the process that is forked imports, and in which folders it looks."""
+    """Start the process that is forked: say what it imports, and in which folders it looks."""
     os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
     if CONTEXT.get_start_method() == "forkserver":
         CONTEXT.set_forkserver_preload(["builder.warm"])
+        multiprocessing.forkserver.ensure_running()
 
 
 class Manager(AsyncKernelManager):

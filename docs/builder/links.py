@@ -5,29 +5,35 @@ python docs/builder/links.py build/site
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+# Not `html.parser`: its reading of all pages takes several seconds. Comments and what scripts hold are no tags.
+ATTRIBUTES = r"""(?:[^>"']|"[^"]*"|'[^']*')*"""
+TAG = re.compile(rf"<!--.*?-->|<(?P<tag>[a-z][\w-]*)(?P<attributes>{ATTRIBUTES})>", re.I | re.S)
+SCRIPT = re.compile(rf"(<(script|style)\b{ATTRIBUTES}>).*?</\2\s*>", re.I | re.S)
+ATTRIBUTE = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 LOADED = {"script", "img", "iframe", "source", "video", "audio", "embed"}  # what has `src` is loaded with the page
 
 
-class Page(HTMLParser):
+class Page:
     """What a page links to, what it loads, and the places in it that can be linked to."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
         self.links: list[str] = []
         self.loads: list[str] = []
         self.places: set[str] = set()
-        self.feed(text)
+        for found in TAG.finditer(SCRIPT.sub(r"\1", text)):
+            if found["tag"]:
+                self._tag(found["tag"].lower(), {m[1].lower(): unescape(m[2] or m[3] or m[4] or "")
+                                                 for m in ATTRIBUTE.finditer(found["attributes"])})  # fmt: skip
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a tag."""
-        of = {name: value or "" for name, value in attrs}
+    def _tag(self, tag: str, of: dict[str, str]) -> None:
         self.places |= {of[name] for name in ("id", "name") if name in of}
         if tag in LOADED and "src" in of:
             self.loads.append(of["src"])
@@ -54,18 +60,20 @@ def wrong(site: Path) -> Iterator[str]:
             if urlsplit(target).netloc:
                 yield f"{name} loads {target}"
         for target in [*found.loads, *found.links]:
-            if problem := _problem(path, target):
+            within = f"{path.name}{target}" if target.startswith("#") else target
+            if problem := _problem(path.parent, within):
                 yield f"{name}: {target}: {problem}"
     for path in sorted(site.rglob("*.css")):
         if "url(http" in path.read_text(encoding="utf-8") or "url(//" in path.read_text(encoding="utf-8"):
             yield f"{path.relative_to(site).as_posix()} loads from the network"
 
 
-def _problem(path: Path, target: str) -> str:
+@cache
+def _problem(folder: Path, target: str) -> str:
     parts = urlsplit(target)
     if parts.scheme or parts.netloc or not target:
         return ""
-    there = path.parent / unquote(parts.path) if parts.path else path
+    there = folder / unquote(parts.path)
     if there.is_dir():
         return "a folder, which has no page where there is no server"
     if not there.exists():

@@ -1,23 +1,26 @@
-"""What a process imports that is forked for each lesson and each model: all that these would import."""
+"""What a process imports and compiles that is forked for each lesson and each model: all that these would."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+from pkgutil import iter_modules
 
-import numba
 import sphinx.cmd.build  # noqa: F401 - the main module of the process that builds
 
+from acronumba.emit.compile import load
+from acronumba.runtime.engines import library
 from builder import gallery, kernel  # noqa: F401
 
-MODULES = (
-    "ipykernel.kernelapp", "ipykernel.zmqshell", "acronumba.pipeline.compiled", "acronumba.pipeline.link",
-    "acronumba.frontend.lower", "acronumba.data.stream", "acronumba.api.exploration", "acronumba.views.explain",
-)  # fmt: skip
+MODULES = ("ipykernel.kernelapp", "ipykernel.zmqshell")
+PACKAGES = ("analysis", "api", "data", "emit", "frontend", "ir", "kernels", "pipeline", "runtime", "views")
 for name in MODULES:
     importlib.import_module(name)
+for name in PACKAGES:
+    package = importlib.import_module(f"acronumba.{name}")
+    for module in iter_modules(package.__path__, f"{package.__name__}."):
+        with contextlib.suppress(ImportError):  # a library that it needs is not installed
+            importlib.import_module(module.name)
+gallery.entries()  # imports the models of the zoo
 
-
-@numba.njit("int64(int64)")
-def _one(number: int) -> int:
-    """Let Numba read its tables."""
-    return number + 1
+LIBRARY = load([library()])  # the code that every model runs

@@ -1,6 +1,7 @@
-"""What takes time, on all cores: lessons and models of the gallery run in other processes, before Sphinx reads.
+"""What takes time, on all cores: lessons and models of the gallery run in other processes, until Sphinx reads.
 
-What has run is kept in the folder `build/docs`, and runs again only if the package, or the script itself, has changed.
+The processes begin while Sphinx starts and makes pages that need no results. What has run is kept in the folder
+`build/docs`, and runs again only if the package, or the script itself, has changed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,14 @@ LESSONS = BUILD / "extra" / "lessons"  # pages of the explorer that lessons writ
 logger = logging.getLogger(__name__)
 
 
-def run(lessons: Iterable[Path], kept: Path, timeout: int) -> None:
-    """Run lessons and models.
+def prepare() -> None:
+    """Let the process begin that all others are forks of; it imports what they need while Sphinx starts."""
+    os.environ["ACRONUMBA_QUIET"] = "1"  # no line on standard error while something is compiled
+    kernel.prepare([str(ROOT / "docs"), str(ROOT)])
+
+
+class Work:
+    """Lessons and models that run.
 
     Parameters
     ----------
@@ -33,23 +40,31 @@ def run(lessons: Iterable[Path], kept: Path, timeout: int) -> None:
     timeout : int
         Seconds that a cell may take.
     """
-    os.environ["ACRONUMBA_QUIET"] = "1"  # no line on standard error while something is compiled
-    for folder in (gallery.MADE, gallery.EXPLORER, LESSONS):
-        folder.mkdir(parents=True, exist_ok=True)
-    wanted = [entry for entry in gallery.entries() if _is_new(entry)]
-    get_cache(str(kept)).list_cache_records()  # its tables are there before several threads ask
-    kernel.prepare([str(ROOT / "docs"), str(ROOT)])
-    cores = os.cpu_count()
-    with ProcessPoolExecutor(cores, mp_context=kernel.CONTEXT) as processes, ThreadPoolExecutor(cores) as pool:
+
+    def __init__(self, lessons: Iterable[Path], kept: Path, timeout: int) -> None:
+        for folder in (gallery.MADE, gallery.EXPLORER, LESSONS):
+            folder.mkdir(parents=True, exist_ok=True)
+        # what takes longest goes first, so that no core waits for it at the end
+        self._wanted = sorted(filter(_is_new, gallery.entries()), key=lambda entry: entry.name not in gallery.TRAINING)
+        get_cache(str(kept)).list_cache_records()  # its tables are there before several threads ask
+        cores = os.cpu_count()
+        processes = ProcessPoolExecutor(cores, mp_context=kernel.CONTEXT)
+        threads = ThreadPoolExecutor(cores)
+        self._pools = threads, processes
         make: Callable[[gallery.Entry], None] = lambda entry: processes.submit(gallery.make, entry).result()
-        waiting = {f"lesson {path.name}": pool.submit(execute, path, kept, timeout) for path in lessons}
-        waiting |= {f"gallery {entry.name}": pool.submit(make, entry) for entry in wanted}
-        for name, future in waiting.items():
+        self._waiting = {f"lesson {path.name}": threads.submit(execute, path, kept, timeout) for path in lessons}
+        self._waiting |= {f"gallery {entry.name}": threads.submit(make, entry) for entry in self._wanted}
+
+    def finish(self) -> None:
+        """Wait for all, say what failed, and note what need not run again."""
+        for name, future in self._waiting.items():
             logger.info("running %s", name)
             if error := future.exception():
                 logger.warning("%s failed: %r", name, error)
-    for entry in wanted:
-        _stamp(entry.name).write_text(_version(entry), encoding="utf-8")
+        for pool in self._pools:
+            pool.shutdown()
+        for entry in self._wanted:
+            _stamp(entry.name).write_text(_version(entry), encoding="utf-8")
 
 
 def execute(path: Path, kept: Path, timeout: int) -> None:

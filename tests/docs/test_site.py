@@ -93,12 +93,16 @@ def test_what_is_wrong_with_a_site_is_found(tmp_path: Path) -> None:
     (tmp_path / "own.js").write_text("")
     (tmp_path / "b.html").write_text('<h1 id="there"></h1>')
     assert not list(links.wrong(tmp_path))
-    for wrong in (
+    for number, wrong in enumerate((
         '<a href="c.html">c</a>', '<a href="b.html#nowhere">b</a>', '<script src="https://example.org/x.js"></script>',
         '<link rel="stylesheet" href="//example.org/x.css">', '<img src="missing.svg">', '<a href=".">a folder</a>',
-    ):  # fmt: skip
-        (tmp_path / "c2.html").write_text(wrong)
-        assert len(list(links.wrong(tmp_path))) >= 1, wrong
+        "<a title='a > b' href='c.html'>c</a>", '<A HREF=c.html>c</A>', '<!-- --><a href="#n">n</a><!-- id="n" -->',
+        '<a href="#n">n</a><script>const text = \'<p id="n">\'</script>', '<a href="b.html?a=1&amp;b=2#no">b</a>',
+    )):  # fmt: skip
+        page = tmp_path / f"wrong{number}.html"
+        page.write_text(wrong)
+        assert len(list(links.wrong(tmp_path))) == 1, wrong
+        page.unlink()
 
 
 @built

@@ -555,7 +555,7 @@ def string_list(x, n, xs, ws, k):
 
 @of("Expressions")
 def f_string_key(x, n, xs, ws, k):
-    """f-strings of what the host knows, as keys"""
+    """f-strings of the variable of a loop, as keys"""
     p = {"w0": 2.0, "w1": 3.0}
     y = x
     for i in range(2):
