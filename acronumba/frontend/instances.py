@@ -110,6 +110,10 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
         w.instances[key] = instance
         w.functions.append(None)
         walk_instance(w, instance, [*params], captured)
+    else:  # it may have been walked in a trial that was undone
+        errors, notes = instance.told
+        w.errors += [e for e in errors if e not in w.errors]
+        w.notes += [n for n in notes if n not in w.notes]
     flat: list[ir.Var] = []
     for shape, val in zip(instance.templates, given, strict=True):
         flat += template_words(w, shape, val)
@@ -334,6 +338,7 @@ def template_words(w: Walker, shape: Template, val: Val) -> list[ir.Var]:
 def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured: Mapping[Any, Val]) -> None:
     """Write the code of a recursive function for one set of argument types."""
     func = instance.func
+    errors, notes = len(w.errors), len(w.notes)
     saved = w.code, w.block, w.state, w.source, w.loc, w.frames, w.caller
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
     w.loc = w.code.loc
@@ -358,6 +363,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     finish(w, instance.key, frame)
     w.functions[instance.index] = w.code
     instance.walking = False
+    instance.told = w.errors[errors:], w.notes[notes:]
     w.code, w.block, w.state, w.source, w.loc, w.frames, w.caller = saved
 
 

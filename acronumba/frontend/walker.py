@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.witness import Witness
-from acronumba.errors import Loc
+from acronumba.errors import AcronumbaError, Loc
 from acronumba.frontend.block import Dead, FunctionCode, Knowledge, Point, Refused, State
 from acronumba.frontend.contract import Contract
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
@@ -30,6 +30,7 @@ from acronumba.frontend.values import (
     Val,
 )
 from acronumba.ir import nodes as ir
+from acronumba.ir.notes import Note
 from acronumba.ir.types import BOOL
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
@@ -117,6 +118,7 @@ class Instance:
     func: Func
     templates: tuple[Template, ...]
     walking: bool = True
+    told: tuple[Sequence[AcronumbaError], Sequence[Note]] = ((), ())  # errors and notes of its code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
