@@ -30,6 +30,7 @@ from acronumba.strategy import DEFAULT, Figures, Strategy, figures_of
 
 MOST = 1 << 40  # what counts: of an array with many axes of unknown extent, the guess is a number without end
 GUESS = 16  # for a run-time extent
+TYPICAL = Target(name="", features="", vector_bits=256, registers=16)
 LATENCY = 8  # multiplications that begin before the first is done
 
 Moving: TypeAlias = "tuple[Dim, ...]"  # run-time extents that are multiplied, sorted
@@ -202,6 +203,15 @@ def of_kernel(spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | N
 def cost(spec: KernelSpec) -> int:
     """Return about how many nanoseconds one thread takes for one node whose run-time extents are not known."""
     return int(min(of_kernel(spec).node(), MOST)) + 1
+
+
+@functools.lru_cache(maxsize=1024)
+def typical_cost(spec: KernelSpec) -> int:
+    """Return about how many nanoseconds a node takes on a typical processor: the same number on every machine.
+
+    It decides how many nodes are recorded, which users see: that must not depend on the machine.
+    """
+    return int(min(of_kernel(spec, DEFAULT, TYPICAL).node(), MOST)) + 1
 
 
 def reading(weights: int, strategy: Strategy) -> int:

@@ -489,7 +489,7 @@ class Compiled:
     def records_like(self, other: Compiled) -> bool:
         """Whether both record and schedule the same: their options differ in nothing that these depend on."""
         mine, theirs = (
-            (c.plan.kernels, c.text("plan"), o.schedule, o.effort, o.ragged, o.phases or o.schedule != "depth")
+            (c.plan.kernels, c.text("plan"), o.schedule, o.effort, o.ragged, o.equal, o.phases or o.schedule != "depth")
             for c in (self, other)
             for o in (c.options,)
         )

@@ -23,7 +23,7 @@ from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
 from acronumba.data.words import RECORD
 from acronumba.ir.spec import FIXED, PARAMETERS, KernelSpec
-from acronumba.kernels.cost import cost, reading
+from acronumba.kernels.cost import cost, reading, typical_cost
 from acronumba.memory import address, aligned, available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Words
@@ -253,7 +253,7 @@ class Executable:
         row[TABLE["cost"]] = kernel.cost or cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
         if k in self.host.equal:
-            row[TABLE["equal_most"]], row[TABLE["equal_gain"]] = credit_of(row[TABLE["cost"]])
+            row[TABLE["equal_most"]], row[TABLE["equal_gain"]] = credit_of(typical_cost(spec))
         if spec.dims:
             params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))

@@ -72,7 +72,7 @@ TINY = Workload(
     name="tiny",
     model=added,
     params=lambda size: np.eye(int(size), dtype=np.float32),
-    instances=lambda n: [[1, 2, 3]] * n,
+    instances=lambda n: [[k, 2, 3] for k in range(n)],
     read=None,
     why="",
 )

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import acronumba.frontend.calls.call  # noqa: F401 -- its handlers
-from acronumba import AcronumbaError, InstanceErrors, nn, random
+from acronumba import AcronumbaError, InstanceErrors, compressed, nn, random
 from acronumba.api.check import compare
 from acronumba.api.results import equal
 from acronumba.frontend.calls.signatures import UNSET, signature_of
@@ -39,7 +39,7 @@ from tests.support.enums import Part, Plain
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from acronumba import model, nn, random
+from acronumba import compressed, model, nn, random
 
 
 def pair(a, /, b, *, c=1):
@@ -86,6 +86,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     np.ndarray.astype: "np.int64", np.ndarray.item: "3", np.apply_along_axis: "np.sum, 0, x",
     nn.scale_gradient: "x, 0.5", nn.segment_sum: "x, i[:, 0] % 2, 2",
     np.lib.stride_tricks.sliding_window_view: "x, (1, 2)",
+    compressed.sums: "x.astype(np.int8), i.astype(np.int8)",
     **dict.fromkeys((f.reduceat for f in (np.add, np.multiply, np.maximum, np.minimum)), "x, [0, 1]"),
     int: "y", float: "n", bool: "n", len: "x", round: "y", range: "1, 7, n", zip: "[1, 2], [3, 4]",
     enumerate: "[n, 2]", reversed: "[n, 2]", list: "(n, 2)", tuple: "[n, 2]", sum: "[n, 2]", any: "[n > 9, True]",

@@ -615,7 +615,7 @@ def turns_of_run_time_number(x, n):
     ],
 )
 def test_short_loops_over_constant_ranges_become_one_kernel(fn, columns, nodes):
-    m = model(fn)
+    m = model(fn, equal=False)
     assert m.trace(*columns).data.nodes == nodes
     m.check(*columns)
     assert ("iterations are written out" in str(m.explain(*columns))) == (nodes == 2)
@@ -687,3 +687,31 @@ def test_loops_that_call_are_not_unrolled():
     m = model(calls_for_many_numbers)
     assert m.stages(N)["ir"].count("def ") == 2
     m.check(N)
+
+
+@dataclass
+class Several:
+    value: list[int] | int
+
+
+def sum_of_rows(x, n, table):
+    if n > 3:
+        return sum_of_rows(x, n - 1, table)
+    total = table[0]
+    for k in x.value:
+        total = total + table[k]
+    return total
+
+
+def test_what_is_refused_in_a_function_is_told_though_its_call_was_tried_before() -> None:
+    def product_of_sums(xs: list[Several], *, table):
+        h = table[0]
+        for x in xs:
+            if len(xs) > 1:
+                h = h * sum_of_rows(x, len(xs), table)
+            else:
+                h = h * table[1]  # `h` is no longer the row of a shared table: the loop is walked again
+        return h
+
+    with pytest.raises(AcronumbaError, match=r"ACR302.*\n.*\n.*for k in x\.value"):
+        model(product_of_sums).batch([[Several([1])], [Several(3)]], table=np.ones((3, 3), np.float32))
