@@ -318,7 +318,7 @@ _SAMPLE, _ROUNDS = 1 << 15, 20  # of the search for a pool: vectors that are loo
 
 @dataclass(frozen=True, eq=False)
 class Pool(OfCodes):
-    """A matrix whose rows are made of vectors of a pool, given by their numbers: the weight pools of Li et al. 2022.
+    """A matrix whose rows are made of vectors of a pool, given by their numbers: the weight pools of Li & Gupta 2022.
 
     Few matrices are near such a one: train with the pool, see `compression.Pooled`.
     """

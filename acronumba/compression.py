@@ -75,17 +75,22 @@ def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = 
             return given[name] if array.ndim else array
         if any(fnmatchcase(name, p) for p in patterns):
             return given[name]
-        if not np.isfinite(array).all():
-            raise refuse("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
-        if (wrong := make.unfit(array)) is not None:
-            raise refuse("ACR706", message=f"`{name}` cannot be {kind}: {wrong}", rewrite=f'skip="{name}"')
         found.append(name)
-        return make.of(array)
+        return _made(make, name, array)
 
     small = assembled(params, one)
     if not found:
         raise refuse("ACR706", message="there is no matrix of float32 to compress", seen=", ".join([*given][:20]))
     return small
+
+
+def _made(make: type[Compressed], name: str, array: npt.NDArray[Any]) -> Compressed:
+    """Return an array in fewer bits."""
+    if not np.isfinite(array).all():
+        raise refuse("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
+    if (wrong := make.unfit(array)) is not None:
+        raise refuse("ACR706", message=f"`{name}` cannot be {make.kind}: {wrong}", rewrite=f'skip="{name}"')
+    return make.of(array)
 
 
 def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...]:
@@ -99,7 +104,7 @@ def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...
 
 
 class Pooled:
-    """Trains parameters whose matrices are made of pools of vectors: the weight pools of Li et al. 2022.
+    """Trains parameters whose matrices are made of pools of vectors: the weight pools of Li & Gupta 2022.
 
     A step goes straight through the choice of vectors: the gradient of a matrix moves the matrix of float32 behind it,
     by which vectors are chosen, and each vector of the pool by the sum over the places that have it.
@@ -107,7 +112,7 @@ class Pooled:
     Parameters
     ----------
     params : object
-        As for `compress`: those to begin with. They are copied.
+        As for `compress`: those to begin with. They are copied; an array that is reached by two paths becomes two.
     skip : str or sequence of str
         Names of arrays that have no pool.
     every : int
