@@ -356,7 +356,7 @@ class Pool(OfCodes):
 
     @property
     def codes(self) -> Array:
-        return np.reshape(self.pool[self.index], self.shape)
+        return rows_of(self.pool, self.index)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -367,7 +367,22 @@ class Pool(OfCodes):
             return self.whole()[i]
         if isinstance(i, slice):
             return Pool(self.index[i], self.pool, self.scale)
-        return np.reshape(self.pool[self.index[i]], (self.shape[1],)).astype(np.float32) * self.scale
+        return rows_of(self.pool, self.index[i]).astype(np.float32) * self.scale
+
+
+def rows_of(pool: Array, index: Array) -> Array:
+    """Return the rows that are made of vectors of a pool.
+
+    Parameters
+    ----------
+    pool : int8 array [256, 8]
+    index : uint8 array [..., m]
+
+    Returns
+    -------
+    int8 array [..., 8 m]
+    """
+    return np.reshape(pool[index], (*index.shape[:-1], index.shape[-1] * GROUP))
 
 
 def nearest(vectors: Array, pool: Array) -> Array:
