@@ -248,6 +248,8 @@ def test_products_with_pools_are_those_of_their_codes() -> None:
     codes = Int8(small.w.codes, np.repeat(small.w.scale, 144))
     assert bits(tag_wide.batch(xs, p=replace(small, w=codes))) == bits(done)
     assert bits(r for x in xs for r in tag_wide.batch([x], p=small)) == bits(done)
+    alike(tag_wide._interpret(xs[:2], p=small), [tag_wide(x, p=small) for x in xs[:2]])
+    alike(Run(tag_wide, xs[:2], p=small).results, [tag_wide(x, p=small) for x in xs[:2]])
     once = str(tag_wide.stages(xs, p=small)["once"])  # of all nodes
     assert "take(p.w.pool, p.w.index)" in once and "p.embed" not in once
 
