@@ -15,9 +15,10 @@ Which results, without views of them (transposed, sliced: kernels read these whe
 
 What costs nothing is not worth a place in memory: other constants (zeros, 2.0) and views stay in the kernels that read
 them.
-What may fail (an index out of range), has a run-time extent, or is larger than `LARGEST` stays as well: a mini-batch
-may have no instance that asks for it. (Bytes that number 256 rows cannot be out of range.) Source: loop-invariant code motion with the mini-batch as the loop; hash-consing
-(value numbering, Alpern, Wegman & Zadeck 1988) makes equal computations of different places one.
+What may fail (an index out of range; bytes that number 256 rows cannot be), has a run-time extent, or is larger than
+`LARGEST` stays as well: a mini-batch may have no instance that asks for it. Source: loop-invariant code motion with the
+mini-batch as the loop; hash-consing (value numbering, Alpern, Wegman & Zadeck 1988) makes equal computations of
+different places one.
 """
 
 from __future__ import annotations
