@@ -93,7 +93,7 @@ class Results(Sequence[T]):
         """Return some of the results; several are decoded in less time together than one by one."""
         values = self._values
         new = [k for k in places if values[k] is _UNSET]
-        found = self._decode.many(new) if len(new) >= FEW else list(map(self._decode.one, new))
+        found = self._decode.some(new)
         for k, value in zip(new, found, strict=True):
             values[k] = value
         return [values[k] for k in places]

@@ -138,8 +138,10 @@ class Memory:
         k = self._find(address, size * dtype.itemsize)
         return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
 
-    def alike(self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> list[Any]:
-        """Return a tensor of one shape from each address, see `tensor`."""
+    def alike(
+        self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
+    ) -> list[Any]:
+        """Return a tensor of one shape from each address, see `tensor`; `owners` are numbers of their instances."""
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         k = self._only(addresses, size) if n > 1 and size else -1
         if k < 0:
@@ -149,7 +151,8 @@ class Memory:
                 some = (owners == owner).nonzero()[0]
                 if len(some) == n:
                     return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
-                for place, value in zip(some.tolist(), self.alike(addresses[some], dtype, shape, array0), strict=True):
+                found = self.alike(addresses[some], dtype, shape, array0, owners[some])
+                for place, value in zip(some.tolist(), found, strict=True):
                     out[place] = value
             return out
         places, data = addresses - self._bases[k], self._bytes(k)
@@ -163,18 +166,19 @@ class Memory:
             return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
         return [np.ndarray(shape, dtype, data, at)[()] for at in places.tolist()]
 
-    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
-        """Return a tensor from each address, see `tensor`; `extents` has a row for each."""
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool, owners: Words) -> list[Any]:
+        """Return a tensor from each address, see `alike`; `extents` has a row for each."""
         n, shapes = len(addresses), list(map(tuple, extents.tolist()))
         number = dict(zip(dict.fromkeys(shapes), itertools.count(), strict=False))
         if len(number) * _TOGETHER <= n:
             if len(number) == 1:
-                return self.alike(addresses, dtype, shapes[0], array0)
+                return self.alike(addresses, dtype, shapes[0], array0, owners)
             numbers = np.fromiter(map(number.__getitem__, shapes), np.int64, n)
             out: list[Any] = [None] * n
             for shape, k in number.items():
                 some = (numbers == k).nonzero()[0]
-                for place, value in zip(some.tolist(), self.alike(addresses[some], dtype, shape, array0), strict=True):
+                values = self.alike(addresses[some], dtype, shape, array0, owners[some])
+                for place, value in zip(some.tolist(), values, strict=True):
                     out[place] = value
             return out
         sizes = extents.prod(axis=1) * dtype.itemsize
@@ -191,7 +195,7 @@ class Memory:
 
 
 class Copying(Memory):
-    """The same, but tensors are copies: the buffers may be used for others."""
+    """The same, but tensors are copies, those of an instance together: the buffers may be used for others."""
 
     __slots__ = ()
 
@@ -200,9 +204,35 @@ class Copying(Memory):
         copied.flags.writeable = False
         return copied
 
-    def alike(self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> list[Any]:
-        return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
+    def alike(
+        self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
+    ) -> list[Any]:
+        size, n = math.prod(shape) * dtype.itemsize, len(addresses)
+        if not size or not n:
+            return super().alike(addresses, dtype, shape, array0, owners)
+        order = owners.argsort(kind="stable")
+        tensors = self._copied(addresses[order], size).view(dtype).reshape(n, *shape)
+        ends = (owners[order[1:]] != owners[order[:-1]]).nonzero()[0] + 1
+        found: list[Any] = []
+        for one in np.split(tensors, ends):
+            own = one.copy()
+            own.flags.writeable = False
+            found.extend(own if shape or not array0 else [own[k, ...] for k in range(len(own))])
+        out: list[Any] = [None] * n
+        for place, value in zip(order.tolist(), found, strict=True):
+            out[place] = value
+        return out
 
-    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
+    def _copied(self, addresses: Words, size: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes at addresses: uint8[n, size]."""
+        out = np.empty((len(addresses), size), np.uint8)
+        owners = np.searchsorted(self._bases, addresses, "right") - 1
+        for k in set(owners.tolist()):
+            some, data = (owners == k).nonzero()[0], self._bytes(k)
+            windows = np.ndarray((len(data) - size + 1, size), np.uint8, data, strides=(1, 1))
+            out[some] = windows[addresses[some] - self._bases[k]]
+        return out
+
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool, owners: Words) -> list[Any]:
         shapes = map(tuple, extents.tolist())
         return [self.tensor(at, dtype, shape, array0) for at, shape in zip(addresses.tolist(), shapes, strict=True)]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.analysis.waits import waiting_functions
-from acronumba.data.decoder import FEW
 from acronumba.data.heap import Owned
 from acronumba.data.wraps import wrapped
 from acronumba.runtime.epoch import Epoch
@@ -83,6 +82,5 @@ class Joined:
         heaps = {id(heap): heap for k in numbers for heap in self._heaps[k]}
         owned = Owned((heap, heap.objects) for heap in (*heaps.values(), *self._shared))
         words, reader = self.epoch.words(numbers), self.epoch.reader(numbers)
-        decode, places = self.compiled.unpacker.decoder(words, reader, owned), range(len(numbers))
-        values = decode.many(list(places)) if len(numbers) >= FEW else map(decode.one, places)
+        values = self.compiled.unpacker.decoder(words, reader, owned).some(range(len(numbers)))
         return [wrapped(value, self.compiled.lowered.wrap) for value in values]
