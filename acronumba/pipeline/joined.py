@@ -81,6 +81,6 @@ class Joined:
     def _results(self, numbers: Sequence[int]) -> list[Any]:
         heaps = {id(heap): heap for k in numbers for heap in self._heaps[k]}
         owned = Owned((heap, heap.objects) for heap in (*heaps.values(), *self._shared))
-        words, reader = self.epoch.words(numbers), self.epoch.reader(numbers)
+        words, reader = self.epoch.words(numbers), self.epoch.reader()
         values = self.compiled.unpacker.decoder(words, reader, owned).some(range(len(numbers)))
         return [wrapped(value, self.compiled.lowered.wrap) for value in values]
