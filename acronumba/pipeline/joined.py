@@ -46,6 +46,7 @@ class Joined:
 
     def __init__(self, compiled: Compiled, leaves: Sequence[Any], slots: int) -> None:
         self.compiled, self.leaves = compiled, leaves
+        self.rounds = 0
         given = compiled.shared_batches(leaves)
         words, keep = compiled.shared_words(None, leaves, given)
         self._shared = [heap for batch in given.values() for heap in batch.heaps]
@@ -69,6 +70,7 @@ class Joined:
 
     def round(self) -> list[tuple[int, Any, Failure | None]]:
         """Run a round; return number, result and failure of each instance that has left."""
+        self.rounds += 1
         left = self.epoch.round()
         done = [one.number for one in left if one.failure is None]
         results = dict(zip(done, self._results(done), strict=True)) if done else {}
@@ -80,7 +82,8 @@ class Joined:
 
     def _results(self, numbers: Sequence[int]) -> list[Any]:
         heaps = {id(heap): heap for k in numbers for heap in self._heaps[k]}
-        owned = Owned((heap, heap.objects) for heap in (*heaps.values(), *self._shared))
+        tables = [(heap, heap.objects) for heap in (*heaps.values(), *self._shared) if heap.objects]
+        owned = Owned(tables) if tables else None
         words, reader = self.epoch.words(numbers), self.epoch.reader()
         values = self.compiled.unpacker.decoder(words, reader, owned).some(range(len(numbers)))
         return [wrapped(value, self.compiled.lowered.wrap) for value in values]

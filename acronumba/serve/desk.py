@@ -6,7 +6,7 @@ requests run next, and how each one ends. Each ends exactly once. Who holds a de
     admit --> QUEUED --take--> RUNNING --finish--> ENDED      at any time: withdraw, expire, close --> ENDED
 
 A request that runs has one of `max_batch` slots. Those of a mini-batch begin and end together; where a model waits for
-values, requests join what runs, but only when an eighth of the slots is free: what joins alone shares the reading of
+values, requests join what runs, but only when a quarter of the slots is free: what joins alone shares the reading of
 weights with nobody.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 from acronumba.serve.metrics import SECONDS, SIZES, Metrics, Tally
 
 QUEUED, RUNNING, ENDED = range(3)
-_SHARE = 8  # of how many slots one must be free for requests to join what runs
+_SHARE = 4  # of how many slots one must be free for requests to join what runs
 _LOOK = 64  # deadlines of requests that have ended, beyond which they are looked for
 
 
