@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import linecache
 import pickle
 import threading
 import types
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -58,11 +60,29 @@ def _has_cloudpickle() -> bool:
 def _written(model: Any) -> bytes:
     import cloudpickle
 
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        dispatch_table = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+
+    text = io.BytesIO()
     _writing.by_value = True
     try:
-        return cloudpickle.dumps(model)  # type: ignore[no-any-return]
+        Pickler(text).dump(model)
     finally:
         _writing.by_value = False
+    return text.getvalue()
+
+
+def _code(code: types.CodeType) -> tuple[Any, ...]:
+    """Return what cloudpickle makes of code, with the name of its file, which some versions leave out."""
+    import cloudpickle
+
+    make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)[:2]
+    return _of_file, (make, args, code.co_filename)
+
+
+def _of_file(make: Any, args: tuple[Any, ...], file: str) -> types.CodeType:
+    made: types.CodeType = make(*args)
+    return made.replace(co_filename=file)
 
 
 def _read(written: bytes, texts: Mapping[str, str]) -> Any:
