@@ -15,7 +15,7 @@ import threading
 import types
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from acronumba.config import Options
 
@@ -61,7 +61,7 @@ def _written(model: Any) -> bytes:
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        dispatch_table = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+        dispatch_table: ClassVar[Any] = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
 
     text = io.BytesIO()
     _writing.by_value = True
