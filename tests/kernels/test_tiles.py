@@ -112,7 +112,7 @@ def test_pieces_give_the_same_bits(dtype: str, k: int) -> None:
 def test_terms_that_are_0_may_be_left_out(first: int) -> None:
     """Those before the first that is not: chunks end where they would end with them."""
     k = 3 * CHUNK
-    product, x, w, packed = setting(2, 33, k, "float32", 512)
+    product, x, _, packed = setting(2, 33, k, "float32", 512)
     x[:, :first] = 0
     whole = product([x], packed, 4)
     rest, skipped = np.ascontiguousarray(x[:, first:]), packed.reshape(-1)[first * product.packing.step // 4 :]
