@@ -164,15 +164,18 @@ class Epoch:
         buffers, arenas = self._buffers, self._m.arenas
         own: dict[int, object] = dict(zip(buffers.starts[: buffers.used], buffers.chunks, strict=False))
         own.update((arena.address, arena) for arena in arenas)
-        known = self._own
-        for base in [base for base, part in known.items() if own.get(base) is not part]:
-            self._reader.remove(base)
-            del known[base]
+        for base in [base for base, part in self._own.items() if own.get(base) is not part]:
+            self._unread(base)
         for base, part in own.items():
-            if base not in known:
+            if base not in self._own:
                 self._reader.add(base, np.asarray(part))
         self._own = own
         return self._reader
+
+    def _unread(self, base: int) -> None:
+        """Let the reader hold a chunk or an arena no longer."""
+        if self._own.pop(base, None) is not None:
+            self._reader.remove(base)
 
     def forget(self, numbers: Collection[int]) -> None:
         """Give back what only these instances needed."""
@@ -183,10 +186,13 @@ class Epoch:
                 self._reader.remove(base)
         oldest = next(iter(self._there), self._slots)
         while self._closed and self._closed[0] <= oldest:
+            self._unread(self._m.arenas[0].address)
             del self._closed[0], self._m.arenas[0]
 
     def close(self) -> None:
         """Give all memory back; nothing of the epoch may be asked for any more."""
+        for base in [*self._own]:
+            self._unread(base)
         self._m.arenas.clear()
         self._buffers.note_run()
         self._buffers.trim()
