@@ -65,6 +65,8 @@ function drawRounds(g, s, x, y, h) {
     const wide = x[end] - x[b];
     g.fillStyle = css(s.round[b] % 2 ? "--faint" : "--rule");
     g.fillRect(x[b], y, Math.max(1, wide - 1), h - 2);
+    g.fillStyle = css("--dim");
+    if (b) g.fillRect(x[b] - 1, y, 1, h - 2);
     g.fillStyle = css("--ink");
     if (wide > 16) g.fillText(wide > 62 ? `round ${s.round[b]}` : String(s.round[b]), x[b] + wide / 2, y + 11);
     b = end;
