@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import linecache
 import pickle
 import threading
@@ -68,7 +69,7 @@ def _written(model: Any) -> bytes:
 def _read(written: bytes, texts: Mapping[str, str]) -> Any:
     for file, text in texts.items():
         if not linecache.getlines(file):  # no such file here
-            linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+            linecache.cache[file] = len(text), None, io.StringIO(text).readlines(), file
     return pickle.loads(written)  # a part of what is being unpickled
 
 

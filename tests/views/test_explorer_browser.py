@@ -302,6 +302,17 @@ def test_hostile_names_and_strings_do_nothing(driver: Any, tmp_path: Path) -> No
     assert "onerror" in page.text("#source")
 
 
+def test_a_hostile_file_is_shown_as_text(driver: Any, tmp_path: Path) -> None:
+    trace = explored.hostile_file(tmp_path)
+    page = Page(driver, trace.html(tmp_path / "page.html", options=False))
+    page.key(*"12345cpr]")
+    page.search("instance 2")
+    assert "hacked" not in page.js("document.title") and page.count("img, svg[onload]") == 0 and page.messages() == []
+    assert page.count("script") == 2 and "<img src=x" in page.text("#source .file")
+    wide = "document.getElementById('detail').scrollWidth <= document.getElementById('detail').clientWidth"
+    assert page.js(wide), "long words are broken"
+
+
 def test_the_whole_page_works_in_a_frame_without_rights(driver: Any, tmp_path: Path) -> None:
     from acronumba.views.explorer.page import frame
 
