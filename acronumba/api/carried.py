@@ -13,6 +13,7 @@ import linecache
 import pickle
 import threading
 import types
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -59,11 +60,24 @@ def _has_cloudpickle() -> bool:
 def _written(model: Any) -> bytes:
     import cloudpickle
 
+    known = cloudpickle.CloudPickler.dispatch_table
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        """Keeps the file names of code, by which its text is found; since 3.1.2 cloudpickle leaves them out."""
+
+        dispatch_table = ChainMap({types.CodeType: lambda code: (_of_file, (code.co_filename, *known[type(code)](code)))}, known)
+
     _writing.by_value = True
     try:
-        return cloudpickle.dumps(model)  # type: ignore[no-any-return]
+        Pickler(written := io.BytesIO()).dump(model)
+        return written.getvalue()
     finally:
         _writing.by_value = False
+
+
+def _of_file(file: str, make: Any, given: tuple[Any, ...]) -> types.CodeType:
+    code: types.CodeType = make(*given)
+    return code.replace(co_filename=file)
 
 
 def _read(written: bytes, texts: Mapping[str, str]) -> Any:
