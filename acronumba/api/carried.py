@@ -61,11 +61,12 @@ def _written(model: Any) -> bytes:
     import cloudpickle
 
     known = cloudpickle.CloudPickler.dispatch_table
+    own = {types.CodeType: lambda code: (_of_file, (code.co_filename, *known[types.CodeType](code)))}
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         """Keeps the file names of code, by which its text is found; since 3.1.2 cloudpickle leaves them out."""
 
-        dispatch_table = ChainMap({types.CodeType: lambda code: (_of_file, (code.co_filename, *known[type(code)](code)))}, known)
+        dispatch_table = ChainMap(own, known)
 
     _writing.by_value = True
     try:

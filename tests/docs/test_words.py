@@ -87,7 +87,8 @@ def test_codes_and_commands_use_them_too(old: str) -> None:
 def test_what_the_package_prints_uses_them_too(root: Path) -> None:
     """Every text with a space in it that is no docstring, where reports, pages and commands are made."""
     found = []
-    for path in (path for folder in ("api", "cli", "serve", "views") for path in (root / "acronumba" / folder).rglob("*.py")):
+    folders = (root / "acronumba" / name for name in ("api", "cli", "serve", "views"))
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]

@@ -143,7 +143,7 @@ def \xfcn\xefc\xf8de_\u6a21(t: \ufb01lter_\u2177, *, p: dict[str, np.ndarray]):
 
 
 def hostile_file(folder: Path) -> Any:
-    """Write a model whose file, names, comments and errors hold what a page might take for its own; return its trace."""
+    """Write a model whose file, names, comments and errors hold what a page might take for its own; trace it."""
     path = folder / "a<img src=x onerror=document.title='hacked'>&\u2028\"'`{{DATA}} --> <!--<script>.py"
     source = HOSTILE_SOURCE.replace("LONG", "x<b>" * 20_000).replace("zzzz", "z" * 5000)
     path.write_text(source, encoding="utf-8", newline="")
