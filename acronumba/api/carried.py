@@ -15,7 +15,7 @@ import threading
 import types
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from acronumba.config import Options
 
@@ -66,7 +66,7 @@ def _written(model: Any) -> bytes:
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         """Keeps the file names of code, by which its text is found; since 3.1.2 cloudpickle leaves them out."""
 
-        dispatch_table = ChainMap(own, known)
+        dispatch_table: ClassVar[Any] = ChainMap(own, known)
 
     _writing.by_value = True
     try:

@@ -115,6 +115,7 @@ def hostile(x: np.ndarray) -> np.ndarray:
         raise ValueError("</script><script>document.title='hacked'</script><img src=x onerror=document.title='hacked'>")
     return np.tanh(x)
 
+
 HOSTILE_SOURCE = """\
 from dataclasses import dataclass
 import numpy as np

@@ -238,7 +238,8 @@ def test_a_page_is_printed_whole_on_white_paper(driver: Any, pages: Any) -> None
     assert page.js("getComputedStyle(document.body).overflow") == "visible"
     for panel in ("#source", "#run", "#graph"):
         assert page.js("getComputedStyle(document.querySelector(arguments[0])).overflowY", panel) == "visible"
-    assert page.js("document.getElementById('source').scrollHeight - document.getElementById('source').clientHeight") < 2
+    tall = "document.getElementById('source').scrollHeight - document.getElementById('source').clientHeight"
+    assert page.js(tall) < 2, "nothing is behind a scroll bar"
     assert page.text("#source") == source
     page.driver.execute_script("dispatchEvent(new Event('afterprint'))")
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
