@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
+from acronumba.ir.spec import CHUNK
 from acronumba.memory import aligned
 from acronumba.strategy import DEFAULT, Strategy
 
 if TYPE_CHECKING:
     from acronumba.emit.target import Target
 
-CHUNK = 256  # terms that are summed in a register before they are added to the sum in memory
 PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep")
 TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32}  # of sums; int32: those of codes of 8 bits
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba.emit import compile, interpret, target, tree
+from acronumba.ir.spec import CHUNK
 from acronumba.kernels import tiles
 from acronumba.strategy import DEFAULT
 from tests.support.aligned import aligned_zeros
@@ -97,7 +98,7 @@ def test_product_of_every_height(dtype: str, gates: int, n: int, bits: int) -> N
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("k", [37, tiles.CHUNK, 2 * tiles.CHUNK + 5])
+@pytest.mark.parametrize("k", [37, CHUNK, 2 * CHUNK + 5])
 def test_pieces_give_the_same_bits(dtype: str, k: int) -> None:
     product, x, w, packed = setting(5, 33, k, dtype, 256)
     whole = product([x], packed, product.shape.rows)
@@ -107,14 +108,14 @@ def test_pieces_give_the_same_bits(dtype: str, k: int) -> None:
         np.testing.assert_array_equal(product(pieces, packed, product.shape.rows), whole)
 
 
-@pytest.mark.parametrize("k", [1, tiles.CHUNK, tiles.CHUNK + 1, 3 * tiles.CHUNK])
+@pytest.mark.parametrize("k", [1, CHUNK, CHUNK + 1, 3 * CHUNK])
 def test_long_sums_are_summed_by_chunks(k: int) -> None:
     product, x, w, packed = setting(1, 5, k, "float64", 256)
     total = np.zeros((len(x), 5))
     for r, column in np.ndindex(total.shape):
-        for first in range(0, k, tiles.CHUNK):
+        for first in range(0, k, CHUNK):
             c = 0.0
-            for i in range(first, min(first + tiles.CHUNK, k)):
+            for i in range(first, min(first + CHUNK, k)):
                 c = float(Fraction(x[r, i]) * Fraction(w[i, column]) + Fraction(c))
             total[r, column] = total[r, column] + c if first else c
     np.testing.assert_array_equal(product([x], packed, product.shape.rows), total)

@@ -14,12 +14,12 @@ from itertools import pairwise
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
-from acronumba.ir.spec import Size
+from acronumba.ir.spec import CHUNK, Size
 from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, rounded, size_poly
 from acronumba.kernels.stages.passes import tile_shape
 from acronumba.kernels.stages.tasks import Product
-from acronumba.kernels.tiles import CHUNK, tallest
+from acronumba.kernels.tiles import tallest
 from acronumba.kernels.write.element import DTYPES, cast
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.nests import NestWriter
