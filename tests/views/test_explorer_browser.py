@@ -159,6 +159,24 @@ def test_a_step_of_the_player_is_fast(driver: Any, tmp_path: Path) -> None:
     assert min(spent) < 0.5, "100 ms on a quiet machine, and two frames"
 
 
+def test_a_long_instance_is_drawn_in_part_and_its_batches_share_pixels(driver: Any, tmp_path: Path) -> None:
+    tree = explored.Tree(word=0)
+    for word in range(999):  # as deep as it can be: 2,000 nodes in 1,001 batches
+        tree = explored.Tree(left=tree, right=explored.Tree(word=word % 100))
+    trace = explored.classify.with_options(equal=False).trace([tree], p=explored.params())
+    assert trace.nodes == 2000
+    page = Page(driver, trace.html(tmp_path / "page.html", options=False, schedules=False))
+    assert page.text("#graphtools").endswith("1,500 of 2,000 nodes, one column per batch")
+    assert page.count("#graph g") == 1500
+    width = "document.getElementById('schedule').clientWidth"
+    narrow = page.js(width)
+    for _ in range(12):
+        page.click("#wider")
+    assert 15 * narrow < page.js(width) < 17 * narrow, "no wider than 16 times"
+    page.key("End", "ArrowLeft", "ArrowLeft")
+    assert page.text("#where").startswith("batch 999 of ") and page.messages() == []
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @CASES
 def test_a_narrow_screen_scrolls_down_alone(pages: Any, case: Any, dark: bool) -> None:
