@@ -60,35 +60,31 @@ def _has_cloudpickle() -> bool:
 def _written(model: Any) -> bytes:
     import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        dispatch_table: ClassVar[Any] = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+    known = cloudpickle.CloudPickler.dispatch_table
+    own = {types.CodeType: lambda code: (_of_file, (code.co_filename, *known[types.CodeType](code)))}
 
-    text = io.BytesIO()
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        """Keeps the file names of code, by which its text is found; since 3.1.2 cloudpickle leaves them out."""
+
+        dispatch_table: ClassVar[Any] = ChainMap(own, known)
+
     _writing.by_value = True
     try:
-        Pickler(text).dump(model)
+        Pickler(written := io.BytesIO()).dump(model)
+        return written.getvalue()
     finally:
         _writing.by_value = False
-    return text.getvalue()
 
 
-def _code(code: types.CodeType) -> tuple[Any, ...]:
-    """Return what cloudpickle makes of code, with the name of its file, which some versions leave out."""
-    import cloudpickle
-
-    make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)[:2]
-    return _of_file, (make, args, code.co_filename)
-
-
-def _of_file(make: Any, args: tuple[Any, ...], file: str) -> types.CodeType:
-    made: types.CodeType = make(*args)
-    return made.replace(co_filename=file)
+def _of_file(file: str, make: Any, given: tuple[Any, ...]) -> types.CodeType:
+    code: types.CodeType = make(*given)
+    return code.replace(co_filename=file)
 
 
 def _read(written: bytes, texts: Mapping[str, str]) -> Any:
     for file, text in texts.items():
         if not linecache.getlines(file):  # no such file here
-            linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+            linecache.cache[file] = len(text), None, io.StringIO(text).readlines(), file
     return pickle.loads(written)  # a part of what is being unpickled
 
 
