@@ -22,7 +22,7 @@ from acronumba.ir.graph import definitions
 from acronumba.ir.notes import Note
 from acronumba.ir.spec import CHUNK
 from acronumba.ir.types import TensorT
-from acronumba.ir.visit import Names, copied, reads
+from acronumba.ir.visit import Names, copied, numbered, reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +162,9 @@ class _Moving:
         key = number, moved
         if key not in self.copies:
             function = self.functions[number]
-            name, n = f"{function.name}_2", 2
-            while name in self.names:
-                n += 1
-                name = f"{function.name}_{n}"
-            self.names.add(name)
             self.copies[key] = len(self.functions)
             self.recursive.add(len(self.functions))
-            self.functions.append(copied(_returning(function, dict(moved)), name))
+            self.functions.append(copied(_returning(function, dict(moved)), numbered(function.name, self.names)))
         return self.copies[key]
 
     def rewritten(
