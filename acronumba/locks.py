@@ -87,7 +87,7 @@ class _Undivided:
         self._inside = {me: self._inside[me]} if me in self._inside else {}
 
 
-undivided = _Undivided()
+undivided: _Undivided = _Undivided()
 
 
 def _after_fork() -> None:

@@ -48,7 +48,7 @@ class Optimiser:
     _memory: ClassVar[tuple[str, ...]] = ()  # the kinds of arrays that are remembered for each parameter
 
     def __init__(self, rate: float) -> None:
-        self.rate = _number("rate", rate)
+        self.rate: float = _number("rate", rate)
         self.state: dict[str, Any] = {}
 
     def begin(self, params: object) -> None:
@@ -135,7 +135,9 @@ class SGD(Optimiser):
 
     def __init__(self, rate: float, momentum: float = 0.0, nesterov: bool = False, decay: float = 0.0) -> None:
         super().__init__(rate)
-        self.momentum, self.nesterov, self.decay = _number("momentum", momentum), nesterov, _number("decay", decay)
+        self.momentum: float = _number("momentum", momentum)
+        self.nesterov: bool = nesterov
+        self.decay: float = _number("decay", decay)
         if nesterov and not momentum:
             raise ValueError("nesterov looks along the momentum, which is 0")
 
@@ -174,7 +176,8 @@ class Adam(Optimiser):
 
     def __init__(self, rate: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
         super().__init__(rate)
-        self.betas, self.eps = tuple(_number("betas", b) for b in betas), _number("eps", eps)
+        self.betas: tuple[float, ...] = tuple(_number("betas", b) for b in betas)
+        self.eps: float = _number("eps", eps)
         if len(self.betas) != 2 or max(self.betas) >= 1:
             raise ValueError(f"betas are two numbers of at least 0 and below 1, not {betas!r}")
 
@@ -204,7 +207,7 @@ class AdamW(Adam):
         self, rate: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, decay: float = 0.01
     ) -> None:
         super().__init__(rate, betas, eps)
-        self.decay = _number("decay", decay)
+        self.decay: float = _number("decay", decay)
 
     def _decay(self) -> float:
         return self.decay

@@ -82,7 +82,7 @@ class Pool:
         Parameters
         ----------
         *columns : sequences
-            One for each positional parameter. They are packed once, and sent in slices.
+            One for each positional parameter. They are packed in pieces while workers run what was sent before.
 
         Raises
         ------
@@ -90,12 +90,12 @@ class Pool:
             With the numbers of the instances, and the results of the others.
         """
         names = [*(p.name for p in self._signature.positional), *map(str, range(len(columns)))]
-        packed = [pack(c) for c in as_columns(columns, names, self._signature.hint)]
-        count = len(packed[0])
-        if any(len(c) != count for c in packed):
-            raise refuse("ACR707", message="the columns have different lengths", seen=str([len(c) for c in packed]))
+        given = [_Column(c) for c in as_columns(columns, names, self._signature.hint)]
+        count = len(given[0])
+        if any(len(c) != count for c in given):
+            raise refuse("ACR707", message="the columns have different lengths", seen=str([len(c) for c in given]))
         size = max(FEWEST, -(-count // (CHUNKS * len(self._workers))))
-        chunks = ((first, [c[first : first + size] for c in packed]) for first in range(0, count, size))
+        chunks = ((first, [c.packed(first, first + size) for c in given]) for first in range(0, count, size))
         results: list[Any] = [None] * count
         errors: dict[int, BaseException] = {}
         for first, found, failed in self._run(chunks):
@@ -195,6 +195,27 @@ class Pool:
             if ray.wait([answer], timeout=0)[0]:
                 del self._silent[worker]
         return [w for w in self._workers if w not in self._silent] or list(self._workers)
+
+
+class _Column:
+    """A column whose pieces are packed one by one: the slices of a whole pack would first be looked for in it."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column if type(column) is list else pack(column)
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def packed(self, first: int, last: int) -> Any:
+        """Return some of the instances, packed."""
+        some = self._column[first:last]
+        if type(some) is not list:
+            return some
+        try:
+            return pack(some)
+        except AcronumbaError:  # it names an instance by its number in the piece
+            self._column = pack(self._column)
+            return self._column[first:last]
 
 
 @dataclass

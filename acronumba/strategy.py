@@ -2,7 +2,7 @@
 
 In: nothing. Out: `Strategy` and the `Figures` of a machine, which passes, kernels and the run time ask for everything
 that is a choice. Results have the same bits with every strategy. What would change them is no choice and is not here:
-`kernels.tiles.CHUNK`, the order in which a product is summed, from which size on a matrix is read by rows.
+`ir.spec.CHUNK`, the order in which a product is summed, from which size on a matrix is read by rows.
 
 The default is what every model gets. `acronumba tune` measures the figures of a machine (`bench.tune_machine`) and
 what suits a model (`bench.tune_model`); `tuned` says what was found.
@@ -114,6 +114,7 @@ class Strategy:
     split_function: float = 0.3  # an element of exp, tanh, ...
     split_element: float = 0.05  # an element of anything else
     row_elements: int = 16  # of a row that is worth a node of its own, if nothing dearer is done with it
+    refactor: bool = False  # a recursive call computes the matrix product of its result that its caller would
     table_rows: int = 256  # of a shared table whose products are computed for all rows
 
     # how kernels run (`runtime`)

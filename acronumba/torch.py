@@ -153,8 +153,9 @@ def layer(f: Callable[..., Any], *, stack: bool = True) -> Layer:
 class Layer:
     """A model as a function of tensors. Made by `layer`."""
 
-    def __init__(self, model: Model, stack: bool) -> None:
-        self.model, self.stack = model, stack
+    def __init__(self, model: Model[..., Any], stack: bool) -> None:
+        self.model: Model[..., Any] = model
+        self.stack: bool = stack
 
     def __repr__(self) -> str:
         return f"<layer of {self.model!r}>"

@@ -69,7 +69,11 @@ class Watch:
         self, steps: int, *, patience: int | None = None, measure: str = "accuracy", lower: bool = False,
         show: bool = True,
     ) -> None:  # fmt: skip
-        self.steps, self.patience, self.measure, self.lower, self.show = steps, patience, measure, lower, show
+        self.steps: int = steps
+        self.patience: int | None = patience
+        self.measure: str = measure
+        self.lower: bool = lower
+        self.show: bool = show
         self.losses: list[float] = []
         self.tests: list[tuple[int, float]] = []
         self._bar = Bar(steps)

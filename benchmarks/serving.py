@@ -7,7 +7,8 @@ requests of 128 clients. Latency is measured at a share of the load that the ser
 compared with the time of one mini-batch of the size that occurred, in the same run. `--requests N` sends that many and
 prints the memory of the process after each tenth; what is flat does not grow. `--joining` compares, for models that
 wait for values, requests that join what runs with mini-batches that run to their end, in turns: throughput by processor
-time, the median latency of the quarter with the smallest results, and the bits.
+time, the median latency of the quarter with the smallest results, and the bits. With 128 clients as many requests wait
+as run, and half of the latency is waiting for a slot, however short a request is; with 64 there is a slot for each.
 """
 
 from __future__ import annotations
@@ -120,8 +121,8 @@ def size_of(result: Any) -> int:
     return len(pickle.dumps(result))
 
 
-async def joining(name: str, size: str, pairs: int) -> None:
-    """Print what joining gains over mini-batches that run to their end, where both are saturated."""
+async def joining(name: str, size: str, pairs: int, count: int) -> None:
+    """Print what joining gains over mini-batches that run to their end, where so many clients saturate both."""
     f, p, instances = loaded(name, size, 512)
     sizes = [size_of(r) for r in f.batch(instances, p=p)]
     small = sorted(range(len(instances)), key=sizes.__getitem__)[: len(instances) // 4]
@@ -141,7 +142,7 @@ async def joining(name: str, size: str, pairs: int) -> None:
                         took[k] = time.perf_counter() - begin
 
                 begin, at = time.process_time(), time.perf_counter()
-                await asyncio.gather(*(client() for _ in range(2 * BATCH)))
+                await asyncio.gather(*(client() for _ in range(count)))
                 seconds.append(time.process_time() - begin)
                 wall.append(time.perf_counter() - at)
                 middle.append(statistics.median(took[k] for k in small))
@@ -149,9 +150,9 @@ async def joining(name: str, size: str, pairs: int) -> None:
         walls.append(wall[1] / wall[0])
         medians.append(middle[0] / middle[1])
     middle_share, by_clock, wait = map(statistics.median, (shares, walls, medians))
-    print(f"{name:10} joining: {middle_share:.1%} ({min(shares):.1%} to {max(shares):.1%}) of the throughput of"
-          f" mini-batches by processor time, {by_clock:.1%} by the clock; the smallest quarter takes {wait:.2f}"
-          f" ({min(medians):.2f} to {max(medians):.2f}) of the time")  # fmt: skip
+    print(f"{name:10} joining, {count} clients: {middle_share:.1%} ({min(shares):.1%} to {max(shares):.1%}) of"
+          f" the throughput of mini-batches by processor time, {by_clock:.1%} by the clock;"
+          f" the smallest quarter takes {wait:.2f} ({min(medians):.2f} to {max(medians):.2f}) of the time")  # fmt: skip
     async with serve.Server(f, p=p, max_batch=BATCH) as server:
         found = await asyncio.gather(*(server(x) for x in instances[:BATCH]))
     alone = [f.batch([x], p=p)[0] for x in instances[:BATCH]]
@@ -184,7 +185,8 @@ def main() -> None:
         if given.requests:
             asyncio.run(steady(name, given.size, given.requests))
         elif given.joining:
-            asyncio.run(joining(name, given.size, given.pairs))
+            for count in (2 * BATCH, BATCH):
+                asyncio.run(joining(name, given.size, given.pairs, count))
         else:
             rate = asyncio.run(throughput(name, given.size, given.pairs))
             asyncio.run(latency(name, given.size, rate, given.load))

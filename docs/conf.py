@@ -40,6 +40,7 @@ nb_execution_cache_path = str(BUILD / "notebooks" / version_of_package())
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_ipywidgets_js = {}  # these would be loaded from the network
+nb_code_prompt_show, nb_code_prompt_hide = "Show a solution", "Hide the solution"  # nothing else is folded
 
 # Reference: a page for each public name
 autosummary_generate = True

@@ -20,6 +20,7 @@ from acronumba.analysis.grouping.invariant import move_invariants
 from acronumba.analysis.grouping.proved import replace_proved
 from acronumba.analysis.grouping.rows import rows_text
 from acronumba.analysis.phases import phases_text
+from acronumba.analysis.refactor import refactor
 from acronumba.analysis.sharing.bypass import pass_by
 from acronumba.analysis.sharing.copies import merge_copies
 from acronumba.analysis.sharing.once import Computed, find_once
@@ -66,6 +67,11 @@ class Pass:
     wanted: Callable[[Options], bool] = lambda options: True
 
 
+def _refactor(d: Draft) -> Draft:
+    program, notes = refactor(d.program)
+    return replace(d, program=program, notes=(*d.notes, *notes), texts=d.shown("refactor", notes_text(notes)))
+
+
 def _share(d: Draft) -> Draft:
     """Find what is shared, and what is computed from it once.
 
@@ -79,7 +85,7 @@ def _share(d: Draft) -> Draft:
         first = share(passed, d.options, check=check)
     program, computed, told = find_once(tabulate(first.program, d.options), d.options)
     shares = share(program, d.options, check=check) if computed else first
-    notes = dict.fromkeys((*first.notes, *shares.notes, *copied, *told))
+    notes = dict.fromkeys((*d.notes, *first.notes, *shares.notes, *copied, *told))
     lines = [f"once {shares.program.shared[c.index].path}: line {c.loc.line}\n" for c in computed]
     texts = d.shown("sharing", "".join([shares.text, *lines]))
     return replace(d, program=shares.program, computed=computed, notes=tuple(notes), texts=texts)
@@ -153,6 +159,7 @@ def _forks(d: Draft) -> Draft:
 
 
 PASSES = (
+    Pass(name="refactor", run=_refactor, wanted=lambda o: o.decisions.refactor and o.reuse and o.duplicate),
     Pass(name="sharing", run=_share),
     Pass(name="simplify", run=_simplify),
     Pass(name="unread", run=_unread, wanted=lambda o: o.duplicate),

@@ -36,7 +36,7 @@ def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[
             places = ", ".join(dict.fromkeys(f"{use.loc.function} line {use.loc.line}" for use in uses[k]))
             sources = ", ".join(kernels[j].name for j in sorted(reads[k])) or "no kernel"
             lines.append(f"    {spec.name}: {places}; reads {sources}")
-        each = " of equal run-time extents" if any(kernels[k].dims and kernels[k].rows for k in phase) else ""
+        each = " of equal dynamic dimensions" if any(kernels[k].dims and kernels[k].rows for k in phase) else ""
         if len(phase) > 1:
             why = f"its kernels feed each other: one batch{each} for each depth and kernel"
         elif phase[0] in reads[phase[0]]:

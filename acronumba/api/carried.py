@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import linecache
 import pickle
 import threading
 import types
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from acronumba.config import Options
 
@@ -58,17 +60,31 @@ def _has_cloudpickle() -> bool:
 def _written(model: Any) -> bytes:
     import cloudpickle
 
+    known = cloudpickle.CloudPickler.dispatch_table
+    own = {types.CodeType: lambda code: (_of_file, (code.co_filename, *known[types.CodeType](code)))}
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        """Keeps the file names of code, by which its text is found; since 3.1.2 cloudpickle leaves them out."""
+
+        dispatch_table: ClassVar[Any] = ChainMap(own, known)
+
     _writing.by_value = True
     try:
-        return cloudpickle.dumps(model)  # type: ignore[no-any-return]
+        Pickler(written := io.BytesIO()).dump(model)
+        return written.getvalue()
     finally:
         _writing.by_value = False
+
+
+def _of_file(file: str, make: Any, given: tuple[Any, ...]) -> types.CodeType:
+    code: types.CodeType = make(*given)
+    return code.replace(co_filename=file)
 
 
 def _read(written: bytes, texts: Mapping[str, str]) -> Any:
     for file, text in texts.items():
         if not linecache.getlines(file):  # no such file here
-            linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+            linecache.cache[file] = len(text), None, io.StringIO(text).readlines(), file
     return pickle.loads(written)  # a part of what is being unpickled
 
 

@@ -186,7 +186,7 @@ class Checker:
         if text == "different" and along is not None:
             text, note = self._otherwise(k, instance, along), where
             where = note + (
-                f": decided by values {along.nearest:.0e} of their size apart" if text != "different" else ""
+                f": rounding decides (values {along.nearest:.0e} of their size apart)" if text != "different" else ""
             )
         return verdict(text, e, plain_e, where)
 

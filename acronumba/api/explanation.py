@@ -185,7 +185,7 @@ def _functions(
     out = []
     for file, first, text in sorted(functions_of(compiled.program), key=lambda f: (f[0] != home, f[0], f[1])):
         lines = []
-        for number, line in enumerate(text.splitlines(), first):
+        for number, line in enumerate(text.removesuffix("\n").split("\n"), first):
             here = letters[file, number]
             lines.append(
                 SourceLine(

@@ -24,10 +24,21 @@ _SLOTS = 4096  # of a run
 class Member:
     """An instance that takes part."""
 
-    call: Call  # of this instance alone, for its failure
+    calls: Call  # of those that joined with it
+    place: int  # among these
     run: Joined
     number: int  # in the run
-    rounds: int = 0  # that it has taken part in
+    since: int  # rounds of the run before it joined
+
+    @property
+    def call(self) -> Call:
+        """Of this instance alone."""
+        return self.calls.some([self.place])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that it has taken part in."""
+        return self.run.rounds - self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +113,6 @@ class Flow:
         """Run a round of the run whose turn it is; return who is done."""
         run = next(iter(self._runs))
         members = self._runs[run] = self._runs.pop(run)
-        for member in members.values():
-            member.rounds += 1
         try:
             left = run.round()
         except Exception:
@@ -162,8 +171,7 @@ class Flow:
             run = self._run(fit)
             some, left = left[: run.epoch.room], left[run.epoch.room :]
             for k, number in zip(some, run.join(packed, some), strict=True):
-                one = call if call.count == 1 else call.some([k])
-                out[k] = self._runs[run][number] = Member(one, run, number)
+                out[k] = self._runs[run][number] = Member(call, k, run, number, run.rounds)
         return out
 
     def _run(self, fit: Fit) -> Joined:

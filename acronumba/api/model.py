@@ -578,7 +578,7 @@ def _unless(errors: Mapping[int, BaseException], decode: Decoder) -> Decoder:
         values = iter(decode.many([k for k in ks if k not in errors]))
         return [None if k in errors else next(values) for k in ks]
 
-    return Decoder(lambda k: None if k in errors else decode.one(k), many)
+    return Decoder(lambda k: None if k in errors else decode.one(k), many, decode.few)
 
 
 Watcher: TypeAlias = Callable[[Model, Sequence[Any], Mapping[str, Any]], None]

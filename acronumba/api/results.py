@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Results(Sequence[T]):
     """
 
     __slots__ = ("_decode", "_singles", "_there", "_values")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(self, count: int, decode: Decoder, there: Decoder | None = None) -> None:
         self._values: list[Any] = [_UNSET] * count
@@ -93,7 +93,7 @@ class Results(Sequence[T]):
         """Return some of the results; several are decoded in less time together than one by one."""
         values = self._values
         new = [k for k in places if values[k] is _UNSET]
-        found = self._decode.many(new) if len(new) >= FEW else list(map(self._decode.one, new))
+        found = self._decode.some(new)
         for k, value in zip(new, found, strict=True):
             values[k] = value
         return [values[k] for k in places]

@@ -33,6 +33,7 @@ from acronumba.zoo.data import Array
 
 OURS, BURST, TORCH = "ours", "multiply and add", "PyTorch"
 CAUSAL, TORCH_CAUSAL = "ours, causal", "PyTorch, causal"
+WINDOW, CAUSAL_WINDOW = "ours, window", "ours, causal window"  # of `SEEN` words
 BURST_ROUNDS = 10**6  # about two milliseconds
 WAYS = ("padded", "nested", "sorted", "packed")  # of PyTorch: `yardsticks.ragged_torch.WAYS`
 APART = 4 * BOUNDS["float32"]  # two that both are near enough to the exact numbers differ by no more
@@ -40,6 +41,7 @@ ALONE = "attention"  # its name among those of sets of lengths
 LENGTHS = (14, 44, 117, 192, 364, 512, 1024)  # of attention alone
 ROWS = 3000  # words of it in a mini-batch
 WIDTH = 64  # of a head of it
+SEEN = 64  # words to either side, its own one included, that a word sees in a window
 TRACES = 3
 
 
@@ -50,10 +52,12 @@ def layer(x: np.ndarray, *, p: encoder.Params) -> Array:
 
 
 @model
-def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray, *, heads: int, causal: bool) -> Array:
+def attend(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, heads: int, causal: bool, window: int | None = None
+) -> Array:
     """Return attention of heads of `WIDTH`, float32[n, heads * WIDTH], of as much each."""
     split = [np.transpose(np.reshape(x, (x.shape[0], heads, WIDTH)), (1, 0, 2)) for x in (q, k, v)]
-    y = nn.attention(split[0], split[1], split[2], causal=causal)
+    y = nn.attention(split[0], split[1], split[2], causal=causal, window=window)
     return np.reshape(np.transpose(y, (1, 0, 2)), (q.shape[0], heads * WIDTH))
 
 
@@ -250,11 +254,15 @@ def attention_row(length: int, *, rounds: int = 5, threads: int = 1, heads: int 
     runs: dict[str, Callable[[], Any]] = {BURST: one.run}
     errors: dict[str, float] = {}
     wrong: tuple[str, ...] = ()
-    for name, by_torch, causal in ((OURS, TORCH, False), (CAUSAL, TORCH_CAUSAL, True)):
-        plain = partial(attend, heads=heads, causal=causal)
-        runs[name] = partial(ours.batch, *packed, heads=heads, causal=causal)
+    for name, by_torch, causal, window in (
+        (OURS, TORCH, False, None), (CAUSAL, TORCH_CAUSAL, True, None),
+        (WINDOW, "", False, SEEN), (CAUSAL_WINDOW, "", True, SEEN),
+    ):  # fmt: skip
+        form: dict[str, Any] = {"heads": heads, "causal": causal, "window": window}
+        plain = partial(attend, **form)
+        runs[name] = partial(ours.batch, *packed, **form)
         results = {name: [np.array(y) for y in runs[name]()]}
-        program = _torch_attention(columns, threads, heads, causal)
+        program = _torch_attention(columns, threads, heads, causal) if by_torch else None
         if program is not None:
             results[by_torch] = program.results(program.run())
         near, far = _compared(plain, lambda *x, f=plain: f(*(a.astype(np.float64) for a in x)), columns, results)

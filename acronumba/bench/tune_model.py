@@ -26,6 +26,7 @@ from acronumba.tuned import Choice, Tried
 
 CANDIDATES: Mapping[str, Mapping[str, Any]] = {
     "not split": {"split": False},
+    "products in the call": {"refactor": True},
     "blocks of 24 rows": {"rows": 24},
     "blocks of 96 rows": {"rows": 96},
     "blocks of 192 rows": {"rows": 192},

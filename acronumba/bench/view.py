@@ -336,7 +336,8 @@ _RAGGED_LEGEND = (
     "the fastest turn; ±: half of the runs are within; peak: share of the cores' rate\n"
     "of multiply-adds in the same turns. Then how many times longer PyTorch takes, in\n"
     "the fastest of several forms of each way. All results were compared before.\n"
-    "full: time of causal attention relative to full attention."
+    "full: time of causal attention, or in a window of 64 words, relative to full\n"
+    "attention."
 )
 
 
@@ -368,12 +369,24 @@ def _layers(rows: Sequence[Layer], title: str) -> Table:
 
 
 def _attention(rows: Sequence[Attention]) -> Table:
-    from acronumba.bench.ragged import CAUSAL, OURS, TORCH, TORCH_CAUSAL
+    from acronumba.bench.ragged import CAUSAL, CAUSAL_WINDOW, OURS, TORCH, TORCH_CAUSAL, WINDOW
 
     title = "attention alone, equal lengths"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     torch = ["torch"] if any(TORCH in row.seconds for row in rows) else []
-    for name in ("words", "many", "ms", "peak", *torch, "causal\nms", "of\nfull", "peak", *torch):
+    for name in (
+        "words",
+        "many",
+        "ms",
+        "peak",
+        *torch,
+        "causal\nms",
+        "of\nfull",
+        "peak",
+        *torch,
+        "window\nof full",
+        "causal\nwindow",
+    ):
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     for row in rows:
         table.add_row(
@@ -386,6 +399,7 @@ def _attention(rows: Sequence[Attention]) -> Table:
             f"{row.times(CAUSAL):.2f}",
             f"{row.causal_share:.0%}",
             *(_ratio(row.times(TORCH_CAUSAL, CAUSAL) if TORCH_CAUSAL in row.seconds else None) for _ in torch),
+            *(f"{row.times(name):.2f}" if name in row.seconds else "" for name in (WINDOW, CAUSAL_WINDOW)),
         )
     return table
 

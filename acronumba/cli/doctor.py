@@ -89,7 +89,7 @@ def _tuning() -> str:
     from acronumba import tuned
 
     table = tuned.read()
-    figures = "not measured" if table.figures is None else "figures of this machine"
+    figures = "not measured" if table.figures is None else "measurements of this machine"
     return f"{figures}, {len(table.models)} models (acronumba tune)"
 
 

@@ -49,9 +49,9 @@ def _tune_machine() -> int:
     with progress("measuring this machine", len(tune_machine.MODELS)) as step:
         found = tune_machine.measure(step=step)
     print(f"{found.kernels} kernels: estimates were wrong by {found.before:.2f} times in the median,")
-    print(f"with the figures of this machine by {found.after:.2f} times, in turns that they were not fitted to.")
+    print(f"with the measurements of this machine by {found.after:.2f} times, in turns that they were not fitted to.")
     if not found.better:
-        print("Nothing is kept: the figures there are say as much.")
+        print("Nothing is kept: what was known before estimates as well.")
         return 0
     tuned.write(dataclasses.replace(tuned.read(), figures=found.figures))
     for field in dataclasses.fields(found.figures):

@@ -18,6 +18,7 @@ from acronumba.memory import address as address_of
 
 Words: TypeAlias = npt.NDArray[np.int64]
 
+_NOTHING = (0, 0, memoryview(b"").cast("q"))
 _TOGETHER = 48  # arrays of one shape that pay for being made together
 
 
@@ -46,7 +47,7 @@ class Memory:
         More of them, by their addresses.
     """
 
-    __slots__ = ("_arrays", "_bases", "_ends", "_last", "_tables", "_views", "pending")
+    __slots__ = ("_arrays", "_bases", "_edges", "_ends", "_last", "_tables", "_views", "pending")
 
     def __init__(
         self,
@@ -62,9 +63,10 @@ class Memory:
         self._arrays = [by_base[base] for base in self._bases]
         self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
         self._views: list[npt.NDArray[Any] | None] = [None] * len(self._bases)
+        self._edges: tuple[Words, Words] | None = None  # the bases and ends, when they were asked for
         self._tables: dict[int, memoryview[int]] = {}  # buffers as int64
         # The buffer that words were read from last: its base, end and table.
-        self._last: tuple[int, int, memoryview[int]] = (0, 0, memoryview(b"").cast("q"))
+        self._last: tuple[int, int, memoryview[int]] = _NOTHING
 
     def _find(self, address: int, nbytes: int) -> int:
         k = bisect_right(self._bases, address) - 1
@@ -105,14 +107,19 @@ class Memory:
             one: Words = self._words(k)[((addresses - self._bases[k]) >> 3)[:, None] + places]
             return one
         out = np.empty((n, count), np.int64)
-        owners = np.searchsorted(np.array(self._bases, np.int64), addresses, "right") - 1
-        ends = np.array(self._ends, np.int64)
+        owners, ends = self._owners(addresses)
         if owners.min() < 0 or (addresses + 8 * count > ends[owners]).any():
             raise IndexError("an address is in no buffer")
-        for k in np.unique(owners).tolist():
+        for k in set(owners.tolist()):
             some = np.flatnonzero(owners == k)
             out[some] = self._words(k)[((addresses[some] - self._bases[k]) >> 3)[:, None] + places]
         return out
+
+    def _owners(self, addresses: Words) -> tuple[Words, Words]:
+        """Return the buffer that each address lies in, if it lies in one; and the ends of all buffers."""
+        if self._edges is None:
+            self._edges = np.array(self._bases, np.int64), np.array(self._ends, np.int64)
+        return np.searchsorted(self._edges[0], addresses, "right") - 1, self._edges[1]
 
     def _only(self, addresses: Words, nbytes: int) -> int:
         """Return the buffer that all addresses, with so many bytes each, lie in; -1 if it is not one alone."""
@@ -138,18 +145,21 @@ class Memory:
         k = self._find(address, size * dtype.itemsize)
         return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
 
-    def alike(self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> list[Any]:
-        """Return a tensor of one shape from each address, see `tensor`."""
+    def alike(
+        self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
+    ) -> list[Any]:
+        """Return a tensor of one shape from each address, see `tensor`; `owners` are numbers of their instances."""
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         k = self._only(addresses, size) if n > 1 and size else -1
         if k < 0:
-            owners = np.searchsorted(self._bases, addresses, "right")
+            owners, _ = self._owners(addresses)
             out: list[Any] = [None] * n
             for owner in set(owners.tolist()):
                 some = (owners == owner).nonzero()[0]
                 if len(some) == n:
                     return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
-                for place, value in zip(some.tolist(), self.alike(addresses[some], dtype, shape, array0), strict=True):
+                found = self.alike(addresses[some], dtype, shape, array0, owners[some])
+                for place, value in zip(some.tolist(), found, strict=True):
                     out[place] = value
             return out
         places, data = addresses - self._bases[k], self._bytes(k)
@@ -163,18 +173,19 @@ class Memory:
             return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
         return [np.ndarray(shape, dtype, data, at)[()] for at in places.tolist()]
 
-    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
-        """Return a tensor from each address, see `tensor`; `extents` has a row for each."""
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool, owners: Words) -> list[Any]:
+        """Return a tensor from each address, see `alike`; `extents` has a row for each."""
         n, shapes = len(addresses), list(map(tuple, extents.tolist()))
         number = dict(zip(dict.fromkeys(shapes), itertools.count(), strict=False))
         if len(number) * _TOGETHER <= n:
             if len(number) == 1:
-                return self.alike(addresses, dtype, shapes[0], array0)
+                return self.alike(addresses, dtype, shapes[0], array0, owners)
             numbers = np.fromiter(map(number.__getitem__, shapes), np.int64, n)
             out: list[Any] = [None] * n
             for shape, k in number.items():
                 some = (numbers == k).nonzero()[0]
-                for place, value in zip(some.tolist(), self.alike(addresses[some], dtype, shape, array0), strict=True):
+                values = self.alike(addresses[some], dtype, shape, array0, owners[some])
+                for place, value in zip(some.tolist(), values, strict=True):
                     out[place] = value
             return out
         sizes = extents.prod(axis=1) * dtype.itemsize
@@ -191,18 +202,81 @@ class Memory:
 
 
 class Copying(Memory):
-    """The same, but tensors are copies: the buffers may be used for others."""
+    """The same, but tensors are copies, those of an instance together: the buffers may be used for others.
 
-    __slots__ = ()
+    Buffers come and go. One that comes several times is there until it has gone as often.
+    """
+
+    __slots__ = ("_times",)
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self._times: dict[int, int] = {}  # how often each buffer has come, by its address
+
+    def add(self, base: int, array: npt.NDArray[Any]) -> None:
+        """Let a buffer be read from, which begins at an address."""
+        self._times[base] = self._times.get(base, 0) + 1
+        k = bisect_right(self._bases, base)
+        if k and self._bases[k - 1] == base:
+            if base + array.nbytes <= self._ends[k - 1]:
+                return
+            k -= 1
+            self._delete(k)
+        self._bases.insert(k, base)
+        self._arrays.insert(k, array)
+        self._ends.insert(k, base + array.nbytes)
+        self._views.insert(k, None)
+        self._edges = None
+        self._tables = {}
+
+    def remove(self, base: int) -> None:
+        """Let a buffer go."""
+        self._times[base] -= 1
+        if not self._times[base]:
+            del self._times[base]
+            self._delete(bisect_right(self._bases, base) - 1)
+
+    def _delete(self, k: int) -> None:
+        for column in (self._bases, self._arrays, self._ends, self._views):
+            del column[k]
+        self._edges = None
+        self._tables = {}
+        self._last = _NOTHING
 
     def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
         copied = super().array(address, dtype, shape).copy()
         copied.flags.writeable = False
         return copied
 
-    def alike(self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> list[Any]:
-        return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
+    def alike(
+        self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
+    ) -> list[Any]:
+        size, n = math.prod(shape) * dtype.itemsize, len(addresses)
+        if not size or not n:
+            return super().alike(addresses, dtype, shape, array0, owners)
+        order = owners.argsort(kind="stable")
+        tensors = self._copied(addresses[order], size).view(dtype).reshape(n, *shape)
+        ends = (owners[order[1:]] != owners[order[:-1]]).nonzero()[0] + 1
+        found: list[Any] = []
+        for one in np.split(tensors, ends):
+            own = one.copy()
+            own.flags.writeable = False
+            found.extend(own if shape or not array0 else [own[k, ...] for k in range(len(own))])
+        out: list[Any] = [None] * n
+        for place, value in zip(order.tolist(), found, strict=True):
+            out[place] = value
+        return out
 
-    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
+    def _copied(self, addresses: Words, size: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes at addresses: uint8[n, size]."""
+        out = np.empty((len(addresses), size), np.uint8)
+        owners, _ = self._owners(addresses)
+        for k in set(owners.tolist()):
+            some, data = (owners == k).nonzero()[0], self._bytes(k)
+            windows = np.ndarray((len(data) - size + 1, size), np.uint8, data, strides=(1, 1))
+            out[some] = windows[addresses[some] - self._bases[k]]
+        return out
+
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool, owners: Words) -> list[Any]:
         shapes = map(tuple, extents.tolist())
         return [self.tensor(at, dtype, shape, array0) for at, shape in zip(addresses.tolist(), shapes, strict=True)]

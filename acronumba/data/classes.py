@@ -14,7 +14,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -213,12 +213,19 @@ def own_constructor(cls: Any) -> str:
 
 def new_object(cls: type) -> Any:
     """Return an object of a class without fields, whatever its `__new__` and `__init__` do."""
+    return maker_of(cls)()
+
+
+def maker_of(cls: type) -> Callable[[], Any]:
+    """Return what makes an object of a class, see `new_object`."""
     maker: Any = cls
     if issubclass(cls, types.SimpleNamespace):
-        return types.SimpleNamespace.__new__(cls)
+        return partial(types.SimpleNamespace.__new__, cls)
     if hasattr(cls, "__pydantic_fields__") and hasattr(cls, "model_construct"):
-        return maker.model_construct()
-    return maker(**dict.fromkeys(_declares(cls))) if hasattr(cls, "__struct_fields__") else object.__new__(cls)
+        return maker.model_construct  # type: ignore[no-any-return]
+    if hasattr(cls, "__struct_fields__"):
+        return partial(cls, **dict.fromkeys(_declares(cls)))
+    return partial(object.__new__, cls)
 
 
 def setter_of(cls: type) -> Callable[[Any, str, Any], None]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FEW = 8  # values that are made one by one: fewer do not pay for what reading columns takes
+FEW = 8  # values that are made one by one: fewer do not pay for what reading columns takes,
+FEW_TIED = 2  # unless they hold others of their own type, and so may be large
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,11 @@ class Decoder:
 
     one: Callable[[int], Any]  # that of one
     many: Callable[[Sequence[int]], list[Any]]  # those of several, which takes less time for each
+    few: int = FEW  # from which number on
+
+    def some(self, ks: Sequence[int]) -> list[Any]:
+        """Return the values of any number of instances."""
+        return self.many(ks) if len(ks) >= self.few else list(map(self.one, ks))
 
     def __call__(self, k: int) -> Any:
         return self.one(k)

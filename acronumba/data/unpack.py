@@ -19,9 +19,10 @@ import numpy as np
 
 from acronumba.data.buffers import Memory, Words
 from acronumba.data.classes import new_object, setter_of
-from acronumba.data.decoder import Decoder
+from acronumba.data.decoder import FEW, FEW_TIED, Decoder
+from acronumba.data.pools import Deep, Kind
 from acronumba.data.texts import text_at
-from acronumba.data.unpack_columns import Columns, Endless, Kind
+from acronumba.data.unpack_columns import Columns, Endless
 from acronumba.data.words import MADE
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
@@ -120,18 +121,22 @@ class Unpacker:
 
         def many(ks: Sequence[int]) -> list[Any]:
             assert columns is not None
-            return columns.read(rows[ks], memory, objects)
+            try:
+                return columns.read(rows[ks], memory, objects)
+            except Deep:
+                return list(map(decode, ks))
+
+        def decode(k: int) -> Any:
+            return Reader(self, memory, objects, rest).value(rows[k].tolist())
 
         one = self._tensors(rows, memory)
         if one is not None:
             return Decoder.of(one) if memory.pending is not None or columns is None else Decoder(one, many)
         if memory.pending is not None:
             memory.pending.all()
-
-        def decode(k: int) -> Any:
-            return Reader(self, memory, objects, rest).value(rows[k].tolist())
-
-        return Decoder.of(decode) if columns is None else Decoder(decode, many)
+        if columns is None:
+            return Decoder.of(decode)
+        return Decoder(decode, many, FEW_TIED if columns.tied else FEW)
 
     def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Any] | None:
         """Return the decoder of values that are tensors, or tuples of these; None if they are not."""
@@ -147,7 +152,7 @@ class Unpacker:
 
     @lazy
     def _columns(self) -> Columns | None:
-        """What reads several values at once; None if the type contains itself."""
+        """What reads several values at once; None if they cannot be read so."""
         try:
             return Columns(self.type, self.classes)
         except Endless:

@@ -3,20 +3,32 @@
 In: the words of some instances. Out: the list of their values, just as `unpack.Reader` makes them one by one. First
 all that is referred to is found, from the outside in: there is a pool for each type of lists, dicts, objects and
 arrays; the addresses that a column refers to are added to its pool, and what lies there becomes columns again. Then
-values are made from the inside out, a whole column at a time. This is for types that do not contain themselves.
+values are made from the inside out, a whole column at a time. What lies in pools says `pools`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.data.classes import field_names, new_object, set_field, setter_of
-from acronumba.data.texts import HEAD
+from acronumba.data.pools import (
+    MOST,
+    Arrays,
+    Key,
+    Kind,
+    Knot,
+    Lists,
+    Maps,
+    Objects,
+    Pool,
+    Reading,
+    Take,
+    Values,
+    dict_maker,
+)
 from acronumba.data.words import MADE
 from acronumba.ir.types import (
     NO_VALUE,
@@ -44,7 +56,6 @@ from acronumba.ir.types import (
     UnionT,
     UnsetT,
     case_slices,
-    is_matrix,
     union,
     union_word,
     words,
@@ -54,269 +65,10 @@ from acronumba.ir.written import elements
 if TYPE_CHECKING:
     from acronumba.data.buffers import Memory, Words
     from acronumba.data.heap import Owned
-    from acronumba.ir.nodes import StructLayout
-
-Values: TypeAlias = Callable[[], list[Any]]  # a column of values, when what it refers to has been made
-# What a column of one type is made of: of the words of its rows, and of the number of the instance of each.
-Take: TypeAlias = "Callable[[_Reading, Words, Words], Values]"
-FEW_KEYS = 16  # of dicts that are made by a display
-_Key: TypeAlias = "Type | type"
-
-
-class _Reading:
-    """Some instances while they are read."""
-
-    def __init__(self, memory: Memory, known: Owned | None, pools: int) -> None:
-        self.memory = memory
-        self.known = known
-        self.addresses: list[list[Words]] = [[] for _ in range(pools)]  # by pool, in pieces
-        self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances that refer to these
-        self.counts = [0] * pools
-        self.values: list[list[Any]] = [[]] * pools  # of all these addresses
-        self.texts: dict[int, str] = {}  # by their words
-
-    def refer(self, pool: int, addresses: Words, owners: Words) -> Values:
-        """Add addresses to a pool."""
-        first = self.counts[pool]
-        last = self.counts[pool] = first + len(addresses)
-        self.addresses[pool].append(addresses)
-        self.owners[pool].append(owners)
-        return lambda: self.values[pool] if last - first == self.counts[pool] else self.values[pool][first:last]
-
-    def strings(self, column: list[int]) -> list[str]:
-        """Return the strings of words."""
-        texts = self.texts
-        new = [word for word in dict.fromkeys(column) if word not in texts]
-        texts.update((word, chr(~word)) for word in new if word < 0)
-        records = np.array([word for word in new if word > 0], np.int64)
-        lengths = self.memory.gather(records, 1)[:, 0]
-        ends = lengths.cumsum()
-        at = (records + 8 * HEAD - 8 * (ends - lengths)).repeat(lengths)
-        at += 8 * np.arange(len(at))
-        codes = self.memory.gather(at, 1)[:, 0].astype("<u4")
-        characters, last = codes.tobytes().decode("utf-32-le", "surrogatepass"), ends.tolist()
-        parts = (characters[a:b] for a, b in zip([0, *last], last, strict=False))
-        texts.update(zip(records.tolist(), parts, strict=True))
-        return list(map(texts.__getitem__, column))
-
-
-class _Pool:
-    """All that columns of one type refer to."""
-
-    number: int
-    owned = True  # whether what lies there may be the user's own
-
-    def find(self, reading: _Reading, addresses: Words, owners: Words) -> Values:
-        """Read what lies at addresses, all different within an instance."""
-        raise NotImplementedError
-
-    def read(self, reading: _Reading) -> Callable[[], None]:
-        """Find what was referred to; return what makes it."""
-        pieces, owners = reading.addresses[self.number], reading.owners[self.number]
-        if not reading.counts[self.number]:
-            return lambda: None
-        one = len(pieces) == 1
-        addresses = pieces[0] if one else np.concatenate(pieces)
-        ordered = np.sort(addresses)
-        places, owner, again = _distinct(addresses, owners[0] if one else np.concatenate(owners), ordered)
-        known, rest = _known(reading.known if self.owned else None, places, int(ordered[0]), int(ordered[-1]))
-        made = self.find(reading, places[rest], owner[rest]) if known else self.find(reading, places, owner)
-
-        def make() -> None:
-            values = made()
-            if known:
-                new = iter(values)
-                values = [known[k] if k in known else next(new) for k in range(len(places))]
-            reading.values[self.number] = values if again is None else [values[k] for k in again]
-
-        return make
-
-
-def _distinct(addresses: Words, owners: Words, ordered: Words) -> tuple[Words, Words, list[int] | None]:
-    """Return the different pairs of an address and an instance; and, if some are alike, which pair each one is.
-
-    `ordered` are the addresses in their order.
-    """
-    if (ordered[1:] != ordered[:-1]).all():
-        return addresses, owners, None
-    order = np.lexsort((addresses, owners))
-    places, owner = addresses[order], owners[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (places[1:] != places[:-1]) | (owner[1:] != owner[:-1])
-    if new.all():
-        return addresses, owners, None
-    again = np.empty(len(order), np.int64)
-    again[order] = new.cumsum() - 1
-    return places[new], owner[new], again.tolist()
-
-
-def _known(known: Owned | None, addresses: Words, low: int, high: int) -> tuple[dict[int, Any], Words | None]:
-    """Return the user's own among what lies at addresses, by place, and the places of the rest.
-
-    `low` and `high` are the least and the largest of the addresses.
-    """
-    found = {} if known is None or not known.between(low, high) else known.among(addresses)
-    if not found:
-        return found, None
-    rest = np.ones(len(addresses), np.bool_)
-    rest[list(found)] = False
-    return found, rest.nonzero()[0]
-
-
-class _Lists(_Pool):
-    """Lists of one type."""
-
-    def __init__(self, item: Take, width: int) -> None:
-        self._item = item
-        self._width = width
-
-    def entries(self, reading: _Reading, addresses: Words, owners: Words) -> tuple[Words, Words, list[int]]:
-        """Return the words of all elements, the instance of each, and where each list ends."""
-        memory, width = reading.memory, self._width
-        heads = memory.gather(addresses, 2)
-        counts = heads[:, 1]
-        ends = counts.cumsum()
-        total = int(ends[-1]) if len(ends) else 0
-        at = (heads[:, 0] - 8 * width * (ends - counts)).repeat(counts)
-        at += 8 * width * np.arange(total)
-        return memory.gather(at, width), owners.repeat(counts), ends.tolist()
-
-    def find(self, reading: _Reading, addresses: Words, owners: Words) -> Values:
-        table, owner, ends = self.entries(reading, addresses, owners)
-        items = self._item(reading, table, owner)
-
-        def make() -> list[Any]:
-            values = items()
-            return [values[a:b] for a, b in zip([0, *ends], ends, strict=False)]
-
-        return make
-
-
-class _Maps(_Lists):
-    """Dicts, or sets, of one type."""
-
-    def __init__(self, key: Take, item: Take | None, width: int) -> None:
-        self._key, self._value = key, item
-        self._width = width
-
-    def find(self, reading: _Reading, addresses: Words, owners: Words) -> Values:
-        table, owner, ends = self.entries(reading, addresses, owners)
-        keys = self._key(reading, table, owner)
-        items = None if self._value is None else self._value(reading, table, owner)
-
-        def make() -> list[Any]:
-            names, starts = keys(), [0, *ends]
-            if items is None:
-                return [set(names[a:b]) for a, b in zip(starts, ends, strict=False)]
-            return _dicts(names, items(), ends)
-
-        return make
-
-
-def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any, Any]]:
-    """Return dicts; `ends` says where the keys and values of each end."""
-    count = ends[0] if ends else 0
-    if not 0 < count <= FEW_KEYS or len(keys) != count * len(ends) or keys != keys[:count] * len(ends):
-        pairs = list(zip(keys, values, strict=True))
-        return [dict(pairs[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
-    return dict_maker(count)(keys[:count], zip(*[iter(values)] * count, strict=True))  # the same keys in all of them
-
-
-@lru_cache(FEW_KEYS)
-def dict_maker(count: int) -> Callable[[Sequence[Any], Iterable[tuple[Any, ...]]], list[dict[Any, Any]]]:
-    """Return the function that makes dicts of the same keys, so many, from the values of each.
-
-    It is a comprehension of displays, which is three times as fast as `dict` and `zip`.
-    """
-    names = [f"v{k}" for k in range(count)]
-    shown = ", ".join(f"k{k}: {name}" for k, name in enumerate(names))
-    keys = ", ".join(f"k{k}" for k in range(count))
-    made: dict[str, Any] = {}
-    exec(f"def make({keys}, rows):\n    return [{{{shown}}} for {', '.join(names)}, in rows]\n", made)
-    make = made["make"]
-    return lambda found, rows: make(*found, rows)
-
-
-class Kind:
-    """How objects of a class are made.
-
-    Parameters
-    ----------
-    layout
-        How their rows lie in memory.
-    """
-
-    def __init__(self, layout: StructLayout) -> None:
-        self.cls = layout.cls
-        self.size = layout.size
-        self.fields = layout.fields
-        self.names = field_names(layout.cls)
-        self.stored = frozenset(f.name for f in layout.fields)
-        self.matrix = is_matrix(layout.cls)
-        # A NamedTuple, or a matrix: made with all its fields at once.
-        self.immutable = self.matrix or issubclass(layout.cls, tuple)
-
-    def made(self, found: dict[str, Any]) -> Any:
-        """Return one that is made with all its attributes at once."""
-        if self.matrix:
-            return np.asarray(found["array"]).view(np.matrix)
-        out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
-        for name, value in found.items():
-            set_field(out, name, value)
-        return out
-
-
-class _Objects(_Pool):
-    """Objects of one class."""
-
-    def __init__(self, kind: Kind, fields: Sequence[tuple[str, Take]]) -> None:
-        self._kind = kind
-        self._fields = fields
-
-    def find(self, reading: _Reading, addresses: Words, owners: Words) -> Values:
-        kind = self._kind
-        assert not len(addresses) or kind.stored.issuperset(kind.names), "an object has no owner"
-        table = reading.memory.gather(addresses, kind.size)
-        columns = [(name, take(reading, table, owners)) for name, take in self._fields]
-
-        def make() -> list[Any]:
-            if kind.immutable:
-                names = [name for name, _ in columns]
-                rows = zip(*(column() for _, column in columns), strict=True) if columns else repeat((), len(table))
-                return [kind.made(dict(zip(names, row, strict=True))) for row in rows]
-            objects, put = [new_object(kind.cls) for _ in range(len(table))], setter_of(kind.cls)
-            for name, column in columns:
-                for one, value in zip(objects, column(), strict=True):
-                    if value is not NO_VALUE:
-                        put(one, name, value)  # as frozen dataclasses do
-            return objects
-
-        return make
-
-
-class _Arrays(_Pool):
-    """Arrays of one dtype and rank; scalars of NumPy if they have no axes, unless they are `array0`."""
-
-    owned = False
-
-    def __init__(self, t: TensorT, array0: bool = False) -> None:
-        self._dtype = np.dtype(t.dtype)
-        self._shape = None if None in t.shape else t.shape  # None: some extents are in memory
-        self._rank = t.rank
-        self._array0 = array0
-
-    def find(self, reading: _Reading, addresses: Words, owners: Words) -> Values:
-        memory = reading.memory
-        records = memory.gather(addresses, 3)
-        shape: Any = self._shape
-        if shape is not None:
-            return lambda: memory.alike(records[:, 0], self._dtype, shape, self._array0)
-        extents = memory.gather(records[:, 2], self._rank)
-        return lambda: memory.shaped(records[:, 0], self._dtype, extents, self._array0)
 
 
 class Endless(Exception):
-    """A type contains itself."""
+    """A type contains itself, and cannot be made empty."""
 
 
 class Columns:
@@ -331,7 +83,7 @@ class Columns:
     Raises
     ------
     Endless
-        If the type contains itself.
+        If the type contains itself through what is made with all that it holds: NamedTuples.
     """
 
     def __init__(self, result: Type, classes: Sequence[Kind]) -> None:
@@ -340,15 +92,27 @@ class Columns:
         self._wide: dict[Type, Any] = {}  # what is one pool, though its types differ in extents
         self._open: list[TensorT] = []  # tensors with extents of run time
         self._look(result, set())
-        self._numbers: dict[_Key, _Pool | None] = {}  # None: it is being made
-        self._pools: list[_Pool] = []  # what one refers to comes before it
+        self._numbers: dict[Key, int] = {}
+        self._pools: list[Pool] = []
+        self._making: list[int] = []  # pools that are being made, the innermost last
+        self._refers: set[tuple[int, int]] = set()  # which pool refers to which
         self._take = self._column(result, 0)
+        self._order = self._ordered()  # what one refers to comes after it
+        self.tied = any(isinstance(pool, Knot) for pool in self._order)  # whether values may hold others of their type
 
     def read(self, rows: Words, memory: Memory, known: Owned | None) -> list[Any]:
-        """Return the values whose words are the rows, each of an instance of its own."""
-        reading = _Reading(memory, known, len(self._pools))
+        """Return the values whose words are the rows, each of an instance of its own.
+
+        Raises
+        ------
+        Deep
+            If values refer to one another in long chains.
+        """
+        if len(rows) > MOST:
+            return [*self.read(rows[:MOST], memory, known), *self.read(rows[MOST:], memory, known)]
+        reading = Reading(memory, known, len(self._pools))
         values = self._take(reading, rows, np.arange(len(rows)))
-        makers = [pool.read(reading) for pool in reversed(self._pools)]
+        makers = [pool.read(reading) for pool in self._order]
         for make in reversed(makers):
             make()
         return values()
@@ -372,28 +136,47 @@ class Columns:
                 for f in self._classes[self._of[cls]].fields:
                     self._look(f.type, inside)
 
-    def _pool(self, key: _Key, make: Callable[[], _Pool]) -> int:
+    def _pool(self, key: Key, make: Callable[[], Pool]) -> int:
         """Return the number of a pool."""
-        if key not in self._numbers:
-            self._numbers[key] = None
-            pool = self._numbers[key] = make()
-            pool.number = len(self._pools)
-            self._pools.append(pool)
-        found = self._numbers[key]
-        if found is None:
-            raise Endless
-        return found.number
+        number = self._numbers.setdefault(key, len(self._numbers))
+        self._refers.update((outer, number) for outer in self._making[-1:])
+        if number == len(self._pools):
+            self._pools.append(Pool())  # until it is made
+            self._making.append(number)
+            pool = self._pools[number] = make()
+            pool.number = self._making.pop()
+        return number
 
-    def _lists(self, t: ListT) -> _Pool:
-        return _Lists(self._column(t.item, 0), len(words(t.item)))
+    def _ordered(self) -> list[Pool | Knot]:
+        """Return the pools, those that refer to one another as knots; what one refers to comes after it."""
+        reach = [{b for a, b in self._refers if a == k} for k in range(len(self._pools))]
+        for through in range(len(reach)):
+            for found in reach:
+                if through in found:
+                    found |= reach[through]
+        out: list[Pool | Knot] = []
+        tied = set[int]()
+        for k in sorted(range(len(reach)), key=lambda k: (-len(reach[k]), k in reach[k])):
+            if k not in reach[k]:
+                out.append(self._pools[k])
+            elif k not in tied:
+                some = [j for j in reach[k] if k in reach[j]]
+                tied.update(some)
+                if any(isinstance(pool := self._pools[j], Objects) and pool.immutable for j in some):
+                    raise Endless
+                out.append(Knot(self._pools[j] for j in some))
+        return out
 
-    def _maps(self, t: MapT) -> _Pool:
+    def _lists(self, t: ListT) -> Pool:
+        return Lists(self._column(t.item, 0), len(words(t.item)))
+
+    def _maps(self, t: MapT) -> Pool:
         item = None if t.item is None else self._column(t.item, len(words(t.key)))
-        return _Maps(self._column(t.key, 0), item, len(words(t.entry)))
+        return Maps(self._column(t.key, 0), item, len(words(t.entry)))
 
-    def _objects(self, cls: type) -> _Pool:
+    def _objects(self, cls: type) -> Pool:
         kind = self._classes[self._of[cls]]
-        return _Objects(kind, [(f.name, self._column(f.type, f.offset)) for f in kind.fields])
+        return Objects(kind, [(f.name, self._column(f.type, f.offset)) for f in kind.fields])
 
     # --- The columns ---
 
@@ -409,11 +192,11 @@ class Columns:
             case StructT(cls):
                 number = self._pool(cls, lambda: self._objects(cls))
             case Array0T():
-                number = self._pool(Array0T(t.dtype), lambda: _Arrays(t.scalar, array0=True))
+                number = self._pool(Array0T(t.dtype), lambda: Arrays(t.scalar, array0=True))
             case TensorT():
                 several = any(_may_be_one(t, other) for other in self._open)
                 wide = TensorT(t.dtype, (None,) * t.rank) if several else t
-                number = self._pool(wide, lambda: _Arrays(wide))
+                number = self._pool(wide, lambda: Arrays(wide))
             case _:
                 raise TypeError(t)
         return lambda reading, rows, owners: reading.refer(number, rows[:, at], owners)
@@ -467,7 +250,7 @@ class Columns:
                 return dict_maker(len(t.keys))(t.keys, found) if t.keys else [{} for _ in found]
             return list(map(list, found)) if t.listed else list(found)
 
-        def take(reading: _Reading, rows: Words, owners: Words) -> Values:
+        def take(reading: Reading, rows: Words, owners: Words) -> Values:
             columns = [part(reading, rows, owners) for part in parts]
             return lambda: make(len(rows), columns)
 
@@ -484,7 +267,7 @@ class Columns:
             return _cases(lambda rows: rows[:, at] != 0, {0: empty, 1: self._references(rest[0], at)})
         objects = {self._of[m.cls]: self._references(m, at) for m in rest if isinstance(m, StructT)} | {-1: empty}
 
-        def take(reading: _Reading, rows: Words, owners: Words) -> Values:
+        def take(reading: Reading, rows: Words, owners: Words) -> Values:
             tags = np.full(len(rows), -1)
             there = rows[:, at].nonzero()[0]
             tags[there] = reading.memory.gather(rows[there, at], 1)[:, 0] % MADE
@@ -496,7 +279,7 @@ class Columns:
 def _cases(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
     """Return how a column is read of which each row is of one of several cases."""
 
-    def take(reading: _Reading, rows: Words, owners: Words) -> Values:
+    def take(reading: Reading, rows: Words, owners: Words) -> Values:
         numbers = number(rows)
         found: list[tuple[Words, Values]] = []  # the rows of each case; together all rows
         for k, inner in takes.items():

@@ -78,7 +78,7 @@ class AcronumbaError(Exception):
         self.rewrite = rewrite
         self.others: tuple[AcronumbaError, ...] = ()
         # Kept here, so that the caret is still there in another process, or when the file has changed.
-        self.source = linecache.getline(loc.file, loc.line).rstrip("\n") if loc.file else ""
+        self.source: str = linecache.getline(loc.file, loc.line).rstrip("\n") if loc.file else ""
 
     @property
     def message(self) -> str:
@@ -197,7 +197,8 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
         super().__init__("ACR700", _summary(errors, len(results)))
         first = self.errors[min(self.errors)]
         if isinstance(first, AcronumbaError):
-            self.loc, self.source = first.loc, first.source
+            self.loc: Loc = first.loc
+            self.source: str = first.source
 
     def __str__(self) -> str:
         lines = [self.message]

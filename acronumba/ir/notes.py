@@ -23,6 +23,7 @@ KINDS: dict[str, Kind] = {  # in the order in which they are shown
     "row": Kind("a row of a table that all instances share", "cyan"),
     "once": Kind("computed once per mini-batch", "cyan", told="once"),
     "duplicated": Kind("compiled separately for each set of weights or for leaves", told="copies"),
+    "refactored": Kind("the call that makes a result computes the caller's matrix product of it"),
     "merged": Kind("copies without benefit are one kernel again", told="copies"),
     "hoisted": Kind("own kernel: not part of the recurrence, so all steps can be batched", "green", told="hoist"),
     "moved": Kind("loop-invariant: computed once before the loop", "green", told="invariant"),

@@ -41,6 +41,8 @@ from typing import TypeAlias
 from acronumba.emit.words import Words
 from acronumba.errors import Loc
 
+CHUNK = 256  # terms of a matrix product that are summed before they are added to the sum of those before them
+
 
 @dataclass(frozen=True, slots=True)
 class Dim:

@@ -165,6 +165,15 @@ class Names:
         return self.var(made, type)
 
 
+def numbered(name: str, taken: set[str]) -> str:
+    """Return the name with the first number from 2 on that is not taken; it is from now on."""
+    n = 2
+    while (made := f"{name}_{n}") in taken:
+        n += 1
+    taken.add(made)
+    return made
+
+
 def copied(function: ir.Function, name: str) -> ir.Function:
     """Return the function under another name, with variables of its own."""
     to: dict[ir.Var, ir.Var] = {}

@@ -9,7 +9,7 @@ stage is a function of a range of its units, tiles of panels or nodes, so that t
 needs for itself (addresses of rows, sums of a tile) lies in scratch of its own. No two units write to one place.
 
 The order of summation of every product is fixed by the operation alone: k ascending with one fma per term, by chunks
-of `kernels.tiles.CHUNK` terms, or, where both operands belong to the node and one is a vector whose products are sums
+of `ir.spec.CHUNK` terms, or, where both operands belong to the node and one is a vector whose products are sums
 along contiguous memory, lanes along k and a fixed tree. Results of a node therefore do not depend on the batch it is
 in.
 """

@@ -21,6 +21,7 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
     K       int64[segs]         elements in each piece
     W       address of the right operand, wstep bytes from k to k + 1
     C       address of the result, cstep bytes from row to row
+    passed  terms of the first chunk before the first that is given: they are 0
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from numpy.typing import NDArray
 
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
+from acronumba.ir.spec import CHUNK
 from acronumba.memory import aligned
 from acronumba.strategy import DEFAULT, Strategy
 
 if TYPE_CHECKING:
     from acronumba.emit.target import Target
 
-CHUNK = 256  # terms that are summed in a register before they are added to the sum in memory
-PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep")
+PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep", "passed")
 TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32}  # of sums; int32: those of codes of 8 bits
 
 
@@ -283,7 +284,7 @@ def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
 
 
 def tile_function(key: TileKey, target: Target) -> tree.Function:
-    """Return the tile `key` as a function of the eight parameters described at the top of this module."""
+    """Return the tile `key` as a function of the parameters described at the top of this module."""
     target = free(target, key.dtype)
     element = TYPES[key.dtype]
     vector = element.vector(target.lanes(element))
@@ -328,7 +329,7 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
             f.store_lanes(place(r, v), c)
 
     begun = f.let("begun", 0)
-    left = f.let("left", CHUNK * size)
+    left = f.let("left", (CHUNK - f["passed"]) * size)
     w = f.let("w", _after(f["W"], columns.start * width))
     with f.loop("s", 0, f["segs"]) as s:
         piece = f.let("piece", f["T"] + s * f["tstep"] * 8)

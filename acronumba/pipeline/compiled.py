@@ -556,10 +556,10 @@ class Compiled:
             return made[0]
 
         def many(ks: Sequence[int]) -> list[Any]:
-            values = decode().many(ks)
+            values = decode().some(ks)
             return values if wrap is None else [wrapped(value, wrap) for value in values]
 
-        return Decoder(lambda k: wrapped(decode().one(k), wrap), many)
+        return Decoder(lambda k: wrapped(decode().one(k), wrap), many, few=1)
 
     def site_error(self, record: Failure | InstanceFailure) -> BaseException:
         """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""

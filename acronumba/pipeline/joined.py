@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.analysis.waits import waiting_functions
-from acronumba.data.decoder import FEW
 from acronumba.data.heap import Owned
 from acronumba.data.wraps import wrapped
 from acronumba.runtime.epoch import Epoch
@@ -47,6 +46,7 @@ class Joined:
 
     def __init__(self, compiled: Compiled, leaves: Sequence[Any], slots: int) -> None:
         self.compiled, self.leaves = compiled, leaves
+        self.rounds = 0
         given = compiled.shared_batches(leaves)
         words, keep = compiled.shared_words(None, leaves, given)
         self._shared = [heap for batch in given.values() for heap in batch.heaps]
@@ -70,6 +70,7 @@ class Joined:
 
     def round(self) -> list[tuple[int, Any, Failure | None]]:
         """Run a round; return number, result and failure of each instance that has left."""
+        self.rounds += 1
         left = self.epoch.round()
         done = [one.number for one in left if one.failure is None]
         results = dict(zip(done, self._results(done), strict=True)) if done else {}
@@ -81,8 +82,8 @@ class Joined:
 
     def _results(self, numbers: Sequence[int]) -> list[Any]:
         heaps = {id(heap): heap for k in numbers for heap in self._heaps[k]}
-        owned = Owned((heap, heap.objects) for heap in (*heaps.values(), *self._shared))
-        words, reader = self.epoch.words(numbers), self.epoch.reader(numbers)
-        decode, places = self.compiled.unpacker.decoder(words, reader, owned), range(len(numbers))
-        values = decode.many(list(places)) if len(numbers) >= FEW else map(decode.one, places)
+        tables = [(heap, heap.objects) for heap in (*heaps.values(), *self._shared) if heap.objects]
+        owned = Owned(tables) if tables else None
+        words, reader = self.epoch.words(numbers), self.epoch.reader()
+        values = self.compiled.unpacker.decoder(words, reader, owned).some(range(len(numbers)))
         return [wrapped(value, self.compiled.lowered.wrap) for value in values]

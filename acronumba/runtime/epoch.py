@@ -36,6 +36,14 @@ class Left:
     failure: Failure | None  # in place of a result
 
 
+@dataclass(slots=True)
+class _Given:
+    """What instances that have joined together lead to."""
+
+    arrays: list[tuple[int, NDArray[Any]]]  # with their addresses
+    users: int  # that are there
+
+
 class Epoch:
     """A run that instances join and leave.
 
@@ -56,14 +64,17 @@ class Epoch:
     ) -> None:
         self._executable, self._recorded = executable, executable.recorded
         self._m = executable.epoch(shared, slots, keep)
-        given = {address(a): a for a in keep if a.nbytes}
-        self._known = {**given, **self._recorded.memory, **self._m.prepared.memory}  # what results may lead into
         self._buffers = self._m.buffers
+        self._reader = Copying()  # of what results may lead into
+        given = {address(a): a for a in keep if a.nbytes}
+        for base, array in {**given, **self._recorded.memory, **self._m.prepared.memory}.items():
+            self._reader.add(base, array)
+        self._own: dict[int, object] = {}  # chunks of the heap and arenas that the reader knows, by their addresses
         self._slots = slots
         self._failed = 0  # failures of the machine that were looked at
         self._closed: list[int] = []  # of each arena but the last: how many had joined when it was full
         self._unwanted: list[int] = []  # withdrawn before they began
-        self._there: dict[int, Sequence[NDArray[Any]]] = {}  # who is there, in the order of joining, and its arrays
+        self._there: dict[int, _Given] = {}  # who is there, in the order of joining, and its arrays
 
     def __len__(self) -> int:
         """How many instances are there."""
@@ -99,7 +110,10 @@ class Epoch:
         first = self._buffers["instances"]
         numbers = range(first, first + len(roots))
         self._m.roots[numbers.start : numbers.stop] = roots
-        self._there.update(dict.fromkeys(numbers, keep))
+        given = _Given([(address(array), array) for array in keep if array.nbytes], len(numbers))
+        for base, array in given.arrays if given.users else ():
+            self._reader.add(base, array)
+        self._there.update(dict.fromkeys(numbers, given))
         self._buffers["instances"] = self._buffers["part_end"] = numbers.stop
         return numbers
 
@@ -145,24 +159,40 @@ class Epoch:
         found: Words = self._buffers.results[: self._slots * width].reshape(self._slots, width)[list(numbers)]
         return found
 
-    def reader(self, numbers: Sequence[int]) -> Copying:
-        """Return what reads the results of instances that have left."""
-        buffers, m = self._buffers, self._m
-        arrays = {id(a): a for number in numbers for a in self._there[number]}
-        known = dict(zip(buffers.starts[: buffers.used], buffers.chunks, strict=False))
-        arenas = {arena.address: np.asarray(arena) for arena in m.arenas}
-        return Copying(arrays.values(), known={**self._known, **known, **arenas})
+    def reader(self) -> Copying:
+        """Return what reads the results of instances that have left, until the next round."""
+        buffers, arenas = self._buffers, self._m.arenas
+        own: dict[int, object] = dict(zip(buffers.starts[: buffers.used], buffers.chunks, strict=False))
+        own.update((arena.address, arena) for arena in arenas)
+        for base in [base for base, part in self._own.items() if own.get(base) is not part]:
+            self._unread(base)
+        for base, part in own.items():
+            if base not in self._own:
+                self._reader.add(base, np.asarray(part))
+        self._own = own
+        return self._reader
+
+    def _unread(self, base: int) -> None:
+        """Let the reader hold a chunk or an arena no longer."""
+        if self._own.pop(base, None) is not None:
+            self._reader.remove(base)
 
     def forget(self, numbers: Collection[int]) -> None:
         """Give back what only these instances needed."""
         for number in numbers:
-            del self._there[number]
+            given = self._there.pop(number)
+            given.users -= 1
+            for base, _ in () if given.users else given.arrays:
+                self._reader.remove(base)
         oldest = next(iter(self._there), self._slots)
         while self._closed and self._closed[0] <= oldest:
+            self._unread(self._m.arenas[0].address)
             del self._closed[0], self._m.arenas[0]
 
     def close(self) -> None:
         """Give all memory back; nothing of the epoch may be asked for any more."""
+        for base in [*self._own]:
+            self._unread(base)
         self._m.arenas.clear()
         self._buffers.note_run()
         self._buffers.trim()

@@ -118,7 +118,9 @@ class Recorded:
         """Return the instances and failures that the machine has noted, but for the first `start`."""
         stride = 3 + self.host.values
         count = (buffers["etop"] - buffers.where["errors"]) // (8 * stride)
-        out = []
+        out: list[tuple[int, Failure]] = []
+        if count == start:
+            return out
         for record in buffers.errors[start * stride : count * stride].reshape(count - start, stride):
             instance, site, frame = (int(x) for x in record[:3])
             values = tuple(_value(record[3 + k], t) for k, t in enumerate(self.host.types[site]))

@@ -5,6 +5,7 @@ In: a mini-batch that has stopped with a status. Out: more room, or the failure 
 
 from __future__ import annotations
 
+import time
 from typing import NoReturn
 
 import numpy as np
@@ -18,6 +19,7 @@ from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.state import AT, MEMORY, STEPS, TABLE
 
+_SOON = 0.1  # seconds in which what the system said about memory is believed: asking takes a while
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
 
 
@@ -55,11 +57,16 @@ class Room:
         self.arenas = arenas
         self.pieces = pieces
         self.works = works
+        self._known_until, self._half = 0.0, 0  # half of the memory that is free, and until when that is believed
 
     @property
     def limit(self) -> int:
         """How many bytes a mini-batch may take."""
-        return self.options.memory_limit or available() // 2
+        if self.options.memory_limit:
+            return self.options.memory_limit
+        if (now := time.monotonic()) > self._known_until:
+            self._known_until, self._half = now + _SOON, available() // 2
+        return self._half
 
     def check_back(self, need: int, more: int) -> None:
         """Refuse a way back: with it the mini-batch needs so many bytes, `more` of them are not there yet."""

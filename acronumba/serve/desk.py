@@ -6,7 +6,7 @@ requests run next, and how each one ends. Each ends exactly once. Who holds a de
     admit --> QUEUED --take--> RUNNING --finish--> ENDED      at any time: withdraw, expire, close --> ENDED
 
 A request that runs has one of `max_batch` slots. Those of a mini-batch begin and end together; where a model waits for
-values, requests join what runs, but only when an eighth of the slots is free: what joins alone shares the reading of
+values, requests join what runs, but only when a quarter of the slots is free: what joins alone shares the reading of
 weights with nobody.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 from acronumba.serve.metrics import SECONDS, SIZES, Metrics, Tally
 
 QUEUED, RUNNING, ENDED = range(3)
-_SHARE = 8  # of how many slots one must be free for requests to join what runs
+_SHARE = 4  # of how many slots one must be free for requests to join what runs
 _LOOK = 64  # deadlines of requests that have ended, beyond which they are looked for
 
 
@@ -45,12 +45,12 @@ class Request:
 
     def __init__(self, instance: tuple[Any, ...], future: Any, loop: Any = None) -> None:
         self.instance: tuple[Any, ...] = instance
-        self.future = future  # of asyncio, if there is a loop; else of `concurrent.futures`
-        self.loop = loop
-        self.arrived = 0.0
+        self.future: Any = future  # of asyncio, if there is a loop; else of `concurrent.futures`
+        self.loop: Any = loop
+        self.arrived: float = 0.0
         self.deadline: float | None = None
-        self.number = 0  # in the order of arrival
-        self.state = QUEUED
+        self.number: int = 0  # in the order of arrival
+        self.state: int = QUEUED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,10 @@ class Desk:
     def __init__(self, max_batch: int, max_wait: float, max_queue: int) -> None:
         if max_batch < 1 or max_queue < 1 or max_wait < 0:
             raise ValueError("max_batch and max_queue are at least 1, max_wait is not negative")
-        self.max_batch, self.max_wait, self.max_queue = max_batch, max_wait, max_queue
-        self.closed = False
+        self.max_batch: int = max_batch
+        self.max_wait: float = max_wait
+        self.max_queue: int = max_queue
+        self.closed: bool = False
         self.updates = self.epochs = self.bytes = 0
         self._queue: OrderedDict[int, Request] = OrderedDict()
         self._running: dict[int, Request] = {}

@@ -110,6 +110,7 @@ def test_a_layer_and_attention_are_measured(quick: None) -> None:
         assert len(of.seconds["ours"]) == 2 and of.times("ours") == 1.0
     text = printed(r)
     assert "size 16, 4 sentences" in text and "attention alone" in text
+    assert alone.times(ragged.WINDOW) > 0 and alone.times(ragged.CAUSAL_WINDOW) > 0 and "of full" in text
 
 
 def test_turns_are_compared() -> None:

@@ -7,6 +7,7 @@ what they are. `--update-golden` writes the table of remarks in `docs/glossary.m
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 from pathlib import Path
@@ -81,6 +82,19 @@ def test_codes_and_commands_use_them_too(old: str) -> None:
             said += [command.format_help() for command in action.choices.values()]
     assert len(said) > 2 * len(CODES)
     assert not [text for text in said if re.search(rf"\b(?:{old})\b", CODE.sub(" ", text), re.I)], f"say: {OLD[old]}"
+
+
+def test_what_the_package_prints_uses_them_too(root: Path) -> None:
+    """Every text with a space in it that is no docstring, where reports, pages and commands are made."""
+    found = []
+    folders = (root / "acronumba" / name for name in ("api", "cli", "serve", "views"))
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        for text in (node.value for node in texts if id(node) not in documented and " " in node.value):
+            found += [(path.name, text) for old in OLD if re.search(rf"\b(?:{old})\b", CODE.sub(" ", text), re.I)]
+    assert not found
 
 
 def test_riddles_are_gone(root: Path) -> None:

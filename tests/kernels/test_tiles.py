@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba.emit import compile, interpret, target, tree
+from acronumba.ir.spec import CHUNK
 from acronumba.kernels import tiles
 from acronumba.strategy import DEFAULT
 from tests.support.aligned import aligned_zeros
@@ -35,7 +36,7 @@ class Product:
         self.shape, self.packing, self.bits, self.interpreted = shape, packing, bits, interpreted
         self.element = np.dtype(packing.dtype).itemsize
 
-    def __call__(self, pieces: Sequence[np.ndarray], packed: np.ndarray, height: int) -> np.ndarray:
+    def __call__(self, pieces: Sequence[np.ndarray], packed: np.ndarray, height: int, passed: int = 0) -> np.ndarray:
         """Multiply the rows, given in pieces, in tiles of at most `height` rows."""
         p, count = self.packing, len(pieces[0])
         out = aligned_zeros((count, p.panels, p.gates, p.columns), p.dtype)
@@ -50,7 +51,7 @@ class Product:
                 c[:] = np.nan
                 arguments = (
                     where.ctypes.data, rows, len(pieces), lengths.ctypes.data,
-                    packed.ctypes.data + panel * p.panel_bytes, p.step, c.ctypes.data, c.strides[0],
+                    packed.ctypes.data + panel * p.panel_bytes, p.step, c.ctypes.data, c.strides[0], passed,
                 )  # fmt: skip
                 name = tiles.TileKey(rows, self.shape.vectors, p.dtype).name
                 if self.interpreted:
@@ -97,7 +98,7 @@ def test_product_of_every_height(dtype: str, gates: int, n: int, bits: int) -> N
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("k", [37, tiles.CHUNK, 2 * tiles.CHUNK + 5])
+@pytest.mark.parametrize("k", [37, CHUNK, 2 * CHUNK + 5])
 def test_pieces_give_the_same_bits(dtype: str, k: int) -> None:
     product, x, w, packed = setting(5, 33, k, dtype, 256)
     whole = product([x], packed, product.shape.rows)
@@ -107,14 +108,27 @@ def test_pieces_give_the_same_bits(dtype: str, k: int) -> None:
         np.testing.assert_array_equal(product(pieces, packed, product.shape.rows), whole)
 
 
-@pytest.mark.parametrize("k", [1, tiles.CHUNK, tiles.CHUNK + 1, 3 * tiles.CHUNK])
+@pytest.mark.parametrize("first", [1, 16, 200, CHUNK, CHUNK + 17, 2 * CHUNK + 255])
+def test_terms_that_are_0_may_be_left_out(first: int) -> None:
+    """Those before the first that is not: chunks end where they would end with them."""
+    k = 3 * CHUNK
+    product, x, _, packed = setting(2, 33, k, "float32", 512)
+    x[:, :first] = 0
+    whole = product([x], packed, 4)
+    rest, skipped = np.ascontiguousarray(x[:, first:]), packed.reshape(-1)[first * product.packing.step // 4 :]
+    panels = product.packing.panels
+    assert panels == 1, "one panel, which begins later"
+    assert product([rest], skipped, 4, first % CHUNK).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("k", [1, CHUNK, CHUNK + 1, 3 * CHUNK])
 def test_long_sums_are_summed_by_chunks(k: int) -> None:
     product, x, w, packed = setting(1, 5, k, "float64", 256)
     total = np.zeros((len(x), 5))
     for r, column in np.ndindex(total.shape):
-        for first in range(0, k, tiles.CHUNK):
+        for first in range(0, k, CHUNK):
             c = 0.0
-            for i in range(first, min(first + tiles.CHUNK, k)):
+            for i in range(first, min(first + CHUNK, k)):
                 c = float(Fraction(x[r, i]) * Fraction(w[i, column]) + Fraction(c))
             total[r, column] = total[r, column] + c if first else c
     np.testing.assert_array_equal(product([x], packed, product.shape.rows), total)
@@ -150,7 +164,7 @@ def test_unpacked_right_operand() -> None:
     for column in range(0, 3 * width, width):
         library.call(
             "tile_4x2_float32", rows.ctypes.data, 4, 1, k.ctypes.data, b[:, column:].ctypes.data, b.strides[0],
-            c[:, column:].ctypes.data, c.strides[0],
+            c[:, column:].ctypes.data, c.strides[0], 0,
         )  # fmt: skip
     assert_product(c, a, b)
 

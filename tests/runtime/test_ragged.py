@@ -11,6 +11,9 @@ import pytest
 from acronumba import InstanceErrors, nn
 from acronumba.api.model import Model, model
 from acronumba.api.results import equal
+from acronumba.emit.target import host
+from acronumba.kernels.stages.order import plan_stages
+from acronumba.kernels.stages.tasks import RowStage
 from acronumba.memory import address
 from tests.support.chosen import one_in
 
@@ -186,3 +189,21 @@ def test_many_lengths_take_no_quadratic_time() -> None:
     assert [float(y[0]) for y in results] == lengths
     by_place = np.array(lengths)[np.argsort([address(y) for y in results])]
     assert by_place.tolist() == lengths  # a batch has the order of recording
+
+
+@model
+def windowed(x: np.ndarray, *, window: int) -> Any:
+    return nn.attention(x, x, x, window=window)
+
+
+@pytest.mark.parametrize("window", [1, 20, 1000])
+def test_a_window_that_is_a_shared_number_bounds_the_columns(window: int) -> None:
+    """It is a number that a kernel is given: other windows compile nothing, and the bits are those without tiles."""
+    rng = np.random.default_rng(window)
+    xs = [rng.standard_normal((n, 16)).astype(np.float32) for n in (300, 1, 130)]
+    found = windowed.batch(xs, window=window)
+    whole = windowed.with_options(fuse=False).batch(xs, window=window)
+    assert [r.tobytes() for r in found] == [r.tobytes() for r in whole]
+    plan = windowed._compiled([xs], {"window": window}).plan
+    (stage, *_) = plan_stages(plan.kernels[0], host()).stages
+    assert isinstance(stage, RowStage) and stage.band is not None and len(stage.band.conditions) == 2

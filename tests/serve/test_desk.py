@@ -36,18 +36,19 @@ def test_first_come_first_taken() -> None:
     assert desk.due(0.0) is None
 
 
-def test_requests_join_what_runs_where_an_eighth_of_the_slots_is_free() -> None:
+def test_requests_join_what_runs_where_a_quarter_of_the_slots_is_free() -> None:
     desk = Desk(max_batch=16, max_wait=5.0, max_queue=99)
     requests = admitted(desk, 20)
     assert desk.take(0.0) == requests[:16]
     assert desk.due(0.0) is None
-    done(desk, requests[:1])
+    done(desk, requests[:3])
     assert desk.due(0.0) is None
-    assert desk.withdraw(requests[1])
+    assert desk.withdraw(requests[3])
     assert desk.due(0.0) == 0.0  # nobody waits for others while something runs
-    assert desk.take(0.0) == requests[16:18]
+    assert desk.take(0.0) == requests[16:20]
     assert desk.running == 16
-    done(desk, requests[2:18])
+    done(desk, requests[4:20])
+    admitted(desk, 1)
     assert desk.due(0.0) == 5.0
 
 

@@ -45,10 +45,16 @@ def start(width: int = 1440, height: int = 1000) -> Any:
 class Page:
     """An explorer's page in the browser."""
 
-    def __init__(self, driver: Any, path: Path, fragment: str = "", dark: bool = False) -> None:
+    def __init__(
+        self, driver: Any, path: Path, fragment: str = "", dark: bool = False, forced: bool = False, still: bool = False
+    ) -> None:
         self.driver = driver
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        wanted = {
+            "prefers-color-scheme": "dark" if dark else "light", "forced-colors": "active" if forced else "none",
+            "prefers-reduced-motion": "reduce" if still else "no-preference",
+        }  # fmt: skip
+        features = [{"name": name, "value": value} for name, value in wanted.items()]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         driver.get("about:blank")
         driver.get_log("browser")
         begin = time.perf_counter()

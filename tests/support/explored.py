@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from acronumba import model, nn
+from acronumba import Model, model, nn
 
 
 @dataclass
@@ -111,3 +114,45 @@ def hostile(x: np.ndarray) -> np.ndarray:
     if float(np.max(x)) > 1.0:  # </script><script>document.title='hacked'</script>
         raise ValueError("</script><script>document.title='hacked'</script><img src=x onerror=document.title='hacked'>")
     return np.tanh(x)
+
+
+HOSTILE_SOURCE = """\
+from dataclasses import dataclass
+import numpy as np
+from acronumba import model
+
+IMG = "<img src=x onerror=document.title='hacked'>"
+
+@dataclass
+class \ufb01lter_\u2177:  # <!--<script> \u2028 {{CODE}} \\u003c/script>
+    x: np.ndarray
+    kind: str = "</script><svg onload=document.title='hacked'>"
+
+def \u210celper(t, p):
+    '''<!--<script>'''  # \u2028 \u2029 \x0b </ScRiPt > LONG
+    if t.kind == "</script><svg onload=document.title='hacked'>":
+        return np.tanh(p["</script><img src=x onerror=document.title='hacked'>"] @ t.x)
+    return t.x + 1
+
+@model
+def \xfcn\xefc\xf8de_\u6a21(t: \ufb01lter_\u2177, *, p: dict[str, np.ndarray]):
+    y = \u210celper(t, p)
+    if float(y[0]) > 0.5:
+        raise ValueError("\\ud800\\u2028<!--<script></script><img src=x onerror=document.title='hacked'>\\x00zzzz")
+    return y
+"""
+
+
+def hostile_file(folder: Path) -> Any:
+    """Write a model whose file, names, comments and errors hold what a page might take for its own; trace it."""
+    path = folder / "a<img src=x onerror=document.title='hacked'>&\u2028\"'`{{DATA}} --> <!--<script>.py"
+    source = HOSTILE_SOURCE.replace("LONG", "x<b>" * 20_000).replace("zzzz", "z" * 5000)
+    path.write_text(source, encoding="utf-8", newline="")
+    spec = importlib.util.spec_from_file_location("hostile_file", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["hostile_file"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = next(found for name, found in vars(module).items() if name.startswith("filter"))
+    run = next(found for found in vars(module).values() if isinstance(found, Model))
+    instances = [made(np.full(3, k, np.float32)) for k in (-1, 0, 3)]
+    return run.trace(instances, p={f"</script>{module.IMG}": np.eye(3, dtype=np.float32)})

@@ -15,6 +15,7 @@ import pytest
 from acronumba.learn import NotYet
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "lessons"
+AGAIN = 3  # so often a check is run once more: what is random in it differs each time
 LESSONS = sorted(path.stem for path in FOLDER.glob("[0-9]*.md"))
 _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?::tags: \[([^\]]*)\]\n(?::[^\n]*\n)*\n)?(.*?)^```$", re.M | re.S)
 
@@ -85,6 +86,8 @@ def solve(lesson: str, folder: Path, wrong: list[list[tuple[str, str]]]) -> str:
             printed = run(cell.code)
             if "solution" in cell.tags:
                 assert printed.endswith("right\n"), printed
+                again = [run(cell.code) for _ in range(AGAIN)]
+                assert not [more for more in again if not more.endswith("right\n")], "right once, wrong for other draws"
             said += printed
     assert next(answers, None) is None, "there are fewer exercises"
     assert all(hints)

@@ -6,7 +6,7 @@ import test from "node:test";
 import { pathToFileURL } from "node:url";
 
 const script = (name) => import(pathToFileURL(join(process.env.SCRIPTS, `${name}.js`)));
-const { read, operands, many, bytesText, rank } = await script("columns");
+const { read, operands, takers, many, bytesText, rank } = await script("columns");
 const { links, cone, kernelsOfLine } = await script("links");
 const { readiness, readyCounts, levels, matrix } = await script("ready");
 const { placeGraph, batchEdges, stripPlaces, instanceRows } = await script("layout");
@@ -146,6 +146,23 @@ test("links lead from lines to kernels, batches and nodes, and back", () => {
     const { before } = cone(run, v);
     for (const u of before) assert.ok(cone(run, u).after.has(v));
     assert.equal(links(run, s, null), null);
+  }
+});
+
+test("an instance has a cell wherever it takes a node, also one that another instance recorded", () => {
+  const { trees } = runs;
+  assert.ok([...trees.nodes.takers.values()].some((all) => all.size > 1));
+  for (const run of Object.values(runs)) {
+    const s = run.schedules[0];
+    const cells = matrix(run, s);
+    for (const [i, mine] of run.nodes.byInstance) {
+      const row = s.size.reduce((sum, _, b) => sum + (cells.get(i * s.size.length + b) ?? 0), 0);
+      assert.equal(row, mine.length);
+    }
+    for (const [v, all] of run.nodes.takers) {
+      assert.ok(all.has(run.nodes.instance[v]));
+      assert.deepEqual(links(run, s, { kind: "node", value: v }).instances, new Set(takers(run.nodes, v)));
+    }
   }
 });
 

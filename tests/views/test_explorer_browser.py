@@ -159,11 +159,30 @@ def test_a_step_of_the_player_is_fast(driver: Any, tmp_path: Path) -> None:
     assert min(spent) < 0.5, "100 ms on a quiet machine, and two frames"
 
 
+def test_a_long_instance_is_drawn_in_part_and_its_batches_share_pixels(driver: Any, tmp_path: Path) -> None:
+    tree = explored.Tree(word=0)
+    for word in range(999):  # as deep as it can be: 2,000 nodes in 1,001 batches
+        tree = explored.Tree(left=tree, right=explored.Tree(word=word % 100))
+    trace = explored.classify.with_options(equal=False).trace([tree], p=explored.params())
+    assert trace.nodes == 2000
+    page = Page(driver, trace.html(tmp_path / "page.html", options=False, schedules=False))
+    assert page.text("#graphtools").endswith("1,500 of 2,000 nodes, one column per batch")
+    assert page.count("#graph g") == 1500
+    width = "document.getElementById('schedule').clientWidth"
+    narrow = page.js(width)
+    for _ in range(12):
+        page.click("#wider")
+    assert 15 * narrow < page.js(width) < 17 * narrow, "no wider than 16 times"
+    page.key("End", "ArrowLeft", "ArrowLeft")
+    assert page.text("#where").startswith("batch 999 of ") and page.messages() == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @CASES
-def test_a_narrow_screen_scrolls_down_alone(pages: Any, case: Any) -> None:
+def test_a_narrow_screen_scrolls_down_alone(pages: Any, case: Any, dark: bool) -> None:
     driver = start(500, 900)
     try:
-        page = Page(driver, pages(case))
+        page = Page(driver, pages(case), dark=dark)
         for mode in "rcp":
             page.key(mode)
             assert page.js("document.documentElement.scrollWidth <= window.innerWidth"), mode
@@ -181,6 +200,93 @@ def test_axe_finds_nothing(driver: Any, pages: Any, case: Any, dark: bool) -> No
     for mode in "rcp":
         page.key(mode)
         assert page.complaints() == [], mode
+
+
+CONTRAST = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const light = (colour) => {
+    canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((c) => c / 255)
+      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const style = (at) => getComputedStyle(at);
+  return [...document.querySelectorAll('#graph g.done:not(.dim) text, #graph g.running text')].map((at) => {
+    const below = style(at.parentNode.querySelector('.node')).fill;
+    const [a, b] = [light(style(at).fill), light(below)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  });
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_colours_of_the_system_leave_everything_readable(driver: Any, pages: Any, dark: bool) -> None:
+    """`forced-colors`, as Windows sets it for high contrast: kernels keep their colours, and letters stay on them."""
+    page = Page(driver, pages(few), dark=dark, forced=True)
+    ratios = page.js(CONTRAST)
+    assert len(ratios) > 5 and min(ratios) > 4.5
+    rgb = "getComputedStyle(document.querySelector(arguments[0])).{}"
+    swatch = "#kernels .swatch"
+    assert page.js(rgb.format("backgroundColor"), swatch) == "rgb(0, 114, 178)", "the first kernel is blue"
+    assert page.js(rgb.format("color"), swatch) == "rgb(255, 255, 255)"
+    assert page.js("document.querySelectorAll('.probe').length") == 1
+    page = Page(driver, pages(with_rounds), dark=dark, forced=True)
+    page.key("c", "p", "r")
+    assert page.messages() == []
+    row = "document.getElementById('schedule').getContext('2d').getImageData(60, 84, 200, 8).data"
+    assert len(set(page.js(f"[...{row}].filter((_, k) => k % 4 === 0)"))) > 2, "the numbers of rounds are on their band"
+
+
+@pytest.mark.parametrize("still", [False, True], ids=["motion", "reduced motion"])
+def test_nothing_moves_for_those_who_asked_for_less(driver: Any, pages: Any, still: bool) -> None:
+    page = Page(driver, pages(few), still=still)
+    page.key("Home")
+    name = page.js("getComputedStyle(document.querySelector('#graph .running .node')).animationName")
+    assert name == ("none" if still else "pulse")
+    if still:
+        assert page.js("document.getAnimations().length") == 0
+
+
+def test_a_page_is_printed_whole_on_white_paper(driver: Any, pages: Any) -> None:
+    page = Page(driver, pages(with_waits), dark=True)
+    source = page.text("#source")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    page.driver.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert page.js("document.documentElement.dataset.theme") == "light"
+    assert page.js("getComputedStyle(document.body).overflow") == "visible"
+    for panel in ("#source", "#run", "#graph"):
+        assert page.js("getComputedStyle(document.querySelector(arguments[0])).overflowY", panel) == "visible"
+    tall = "document.getElementById('source').scrollHeight - document.getElementById('source').clientHeight"
+    assert page.js(tall) < 2, "nothing is behind a scroll bar"
+    assert page.text("#source") == source
+    page.driver.execute_script("dispatchEvent(new Event('afterprint'))")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    assert page.js("document.documentElement.dataset.theme") == ""
+
+
+def test_a_reader_without_a_mouse_goes_from_a_line_to_its_batch(driver: Any, pages: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page = Page(driver, pages(readme))
+    send = lambda *keys: [driver.switch_to.active_element.send_keys(key) or page.frame() for key in keys]
+    while page.js("document.activeElement.id") != "source":
+        send(Keys.TAB)
+    send(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert page.count("#source .row.hit") >= 1 and page.text("#detail").startswith("Line ")
+    send("]")
+    assert page.count("#kernels [aria-pressed=true]") == 1
+    while page.js("document.activeElement.id") != "schedule":
+        send(Keys.TAB)
+    send(Keys.HOME, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert page.text("#where").startswith("batch 2 of ")
+    send("/", "batch 3", Keys.ENTER)
+    assert page.text("#detail").startswith("Batch 3")
+    while page.js("document.activeElement.tagName") != "SUMMARY":
+        send(Keys.TAB)
+    send(Keys.ENTER)
+    assert page.count("#tableroom[open] tbody tr") == page.js("Number(document.getElementById('step').max)")
+    send("c")
+    assert not page.js("document.getElementById('compare').hidden")
 
 
 def test_every_control_is_reached_by_key(driver: Any, pages: Any) -> None:
@@ -214,6 +320,17 @@ def test_hostile_names_and_strings_do_nothing(driver: Any, tmp_path: Path) -> No
         page.key(key)
     assert "hacked" not in page.js("document.title") and page.count("img") == 0 and page.messages() == []
     assert "onerror" in page.text("#source")
+
+
+def test_a_hostile_file_is_shown_as_text(driver: Any, tmp_path: Path) -> None:
+    trace = explored.hostile_file(tmp_path)
+    page = Page(driver, trace.html(tmp_path / "page.html", options=False))
+    page.key(*"12345cpr]")
+    page.search("instance 2")
+    assert "hacked" not in page.js("document.title") and page.count("img, svg[onload]") == 0 and page.messages() == []
+    assert page.count("script") == 2 and "<img src=x" in page.text("#source .file")
+    wide = "document.getElementById('detail').scrollWidth <= document.getElementById('detail').clientWidth"
+    assert page.js(wide), "long words are broken"
 
 
 def test_the_whole_page_works_in_a_frame_without_rights(driver: Any, tmp_path: Path) -> None:

@@ -110,6 +110,15 @@ def test_texts_are_linked_to_their_lines() -> None:
     assert written("analyses", "= matmul: shared p.w;")[0] == tanh
 
 
+def test_a_long_stage_is_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acronumba.views.explorer.data.MOST_LINES", 20)
+    data = data_of(explored.classify.trace(explored.trees(3), p=explored.params()), schedules=False, options=False)
+    lengths = {text["id"]: len(text["lines"]) for text in data["texts"]}
+    assert max(lengths.values()) == 21
+    (note,) = {text["lines"][-1][0] for text in data["texts"] if text["id"] == "host"}
+    assert "more lines" in note
+
+
 def test_calls_tell_kernels_of_one_line_apart() -> None:
     columns, shared = explored.waiting(8)
     data = data_of(explored.waits.trace(*columns, **shared), options=False)
@@ -185,5 +194,7 @@ def test_models_of_the_zoo_can_be_explored(module: Any, made: Any) -> None:
     trace = made.trace(module.instances(3), p=module.params(16))
     data = data_of(trace, options=False)
     conforms(copy.deepcopy(data))
+    if trace.rounds == 1 and trace.saved:  # after ghost operators, which `depth` wants, fewer are equal
+        data = data_of(made.with_options(equal=False).trace(module.instances(3), p=module.params(16)), options=False)
     if trace.rounds == 1:
         assert all(s["batch"] is not None for s in data["schedules"])

@@ -59,6 +59,20 @@ def test_no_string_of_the_user_is_markup(tmp_path: Path) -> None:
     assert [tag for tag, _ in Tags(named).seen].count("script") == 2
 
 
+def test_whatever_a_file_holds_is_text(tmp_path: Path) -> None:
+    trace = explored.hostile_file(tmp_path)
+    text = trace.html(tmp_path / "page.html", options=False).read_text(encoding="utf-8")
+    seen = [tag for tag, _ in Tags(text).seen]
+    assert seen.count("script") == 2 and not {"img", "svg"} & set(seen)
+    data = json.loads(trace.json(tmp_path / "page.json", options=False).read_text(encoding="utf-8"))
+    assert "\ud800" in data["errors"]["2"] and len(data["errors"]["2"]) < 500
+    lines = explored.HOSTILE_SOURCE.split("\n")
+    for source in data["sources"]:
+        for k, line in enumerate(source["lines"]):
+            assert line.partition("LONG")[0][:40] == lines[source["first"] - 1 + k][:40]
+    assert not {"img", "script"} & {tag for tag, _ in Tags(trace._repr_mimebundle_()["text/html"]).seen}
+
+
 def test_the_scripts_are_one_module() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.js")} == set(page.MODULES)
     code = page.script()

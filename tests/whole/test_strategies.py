@@ -43,6 +43,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "split_element": (0.05, 100.0),
     "row_elements": (0, 16, 1000),
     "table_rows": (0, 256),
+    "refactor": (True, False),
     "unit": (1, 4000),
     "launch": (0, 400, 10**6),
     "figures": (None, Figures(), Figures(weights=1.0, multiply=5.0)),

@@ -475,7 +475,7 @@ def rows_text(kernels: Sequence[KernelSpec]) -> str:
             at = sorted({op.loc.line for op in spec.body if op.loc.line})
             where = f", line{'s' if len(at) > 1 else ''} {', '.join(map(str, at))}" if at else ""
             lines.append(f"{spec.name}{where}: {', '.join(op.op for op in spec.body)}")
-    return "\n".join(lines or ["no operation acts on the rows of a run-time extent alone"]) + "\n"
+    return "\n".join(lines or ["no operation acts on the rows of a dynamic dimension alone"]) + "\n"
 
 
 def operands(op: ir.Op, moved: Moved) -> list[ir.Op]:

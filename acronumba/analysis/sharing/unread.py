@@ -14,7 +14,7 @@ from acronumba.analysis.dead import remove_dead
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.visit import copied, reads
+from acronumba.ir.visit import copied, numbered, reads
 
 
 def drop_unread(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...]]:
@@ -67,12 +67,8 @@ class _Unread:
             function = self.functions[number]
             less = remove_dead(_without(function, unread))
             if _products(less) < _products(function):
-                n = 2
-                while (name := f"{function.name}_{n}") in self.names:
-                    n += 1
-                self.names.add(name)
                 self.copies[key] = len(self.functions)
-                self.functions.append(copied(less, name))
+                self.functions.append(copied(less, numbered(function.name, self.names)))
         return self.copies[key]
 
 

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from acronumba.emit import simt
-from acronumba.kernels.tiles import CHUNK
+from acronumba.ir.spec import CHUNK
 
 ROWS = 64  # of a tile, at most
 STEP = 16  # elements of each row that are fetched together

@@ -212,12 +212,13 @@ class _Search:
         return number if number.is_integer() and 0 <= number < 128 else None
 
     def affine(self, v: int, index: Index) -> Poly | None:
-        """Return an integer as a polynomial of its place, of extents and of numbers that are arguments."""
+        """Return an integer as a polynomial of its place, of extents and of numbers that are operands."""
         op = self.graph.op(v)
         if op is None:
             source = self.graph.source(v)
             assert isinstance(source, Operand)
-            return Poly.of(f"arg{v}") if source.kind == "int" else None
+            number = source.kind == "int" or (source.dtype, source.shape) == ("int64", ())
+            return Poly.of(f"arg{v}") if number else None
         if self.chosen.leaf(v) or not op.dtype.startswith("int64"):
             return None
         if op.op == "const":

@@ -121,7 +121,7 @@ class GroupWriter(ProductWriter):
                 entry = self.kernel.tile(q, height, t.name) - 1
                 f.do(call_address(
                     tree.load(f["P"] + 8 * entry, m), rows + a * 8, count, const(1, I64), self.scratch(slots.length),
-                    panel, const(width, I64), sums, const(width, I64),
+                    panel, const(width, I64), sums, const(width, I64), const(0, I64),
                 ))  # fmt: skip
                 with self.loop("r", 0, m) as r:
                     node = self.local("row", tree.load(order, begin + a + r))

@@ -14,12 +14,12 @@ from itertools import pairwise
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
-from acronumba.ir.spec import PARAMETERS, Size
+from acronumba.ir.spec import CHUNK, PARAMETERS, Size
 from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, rounded, size_poly
 from acronumba.kernels.stages.passes import tile_shape
 from acronumba.kernels.stages.tasks import Product
-from acronumba.kernels.tiles import CHUNK, tallest
+from acronumba.kernels.tiles import tallest
 from acronumba.kernels.write.element import DTYPES, cast
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.nests import NestWriter
@@ -403,18 +403,14 @@ class PanelProduct:
                     self.multiply(outer, first, stop, most, self.packed(vector), vector, wide)
 
     def write_terms(self, outer: Index, first: Expr, stop: Expr, most: Poly, rows: BandRows) -> None:
-        """The same where the left operand is 0 outside of a band: from the beginning of a chunk of terms on."""
-        w, v = self.w, self.product.left
-        low = w.local("low", rows.low & -CHUNK)
-        zero = const(0, self.t.ty.vector(self.lanes))
-        with w.loop("j", low, rows.low, self.lanes) as j, w.loop("i", first, stop, extent=self.many) as i:
-            place = Index(w.graph.shape(v), (*outer.at, Poly.of(i.name), w.named("at", j)))
-            w.f.store_lanes(w.address(v, place), zero)
+        """The same where the left operand is 0 outside of a band: chunks of terms end where they would end anyway."""
+        w, low = self.w, rows.low
         w.f.store(w.scratch(self.slots.lengths), 0, rows.high - low)
         self.addresses(outer, first, stop, most, w.named("at", low))
+        passed = w.bind("passed", low & (CHUNK - 1))
         with self.each_panel() as (vector, wide):
             packed = self.packed(vector) + low * (wide * self.width)
-            self.multiply(outer, first, stop, most, packed, vector, wide, left_out=True)
+            self.multiply(outer, first, stop, most, packed, vector, wide, passed)
         if (target := self.target(outer, w.named("row", first), const(0, I64))) is None:
             return
         to, step = target
@@ -539,11 +535,12 @@ class PanelProduct:
 
     def multiply(
         self, outer: Index, first: Expr, stop: Expr, most: Poly, packed: Expr, vector: Expr, wide: Expr,
-        left_out: bool = False, turn: Turn | None = None,
+        passed: Expr | None = None, turn: Turn | None = None,
     ) -> None:  # fmt: skip
         """Write rows first..stop of the columns of a panel, tile by tile.
 
-        Where terms that are 0 may have been `left_out`, no sum that is unloaded is -0.
+        Where terms that are 0 may have been left out, `passed` of them in the first chunk, no sum that is unloaded is
+        -0. `turn`: the node at hand, if there is one after it whose matrices may be fetched.
         """
         w, width = self.w, self.width
         rows = w.bind("rows", stop - first)
@@ -562,6 +559,7 @@ class PanelProduct:
             w.f.do(call_address(
                 tree.load(w.f["P"] + entry * 8, m), table + a * 8, w.number(most),
                 const(len(self.product.pieces), I64), lengths, packed, wide * width, to, step,
+                const(0, I64) if passed is None else passed,
             ))  # fmt: skip
             if target is None:
                 with (
@@ -569,7 +567,7 @@ class PanelProduct:
                     self.each_vector(vector, wide) as (number, j),
                     w.lanes_of(j, self.lanes, self.columns),
                 ):
-                    self.unload(outer, r, to + (r - first - a) * step + number * width, j, left_out)
+                    self.unload(outer, r, to + (r - first - a) * step + number * width, j, passed is not None)
 
     def fetch(self, turn: Turn, vector: Expr, wide: Expr, tile: Local, count: Expr) -> None:
         """Fetch the next node's panel while the tiles of this one compute, each tile its share of the rows."""

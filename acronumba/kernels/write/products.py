@@ -592,7 +592,7 @@ class _Products:
                 w.plus(self.table, start) + a * (8 * members), w.number(step),
                 const(len(call.lefts[0]), I64), self.lengths + 8 * first if first else self.lengths,
                 weight + panel * panel_bytes, const(wide, I64), self.sums + begin if begin else self.sums,
-                const(apart, I64),
+                const(apart, I64), const(0, I64),
             ))  # fmt: skip
             for j, parts in enumerate(call.members):
                 at = begin + j * apart

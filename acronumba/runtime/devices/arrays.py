@@ -217,11 +217,11 @@ class DeviceMemory(Memory):
         self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
 
     def alike(
-        self, addresses: NDArray[np.int64], dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool
+        self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
     ) -> list[Any]:
         return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
 
-    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool) -> list[Any]:
+    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool, owners: Words) -> list[Any]:
         places = zip(addresses.tolist(), map(tuple, extents.tolist()), strict=True)
         return [self.tensor(at, dtype, shape, array0) for at, shape in places]
 

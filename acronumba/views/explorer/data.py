@@ -310,7 +310,7 @@ def placed(text: str, places: Iterable[Loc], kernels: Mapping[str, int]) -> Iter
         found.setdefault((loc.function, loc.line), loc)
         found.setdefault(("", loc.line), loc)
         files.setdefault(loc.line, set()).add(loc.file)
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         at = re.search(r"([\w.<>]*) ?\bline (\d+)", line)
         number = int(at[2]) if at else 0
         near = found.get(("", number)) if len(files.get(number, ())) == 1 else None

@@ -28,7 +28,8 @@ HEIGHT = 640  # pixels of a frame in a notebook
 
 def json_text(data: Mapping[str, Any]) -> str:
     """Return the data as JSON, the same for the same data."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a character becomes JSON's escape of it
 
 
 def page(data: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@
  *   shapes: string[], sites: number[][], places: number[][]}} Kernel
  * @typedef {{number: Int32Array, kernel: Int32Array, instance: Int32Array, depth: Int32Array, operands: Int32Array,
  *   operand: Int32Array, place: Int32Array, shared?: Int32Array, sharer?: Int32Array, users: Int32Array, user: Int32Array, n: number,
+ *   takers?: Map<number, Set<number>>,
  *   byInstance: Map<number, number[]>}} Nodes
  * @typedef {[text: string, file: number, line: number, kernel: number]} TextLine
  * @typedef {{data: any, nodes: Nodes, schedules: Schedule[], kernels: Kernel[],
@@ -45,8 +46,12 @@ export async function read(data) {
     else nodes.byInstance.set(i, [v]);
   };
   for (let v = 0; v < nodes.n; v++) took(v, nodes.instance[v]);
+  nodes.takers = new Map();
   if (nodes.shared?.length) {
-    nodes.shared.forEach((/** @type {number} */ v, /** @type {number} */ k) => took(v, nodes.sharer[k]));
+    nodes.shared.forEach((/** @type {number} */ v, /** @type {number} */ k) => {
+      took(v, nodes.sharer[k]);
+      nodes.takers.set(v, (nodes.takers.get(v) ?? new Set([nodes.instance[v]])).add(nodes.sharer[k]));
+    });
     for (const [i, mine] of nodes.byInstance) nodes.byInstance.set(i, [...new Set(mine)].sort((a, b) => a - b));
   }
   /** @type {Map<string, Set<number>>} */
@@ -75,11 +80,20 @@ function turned(start, list, n) {
 export const operands = (nodes, v) =>
   [...nodes.operand.subarray(nodes.operands[v], nodes.operands[v + 1])].filter((u) => u >= 0);
 
+/** The instances that take a node: the one that recorded it, and those for which it is equal.
+ * @param {Nodes} nodes @param {number} v @returns {Iterable<number>} */
+export const takers = (nodes, v) => nodes.takers?.get(v) ?? [nodes.instance[v]];
+
 /** The nodes that read a node. @param {Nodes} nodes @param {number} v */
 export const users = (nodes, v) => [...nodes.user.subarray(nodes.users[v], nodes.users[v + 1])];
 
 /** @param {number} n */
 export const thousands = (n) => n.toLocaleString("en");
+
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
+
+/** 2791: "2.8K". @param {number} n */
+export const compact = (n) => COMPACT.format(n);
 
 /** "1 batch", "2 batches". @param {number} n @param {string} what */
 export const many = (n, what) => `${thousands(n)} ${n === 1 ? what : what.endsWith("ch") ? `${what}es` : `${what}s`}`;

@@ -17,7 +17,9 @@ function showCompare() {
   const canvases = run.schedules.map((s) => make("canvas", { role: "img", "aria-label": `${s.name}: ${many(s.size.length, "batch")}` }));
   const blocks = run.schedules.flatMap((s, k) => {
     const label = k === 0 ? "step through (this ran)" : s.batch ? "step through" : "recorded otherwise";
-    const bound = s.optimal ? "proved optimal" : `at least ${thousands(s.lower_bound)}`;
+    const proof = s.optimal ? "proved optimal" : `at least ${thousands(s.lower_bound)}`;
+    const nodes = s.size.reduce((a, b) => a + b, 0);
+    const bound = s.batch ? proof : `${proof} for the ${many(nodes, "node")} that it records`;
     const moved = s.bytes.reduce((a, b) => a + b, 0);
     const button = make("button", { type: "button", disabled: !s.batch, "aria-pressed": String(k === state.schedule), onclick: () => set({ schedule: k, mode: "run", step: 0 }) }, label);
     return [make("div", { class: "schedule" }, make("b", {}, s.name), make("span", {}, `${many(s.size.length, "batch")}, ${bound}; ${bytesText(moved)} moved`), button), canvases[k]];

@@ -1,7 +1,7 @@
 // @ts-check
 // The lines at the bottom: what is selected, in words.
 import { bytesText, many, thousands, timeText } from "./columns.js";
-import { byId, chosen, data, kernels, make, nodes, order, panel, run, schedule, swatch } from "./frame.js";
+import { byId, chosen, count, data, derived, kernels, make, nodes, order, panel, run, schedule, swatch } from "./frame.js";
 import { nodeText } from "./graph.js";
 
 const MOST_REMARKS = 6;
@@ -32,10 +32,8 @@ const WORDS = {
   batch(b, p) {
     const s = schedule();
     const k = s.kernel[b];
-    const { batch } = s;
-    const instances = new Set();
-    if (batch) for (let v = 0; v < nodes.n; v++) if (batch[v] === b) instances.add(nodes.instance[v]);
-    const of = instances.size ? ` of ${many(instances.size, "instance")}` : "";
+    const instances = [...derived.cells.keys()].filter((key) => key % count() === b).length;
+    const of = instances ? ` of ${many(instances, "instance")}` : "";
     const round = s.rounds > 1 ? `, round ${s.round[b]}` : "";
     const time = s.nanoseconds[b] ? `, ${timeText(s.nanoseconds[b] / 1e9)}` : "";
     return [p(make("b", {}, `Batch ${b}`), ": ", swatch(k), ` ${kernels[k].name}, ${many(s.size[b], "node")}${of}; phase ${s.phase[b]}, depth ${s.depth[b]}${round}; ${bytesText(s.bytes[b])} moved${time}.`), ...kernelWords(k, p)];

@@ -81,7 +81,7 @@ export const again = (k) => order.indexOf(k) > 7;
 /** The letter of a kernel on its colour. @param {number} k */
 export const swatch = (k) => make("span", { class: `swatch ${hue(k)}${again(k) ? " again" : ""}` }, kernels[k].letter);
 
-const probe = make("span", { hidden: true });
+const probe = make("span", { hidden: true, class: "probe" });
 document.body.append(probe);
 
 /** A colour of the style sheet, as a canvas takes it. @param {string} name */
@@ -111,8 +111,10 @@ export function set(changes) {
   Object.assign(state, changes);
 }
 
-function refresh() {
-  const old = /** @type {typeof state} */ (onScreen);
+/** Show the state now. */
+export function refresh() {
+  const old = onScreen;
+  if (!old) return;
   onScreen = null;
   if (old.schedule !== state.schedule) {
     derived.ready = readiness(run, schedule());

@@ -1,6 +1,6 @@
 // @ts-check
 // The dataflow graph: one instance or all of them node by node, or the batches and the values that flow between them.
-import { many, operands, thousands } from "./columns.js";
+import { compact, many, operands, takers, thousands } from "./columns.js";
 import { DRAWN, byId, chosen, count, data, derived, hue, kernels, linked, linksNow, make, nodes, order, panel, run, schedule, set, state } from "./frame.js";
 import { batchEdges, placeGraph } from "./layout.js";
 import { follow } from "./schedule.js";
@@ -10,6 +10,7 @@ import { follow } from "./schedule.js";
 /** @type {Drawing} */
 let drawing = { svg: null, drawn: new Map(), edges: [] };  // what stands for a node or a batch
 const MOST_EDGES = 6000;
+const LETTER = 7;  // pixels of a digit
 
 const byBatch = () => state.graph === "batches" || !schedule().batch;
 
@@ -107,7 +108,8 @@ function batchGraph() {
   }
   for (let b = 0; b < n; b++) {
     const r = Math.max(2.5, (Math.sqrt(s.size[b]) / most) * Math.min(17, tall / 2.6));
-    const label = r > 10 ? make("text", { x: px(b), y: py(b) }, thousands(s.size[b])) : null;
+    const words = r > 10 ? [thousands(s.size[b]), compact(s.size[b])].find((t) => t.length * LETTER < 2 * r) : undefined;
+    const label = words ? make("text", { x: px(b), y: py(b) }, words) : null;
     const g = make("g", { class: hue(s.kernel[b]) }, make("circle", { class: "node", cx: px(b), cy: py(b), r }), label,
       make("title", {}, `batch ${b}: ${kernels[s.kernel[b]].name}, ${many(s.size[b], "node")}`));
     out.drawn.set(b, linked(g, "batch", b));
@@ -136,7 +138,9 @@ export function nodeText(v) {
   const given = [...new Set(operands(nodes, v))].map((u) => `#${nodes.number[u]}`);
   const reads = given.length > 12 ? `${given.slice(0, 12).join(", ")} and ${given.length - 12} more` : given.join(", ");
   const batch = schedule().batch;
-  return `node #${nodes.number[v]}: ${k.name}, instance ${nodes.instance[v]}, ${batch ? `batch ${batch[v]}, ` : ""}depth ${nodes.depth[v]}; reads ${reads || "no node"}; gives ${k.shapes.join(", ")}`;
+  const others = [...takers(nodes, v)].length - 1;
+  const equal = others ? ` (and ${many(others, "other")}: equal operands)` : "";
+  return `node #${nodes.number[v]}: ${k.name}, instance ${nodes.instance[v]}${equal}, ${batch ? `batch ${batch[v]}, ` : ""}depth ${nodes.depth[v]}; reads ${reads || "no node"}; gives ${k.shapes.join(", ")}`;
 }
 
 /** Show what has run, what runs, what is ready, and what belongs to the selection. */

@@ -1,6 +1,6 @@
 // @ts-check
 // Keys, help, light and dark, bars that move, and the state in the address.
-import { byId, count, kernels, make, nodes, order, panel, pin, run, set, state, tabs } from "./frame.js";
+import { byId, count, kernels, make, nodes, order, panel, pin, refresh, run, set, state, tabs } from "./frame.js";
 import { step, togglePlay } from "./player.js";
 import { STAGES } from "./stages.js";
 
@@ -38,6 +38,8 @@ export function buildKeys() {
   addEventListener("resize", () => set({ look: state.look + 1 }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => set({ look: state.look + 1 }));
   addEventListener("keydown", onKey);
+  addEventListener("beforeprint", () => printed(true));
+  addEventListener("afterprint", () => printed(false));
   for (const bar of document.querySelectorAll(".splitter")) movable(/** @type {HTMLElement} */ (bar));
 }
 
@@ -60,6 +62,17 @@ function nextLine(by) {
   const at = rows.indexOf(state.pinned?.kind === "line" ? state.pinned.value : "");
   const to = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
   if (to !== undefined && to !== rows[at]) pin("line", to);
+}
+
+let theme = "";  // while the page is printed: that of the screen
+
+/** Paper is white: what is drawn on canvases, too. @param {boolean} now */
+function printed(now) {
+  const root = document.documentElement;
+  if (now) theme = root.dataset.theme ?? "";
+  root.dataset.theme = now ? "light" : theme;
+  set({ look: state.look + 1 });
+  refresh();
 }
 
 function turnTheme() {

@@ -1,6 +1,7 @@
 // @ts-check
 // What belongs together: lines of source, kernels, batches, nodes, instances. Every panel shows a selection by this.
 // No DOM.
+import { takers } from "./columns.js";
 
 /** @typedef {import("./columns.js").Run} Run @typedef {import("./columns.js").Schedule} Schedule */
 /**
@@ -38,7 +39,7 @@ export function links(run, s, selection) {
   const { kernels } = out;
   if (!out.batches && kernels) out.batches = where(s.kernel.length, (b) => kernels.has(s.kernel[b]));
   if (!out.nodes && kernels) out.nodes = where(run.nodes.n, (v) => kernels.has(run.nodes.kernel[v]));
-  if (!out.instances && out.nodes) out.instances = new Set([...out.nodes].map((v) => run.nodes.instance[v]));
+  if (!out.instances && out.nodes) out.instances = new Set([...out.nodes].flatMap((v) => [...takers(run.nodes, v)]));
   return out;
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 // When nodes can run. No DOM.
-import { operands } from "./columns.js";
+import { operands, takers } from "./columns.js";
 
 /** @typedef {import("./columns.js").Run} Run @typedef {import("./columns.js").Schedule} Schedule */
 
@@ -49,8 +49,10 @@ export function matrix(run, s) {
   const { batch } = s;
   if (!batch) return out;
   for (let v = 0; v < run.nodes.n; v++) {
-    const key = run.nodes.instance[v] * width + batch[v];
-    out.set(key, (out.get(key) ?? 0) + 1);
+    for (const i of takers(run.nodes, v)) {
+      const key = i * width + batch[v];
+      out.set(key, (out.get(key) ?? 0) + 1);
+    }
   }
   return out;
 }

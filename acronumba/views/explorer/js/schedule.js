@@ -63,8 +63,10 @@ function drawRounds(g, s, x, y, h) {
     let end = b;
     while (end < s.round.length && s.round[end] === s.round[b]) end++;
     const wide = x[end] - x[b];
-    g.fillStyle = css(s.round[b] % 2 ? "--faint" : "--rule");
+    g.fillStyle = css(s.round[b] % 2 ? "--faint" : "--band");
     g.fillRect(x[b], y, Math.max(1, wide - 1), h - 2);
+    g.fillStyle = css("--dim");
+    if (b) g.fillRect(x[b] - 1, y, 1, h - 2);
     g.fillStyle = css("--ink");
     if (wide > 16) g.fillText(wide > 62 ? `round ${s.round[b]}` : String(s.round[b]), x[b] + wide / 2, y + 11);
     b = end;

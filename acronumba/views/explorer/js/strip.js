@@ -1,6 +1,6 @@
 // @ts-check
 // Strips of bars on a canvas: a bar is a batch, its height the number of its nodes, its colour the kernel.
-import { many, thousands } from "./columns.js";
+import { compact, many, thousands } from "./columns.js";
 import { again, byId, colour, css, data, kernels, make, panel, state } from "./frame.js";
 import { stripPlaces } from "./layout.js";
 
@@ -8,7 +8,6 @@ import { stripPlaces } from "./layout.js";
 
 export const LEFT = 42;  // pixels for words
 export const HEIGHT = 74;  // of a strip alone
-const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 
 /** A canvas as wide as its place, sharp on any screen. @param {HTMLCanvasElement} canvas @param {number} height */
 export function fresh(canvas, height) {
@@ -41,7 +40,7 @@ export function drawBars(g, s, x, { height, lit = null, upTo = Infinity }) {
     g.fillStyle = colour(s.kernel[top]);
     g.fillRect(x[b], y, wide, tall);
     if (again(s.kernel[top])) hatch(g, x[b], y, wide, tall);
-    const label = [thousands(s.size[top]), COMPACT.format(s.size[top])].find((t) => g.measureText(t).width <= wide + 1);
+    const label = [thousands(s.size[top]), compact(s.size[top])].find((t) => g.measureText(t).width <= wide - 1);
     if (label) {
       g.fillStyle = ink;
       g.fillText(label, x[b] + wide / 2, y - 4);

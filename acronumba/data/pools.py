@@ -1,0 +1,402 @@
+"""What columns of results refer to: a pool for each type of lists, dicts, objects and arrays.
+
+In: the addresses that columns refer to, with the instance of each. Out: what lies there, as columns again, and then the
+values. Pools that refer to one another, since a type contains itself, are one `Knot`: it is read in waves, from what
+was found to what that refers to, until nothing is new; all is made empty, and then filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from acronumba.data.classes import field_names, maker_of, set_field, setter_of
+from acronumba.data.texts import HEAD
+from acronumba.ir.types import NO_VALUE, TensorT, Type, is_matrix
+
+if TYPE_CHECKING:
+    from acronumba.data.buffers import Memory, Words
+    from acronumba.data.heap import Owned
+    from acronumba.ir.nodes import StructLayout
+
+Values: TypeAlias = Callable[[], list[Any]]  # a column of values, when what it refers to has been made
+# What a column of one type is made of: of the words of its rows, and of the number of the instance of each.
+Take: TypeAlias = "Callable[[Reading, Words, Words], Values]"
+# Of what lies at addresses: makes it, or fills what was made empty.
+Make: TypeAlias = "Callable[[list[Any] | None], list[Any]]"
+FEW_KEYS = 16  # of dicts that are made by a display
+Key: TypeAlias = "Type | type"
+MOST = 1 << 16  # instances that are read together
+_WAVES = 64  # of a knot, from which on
+_WAVE = 16  # values must have been found in each, on average
+
+
+class Deep(Exception):
+    """Values refer to one another in long chains: waves would be many and small."""
+
+
+class Reading:
+    """Some instances while they are read."""
+
+    def __init__(self, memory: Memory, known: Owned | None, pools: int) -> None:
+        self.memory = memory
+        self.known = known
+        self.addresses: list[list[Words]] = [[] for _ in range(pools)]  # by pool, in pieces
+        self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances that refer to these
+        self.counts = [0] * pools
+        self.values: list[list[Any]] = [[]] * pools  # of all these addresses
+        self.texts: dict[int, str] = {}  # by their words
+
+    def refer(self, pool: int, addresses: Words, owners: Words) -> Values:
+        """Add addresses to a pool."""
+        first = self.counts[pool]
+        last = self.counts[pool] = first + len(addresses)
+        self.addresses[pool].append(addresses)
+        self.owners[pool].append(owners)
+        return lambda: self.values[pool] if last - first == self.counts[pool] else self.values[pool][first:last]
+
+    def referred(self, pool: int, first: int) -> tuple[Words, Words]:
+        """Return the addresses of a pool from a number on, and the instance of each: they begin a piece."""
+        pieces, owners = self.addresses[pool], self.owners[pool]
+        if first:
+            count = 0
+            for k in range(len(pieces) - 1, -1, -1):
+                count += len(pieces[k])
+                if count == self.counts[pool] - first:
+                    pieces, owners = pieces[k:], owners[k:]
+                    break
+        return (pieces[0], owners[0]) if len(pieces) == 1 else (np.concatenate(pieces), np.concatenate(owners))
+
+    def strings(self, column: list[int]) -> list[str]:
+        """Return the strings of words."""
+        texts = self.texts
+        new = [word for word in dict.fromkeys(column) if word not in texts]
+        texts.update((word, chr(~word)) for word in new if word < 0)
+        records = np.array([word for word in new if word > 0], np.int64)
+        lengths = self.memory.gather(records, 1)[:, 0]
+        ends = lengths.cumsum()
+        at = (records + 8 * HEAD - 8 * (ends - lengths)).repeat(lengths)
+        at += 8 * np.arange(len(at))
+        codes = self.memory.gather(at, 1)[:, 0].astype("<u4")
+        characters, last = codes.tobytes().decode("utf-32-le", "surrogatepass"), ends.tolist()
+        parts = (characters[a:b] for a, b in zip([0, *last], last, strict=False))
+        texts.update(zip(records.tolist(), parts, strict=True))
+        return list(map(texts.__getitem__, column))
+
+
+class Pool:
+    """All that columns of one type refer to."""
+
+    number: int
+    owned = True  # whether what lies there may be the user's own
+    hashed = False  # whether it asks what it holds for a hash
+
+    def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
+        """Read what lies at addresses, all different within an instance."""
+        raise NotImplementedError
+
+    def empty(self, count: int) -> list[Any]:
+        """Return so many values that will be filled."""
+        raise NotImplementedError
+
+    def known(self, reading: Reading, places: Words, ordered: Words) -> tuple[dict[int, Any], Words | None]:
+        """See `_known`."""
+        return _known(reading.known if self.owned else None, places, int(ordered[0]), int(ordered[-1]))
+
+    def read(self, reading: Reading) -> Callable[[], None]:
+        """Find what was referred to; return what makes it."""
+        if not reading.counts[self.number]:
+            return lambda: None
+        addresses, owners = reading.referred(self.number, 0)
+        ordered = np.sort(addresses)
+        places, owner, again = _distinct(addresses, owners, ordered)
+        known, rest = self.known(reading, places, ordered)
+        made = self.find(reading, places[rest], owner[rest]) if known else self.find(reading, places, owner)
+
+        def make() -> None:
+            values = made(None)
+            if known:
+                new = iter(values)
+                values = [known[k] if k in known else next(new) for k in range(len(places))]
+            reading.values[self.number] = values if again is None else [values[k] for k in again]
+
+        return make
+
+
+class Knot:
+    """Pools that refer to one another.
+
+    Parameters
+    ----------
+    pools
+        What they hold can be made empty.
+    """
+
+    def __init__(self, pools: Iterable[Pool]) -> None:
+        self._pools = sorted(pools, key=lambda pool: pool.hashed)  # these are filled last
+
+    def read(self, reading: Reading) -> Callable[[], None]:
+        """Find what was referred to, and all that this refers to; return what makes it.
+
+        Raises
+        ------
+        Deep
+        """
+        there: dict[Pool, dict[int, int]] = {pool: {} for pool in self._pools}  # numbers by address and instance
+        numbers: dict[Pool, list[int]] = {pool: [] for pool in self._pools}  # of all that was referred to
+        values: dict[Pool, list[Any]] = {pool: [] for pool in self._pools}  # by number
+        makers: list[tuple[Pool, list[Any], Make]] = []
+        wave = found = 0
+        while new := [pool for pool in self._pools if len(numbers[pool]) < reading.counts[pool.number]]:
+            wave += 1
+            if wave > _WAVES and found < _WAVES * _WAVE * (wave // _WAVES):
+                raise Deep
+            for pool in new:
+                addresses, owners = reading.referred(pool.number, len(numbers[pool]))
+                some, places, owner = _numbered(there[pool], addresses, owners)
+                numbers[pool] += some
+                found += len(places)
+                if not len(places):
+                    continue
+                known, rest = pool.known(reading, places, np.sort(places))
+                if known:
+                    places, owner = places[rest], owner[rest]
+                empty = pool.empty(len(places))
+                makers.append((pool, empty, pool.find(reading, places, owner)))
+                made = iter(empty)
+                values[pool] += [known[k] if k in known else next(made) for k in range(len(known) + len(empty))]
+
+        def make() -> None:
+            for pool in self._pools:
+                reading.values[pool.number] = list(map(values[pool].__getitem__, numbers[pool]))
+            for pool in self._pools:
+                for of, empty, fill in makers:
+                    if of is pool:
+                        fill(empty)
+
+        return make
+
+
+def _numbered(there: dict[int, int], addresses: Words, owners: Words) -> tuple[list[int], Words, Words]:
+    """Return the number of each address of an instance; and those that were not `there`, which they are now."""
+    before = len(there)
+    keys = (addresses >> 3) * MOST + owners
+    numbers = [there.setdefault(key, len(there)) for key in keys.tolist()]
+    if len(there) - before == len(numbers):
+        return numbers, addresses, owners
+    highest = np.maximum.accumulate(np.array([before - 1, *numbers]))
+    first = highest[1:] > highest[:-1]
+    return numbers, addresses[first], owners[first]
+
+
+def _distinct(addresses: Words, owners: Words, ordered: Words) -> tuple[Words, Words, list[int] | None]:
+    """Return the different pairs of an address and an instance; and, if some are alike, which pair each one is.
+
+    `ordered` are the addresses in their order.
+    """
+    if (ordered[1:] != ordered[:-1]).all():
+        return addresses, owners, None
+    order = np.lexsort((addresses, owners))
+    places, owner = addresses[order], owners[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (places[1:] != places[:-1]) | (owner[1:] != owner[:-1])
+    if new.all():
+        return addresses, owners, None
+    again = np.empty(len(order), np.int64)
+    again[order] = new.cumsum() - 1
+    return places[new], owner[new], again.tolist()
+
+
+def _known(known: Owned | None, addresses: Words, low: int, high: int) -> tuple[dict[int, Any], Words | None]:
+    """Return the user's own among what lies at addresses, by place, and the places of the rest.
+
+    `low` and `high` are the least and the largest of the addresses.
+    """
+    found = {} if known is None or not known.between(low, high) else known.among(addresses)
+    if not found:
+        return found, None
+    rest = np.ones(len(addresses), np.bool_)
+    rest[list(found)] = False
+    return found, rest.nonzero()[0]
+
+
+class Lists(Pool):
+    """Lists of one type."""
+
+    def __init__(self, item: Take, width: int) -> None:
+        self._item = item
+        self._width = width
+
+    def entries(self, reading: Reading, addresses: Words, owners: Words) -> tuple[Words, Words, list[int]]:
+        """Return the words of all elements, the instance of each, and where each list ends."""
+        memory, width = reading.memory, self._width
+        heads = memory.gather(addresses, 2)
+        counts = heads[:, 1]
+        ends = counts.cumsum()
+        total = int(ends[-1]) if len(ends) else 0
+        at = (heads[:, 0] - 8 * width * (ends - counts)).repeat(counts)
+        at += 8 * width * np.arange(total)
+        return memory.gather(at, width), owners.repeat(counts), ends.tolist()
+
+    def empty(self, count: int) -> list[Any]:
+        return [[] for _ in range(count)]
+
+    def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
+        table, owner, ends = self.entries(reading, addresses, owners)
+        items = self._item(reading, table, owner)
+
+        def make(empty: list[Any] | None) -> list[Any]:
+            values = items()
+            if empty is None:
+                return [values[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+            for one, a, b in zip(empty, [0, *ends], ends, strict=False):
+                one.extend(values[a:b])
+            return empty
+
+        return make
+
+
+class Maps(Lists):
+    """Dicts, or sets, of one type."""
+
+    hashed = True
+
+    def __init__(self, key: Take, item: Take | None, width: int) -> None:
+        self._key, self._value = key, item
+        self._width = width
+
+    def empty(self, count: int) -> list[Any]:
+        return [set() if self._value is None else {} for _ in range(count)]
+
+    def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
+        table, owner, ends = self.entries(reading, addresses, owners)
+        keys = self._key(reading, table, owner)
+        items = None if self._value is None else self._value(reading, table, owner)
+
+        def make(empty: list[Any] | None) -> list[Any]:
+            names, starts = keys(), [0, *ends]
+            made: list[Any]
+            if items is None:
+                made = [set(names[a:b]) for a, b in zip(starts, ends, strict=False)]
+            else:
+                made = _dicts(names, items(), ends)
+            for one, values in zip(empty or (), made, strict=False):
+                one.update(values)
+            return made if empty is None else empty
+
+        return make
+
+
+def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any, Any]]:
+    """Return dicts; `ends` says where the keys and values of each end."""
+    count = ends[0] if ends else 0
+    if not 0 < count <= FEW_KEYS or len(keys) != count * len(ends) or keys != keys[:count] * len(ends):
+        pairs = list(zip(keys, values, strict=True))
+        return [dict(pairs[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+    return dict_maker(count)(keys[:count], zip(*[iter(values)] * count, strict=True))  # the same keys in all of them
+
+
+@lru_cache(FEW_KEYS)
+def dict_maker(count: int) -> Callable[[Sequence[Any], Iterable[tuple[Any, ...]]], list[dict[Any, Any]]]:
+    """Return the function that makes dicts of the same keys, so many, from the values of each.
+
+    It is a comprehension of displays, which is three times as fast as `dict` and `zip`.
+    """
+    names = [f"v{k}" for k in range(count)]
+    shown = ", ".join(f"k{k}: {name}" for k, name in enumerate(names))
+    keys = ", ".join(f"k{k}" for k in range(count))
+    made: dict[str, Any] = {}
+    exec(f"def make({keys}, rows):\n    return [{{{shown}}} for {', '.join(names)}, in rows]\n", made)
+    make = made["make"]
+    return lambda found, rows: make(*found, rows)
+
+
+class Kind:
+    """How objects of a class are made.
+
+    Parameters
+    ----------
+    layout
+        How their rows lie in memory.
+    """
+
+    def __init__(self, layout: StructLayout) -> None:
+        self.cls = layout.cls
+        self.size = layout.size
+        self.fields = layout.fields
+        self.names = field_names(layout.cls)
+        self.stored = frozenset(f.name for f in layout.fields)
+        self.matrix = is_matrix(layout.cls)
+        # A NamedTuple, or a matrix: made with all its fields at once.
+        self.immutable = self.matrix or issubclass(layout.cls, tuple)
+
+    def made(self, found: dict[str, Any]) -> Any:
+        """Return one that is made with all its attributes at once."""
+        if self.matrix:
+            return np.asarray(found["array"]).view(np.matrix)
+        out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
+        for name, value in found.items():
+            set_field(out, name, value)
+        return out
+
+
+class Objects(Pool):
+    """Objects of one class."""
+
+    def __init__(self, kind: Kind, fields: Sequence[tuple[str, Take]]) -> None:
+        self._kind = kind
+        self._fields = fields
+
+    @property
+    def immutable(self) -> bool:
+        """Whether they are made with all their attributes at once."""
+        return self._kind.immutable
+
+    def empty(self, count: int) -> list[Any]:
+        make = maker_of(self._kind.cls)
+        return [make() for _ in range(count)]
+
+    def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
+        kind = self._kind
+        assert not len(addresses) or kind.stored.issuperset(kind.names), "an object has no owner"
+        table = reading.memory.gather(addresses, kind.size)
+        columns = [(name, take(reading, table, owners)) for name, take in self._fields]
+
+        def make(empty: list[Any] | None) -> list[Any]:
+            if kind.immutable:
+                names = [name for name, _ in columns]
+                rows = zip(*(column() for _, column in columns), strict=True) if columns else repeat((), len(table))
+                return [kind.made(dict(zip(names, row, strict=True))) for row in rows]
+            objects, put = self.empty(len(table)) if empty is None else empty, setter_of(kind.cls)
+            for name, column in columns:
+                for one, value in zip(objects, column(), strict=True):
+                    if value is not NO_VALUE:
+                        put(one, name, value)  # as frozen dataclasses do
+            return objects
+
+        return make
+
+
+class Arrays(Pool):
+    """Arrays of one dtype and rank; scalars of NumPy if they have no axes, unless they are `array0`."""
+
+    owned = False
+
+    def __init__(self, t: TensorT, array0: bool = False) -> None:
+        self._dtype = np.dtype(t.dtype)
+        self._shape = None if None in t.shape else t.shape  # None: some extents are in memory
+        self._rank = t.rank
+        self._array0 = array0
+
+    def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
+        memory = reading.memory
+        records = memory.gather(addresses, 3)
+        shape: Any = self._shape
+        if shape is not None:
+            return lambda _: memory.alike(records[:, 0], self._dtype, shape, self._array0, owners)
+        extents = memory.gather(records[:, 2], self._rank)
+        return lambda _: memory.shaped(records[:, 0], self._dtype, extents, self._array0, owners)
