@@ -172,12 +172,31 @@ class Compressed(OfParts):
         return -self.whole()
 
 
-@dataclass(frozen=True, eq=False)
-class Int8(Compressed):
-    """A matrix as whole numbers of 8 bits, and one scale for each row.
+class OfCodes(Compressed):
+    """A matrix of whole numbers of 8 bits and scales.
 
     Products with float32 (`w @ x`, `x @ w.T`) round the other operand to 8 bits, too; see `product`.
     """
+
+    codes: Array  # int8 [n, k]
+    scale: Array  # float32 [n]: of the rows; or [1], of all
+
+    def whole(self) -> Array:
+        return self.codes.astype(np.float32) * np.expand_dims(self.scale, -1)
+
+    @property
+    def T(self) -> Columns:  # NumPy's name
+        return Columns(self)
+
+    def __matmul__(self, x: Array) -> Array:
+        if x.dtype != np.float32 or x.ndim > 2:
+            return self.whole() @ x
+        return product(x, self.codes, self.scale) if x.ndim == 1 else product(x.T, self.codes, self.scale).T
+
+
+@dataclass(frozen=True, eq=False)
+class Int8(OfCodes):
+    """A matrix as whole numbers of 8 bits, and one scale for each row."""
 
     kind = "int8"
 
@@ -195,21 +214,9 @@ class Int8(Compressed):
         codes = np.clip(np.rint(array / scale[:, None]), -MOST, MOST).astype(np.int8)
         return Int8(codes, scale)
 
-    def whole(self) -> Array:
-        return self.codes.astype(np.float32) * self.scale[:, None]
-
     @property
     def shape(self) -> tuple[int, ...]:
         return self.codes.shape  # type: ignore[no-any-return]
-
-    @property
-    def T(self) -> Int8Columns:  # NumPy's name
-        return Int8Columns(self)
-
-    def __matmul__(self, x: Array) -> Array:
-        if x.dtype != np.float32 or x.ndim > 2:
-            return self.whole() @ x
-        return product(x, self.codes, self.scale) if x.ndim == 1 else product(x.T, self.codes, self.scale).T
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, tuple):
@@ -220,20 +227,20 @@ class Int8(Compressed):
 
 
 @dataclass(frozen=True, eq=False)
-class Int8Columns(Compressed):
-    """The transpose of a matrix of 8 bits: one scale for each column."""
+class Columns(Compressed):
+    """The transpose of a matrix of whole numbers of 8 bits."""
 
-    rows: Int8
+    rows: OfCodes
 
     def whole(self) -> Array:
         return self.rows.whole().T
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.rows.codes.shape[::-1]  # type: ignore[no-any-return]
+        return self.rows.shape[::-1]
 
     @property
-    def T(self) -> Int8:  # NumPy's name
+    def T(self) -> OfCodes:  # NumPy's name
         return self.rows
 
     def __rmatmul__(self, x: Array) -> Array:
@@ -304,4 +311,103 @@ def widened(halves: Array) -> Array:
     return np.where(bits < 32768, size, -size)
 
 
-KINDS: dict[str, type[Compressed]] = {"int8": Int8, "bf16": Bfloat16}  # by their names for `compress`
+GROUP = 8  # neighbours in a row that are one vector of a pool
+POOL = 256  # vectors of a pool: as many as a byte can number
+_SAMPLE, _ROUNDS = 1 << 15, 20  # of the search for a pool: vectors that are looked at, and steps
+
+
+@dataclass(frozen=True, eq=False)
+class Pool(OfCodes):
+    """A matrix whose rows are made of vectors of a pool, given by their numbers: the weight pools of Li & Gupta 2022.
+
+    Few matrices are near such a one: train with the pool, see `compression.Pooled`.
+    """
+
+    kind = "pool"
+
+    index: Array  # uint8 [n, k / 8]
+    pool: Array  # int8 [256, 8]
+    scale: Array  # float32 [1]
+
+    @staticmethod
+    def unfit(array: Array) -> str | None:
+        if array.shape[1] % GROUP:
+            return f"its rows have {array.shape[1]} elements, which is no multiple of {GROUP}"
+        if array.size < 2 * POOL * GROUP:
+            return f"it has {array.size} elements, too few for a pool of {POOL * GROUP}"
+        return Int8.unfit(array)
+
+    @staticmethod
+    def of(array: Array) -> Pool:
+        """Return a near matrix of this kind, by a search that begins with some vectors of it (k-means)."""
+        vectors = np.reshape(array, (-1, GROUP))
+        some = vectors[np.random.default_rng(0).permutation(len(vectors))[:_SAMPLE]]
+        pool = some[:POOL].copy()
+        for _ in range(_ROUNDS):
+            sums, counts = summed(some, nearest(some, pool))
+            pool = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], pool).astype(np.float32)
+        return Pool.made_of(nearest(vectors, pool).reshape(len(array), -1), pool)
+
+    @staticmethod
+    def made_of(index: Array, pool: Array) -> Pool:
+        """Return a matrix from the numbers of its vectors, and vectors that are still float32 [256, 8]."""
+        whole = Int8.of(pool.reshape(1, -1))
+        return Pool(index, whole.codes.reshape(pool.shape), whole.scale)
+
+    @property
+    def codes(self) -> Array:
+        return rows_of(self.pool, self.index)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.index.shape[0], self.index.shape[1] * GROUP)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, tuple):
+            return self.whole()[i]
+        if isinstance(i, slice):
+            return Pool(self.index[i], self.pool, self.scale)
+        return rows_of(self.pool, self.index[i]).astype(np.float32) * self.scale
+
+
+def rows_of(pool: Array, index: Array) -> Array:
+    """Return the rows that are made of vectors of a pool.
+
+    Parameters
+    ----------
+    pool : int8 array [256, 8]
+    index : uint8 array [..., m]
+
+    Returns
+    -------
+    int8 array [..., 8 m]
+    """
+    return np.reshape(pool[index], (*index.shape[:-1], index.shape[-1] * GROUP))
+
+
+def nearest(vectors: Array, pool: Array) -> Array:
+    """Return the numbers of the vectors of a pool that are nearest, the first of several.
+
+    Parameters
+    ----------
+    vectors : float32 array [m, 8]
+    pool : float32 array [256, 8]
+
+    Returns
+    -------
+    uint8 array [m]
+    """
+    out = np.empty(len(vectors), np.uint8)
+    half = np.square(pool).sum(axis=1) / 2
+    for start in range(0, len(vectors), _SAMPLE):
+        out[start : start + _SAMPLE] = np.argmax(vectors[start : start + _SAMPLE] @ pool.T - half, axis=1)
+    return out
+
+
+def summed(vectors: Array, index: Array) -> tuple[Array, Array]:
+    """Return the sum of the vectors of each number, float64 [256, 8], and how many they are, int64 [256]."""
+    sums = [np.bincount(index, weights=column, minlength=POOL) for column in vectors.T]
+    return np.stack(sums, axis=1), np.bincount(index, minlength=POOL)
+
+
+KINDS: dict[str, type[Compressed]] = {"int8": Int8, "bf16": Bfloat16, "pool": Pool}  # by their names for `compress`

@@ -1,6 +1,7 @@
-"""Parameters in fewer bits: `compress`, what it costs (`report`), and how far results move (`difference`).
+"""Parameters in fewer bits: `compress`, what it costs (`report`), how far results move (`difference`), and `Pooled`.
 
 In: parameters of float32, or results. Out: the same structure with `Compressed` arrays; tables of errors and bytes.
+`Pooled` trains parameters that are made of pools of vectors.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.api.check import float_errors, together
-from acronumba.compressed import KINDS, Compressed
+from acronumba.compressed import GROUP, KINDS, Compressed, Pool, nearest, summed
 from acronumba.errors.codes import refuse
-from acronumba.storage import assembled, named
+from acronumba.optim import Optimiser
+from acronumba.storage import assembled, leaves, named
 
-__all__ = ["ArrayReport", "Difference", "Report", "difference", "report"]
+__all__ = ["ArrayReport", "Difference", "Pooled", "Report", "difference", "report"]
 
 Params = TypeVar("Params")
 
@@ -35,7 +37,9 @@ def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = 
     kind : str
         "int8": whole numbers of 8 bits, with a scale for each row. Products with float32 (`w @ x`, `x @ w.T`) round the
         other operand to 8 bits, too, each row of it by its own largest magnitude. "bf16": the upper 16 bits of each
-        float; products are those of float32.
+        float; products are those of float32. "pool": each 8 neighbours of a row are one of the 256 vectors of a pool
+        that the array has, given by its number; products are those of "int8". Of little use unless parameters are
+        trained so, see `compression.Pooled`.
     skip : str or sequence of str
         Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"w_out"``,
         ``("*.embed", "head.*")``.
@@ -71,17 +75,22 @@ def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = 
             return given[name] if array.ndim else array
         if any(fnmatchcase(name, p) for p in patterns):
             return given[name]
-        if not np.isfinite(array).all():
-            raise refuse("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
-        if (wrong := make.unfit(array)) is not None:
-            raise refuse("ACR706", message=f"`{name}` cannot be {kind}: {wrong}", rewrite=f'skip="{name}"')
         found.append(name)
-        return make.of(array)
+        return _made(make, name, array)
 
     small = assembled(params, one)
     if not found:
         raise refuse("ACR706", message="there is no matrix of float32 to compress", seen=", ".join([*given][:20]))
     return small
+
+
+def _made(make: type[Compressed], name: str, array: npt.NDArray[Any]) -> Compressed:
+    """Return an array in fewer bits."""
+    if not np.isfinite(array).all():
+        raise refuse("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
+    if (wrong := make.unfit(array)) is not None:
+        raise refuse("ACR706", message=f"`{name}` cannot be {make.kind}: {wrong}", rewrite=f'skip="{name}"')
+    return make.of(array)
 
 
 def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...]:
@@ -92,6 +101,97 @@ def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...
         raise refuse("ACR706", message=f"`skip` names no array: {', '.join(map(repr, idle))}",
                      rewrite=f"of these: {', '.join(names[:20])}")  # fmt: skip
     return patterns
+
+
+class Pooled:
+    """Trains parameters whose matrices are made of pools of vectors: the weight pools of Li & Gupta 2022.
+
+    A step goes straight through the choice of vectors: the gradient of a matrix moves the matrix of float32 behind it,
+    by which vectors are chosen, and each vector of the pool by the sum over the places that have it.
+
+    Parameters
+    ----------
+    params : object
+        As for `compress`: those to begin with. They are copied; an array that is reached by two paths becomes two.
+    skip : str or sequence of str
+        Names of arrays that have no pool.
+    every : int
+        After how many steps vectors are chosen anew: those that are nearest.
+
+    Attributes
+    ----------
+    params : object
+        What the loss is given: arrays of float32, made of the pools. They are changed in place.
+    trained : dict
+        What an optimiser changes: `"params"`, of the structure of `params`, and `"pools"`, arrays by name. `save` and
+        `training.checkpoint` take it; call `choose` when it has been read back.
+
+    Raises
+    ------
+    TypeMismatch
+        As of `compress`.
+
+    Examples
+    --------
+    >>> pooled = compression.Pooled(p, skip="w_out")  # doctest: +SKIP
+    >>> for trees, labels in batches:  # doctest: +SKIP
+    ...     value, grads = loss.value_and_grad.batch(trees, labels, p=pooled.params)
+    ...     pooled.update(opt, grads)
+    >>> small = pooled.compressed()  # doctest: +SKIP
+    """
+
+    def __init__(self, params: Any, *, skip: str | Sequence[str] = (), every: int = 10) -> None:
+        small = {n: v for n, v in named(compress(params, "pool", skip=skip)) if isinstance(v, Pool)}
+        behind = assembled(params, lambda name, array: array.copy())
+        self.params = assembled(behind, lambda name, array: small[name].whole() if name in small else array.copy())
+        pools = {name: v.pool.astype(np.float32) * v.scale for name, v in small.items()}
+        self.trained = {"params": behind, "pools": pools}
+        self._every, self._index = every, {name: v.index for name, v in small.items()}
+
+    def update(self, opt: Optimiser, grads: object) -> None:
+        """Change parameters and pools in place.
+
+        Parameters
+        ----------
+        opt : Optimiser
+            Of `acronumba.optim`; it remembers what it needs of `trained`.
+        grads : object
+            What `value_and_grad` returns for `params`.
+        """
+        of = {name: np.asarray(g) for name, g in leaves(grads)}
+        sums = {
+            name: summed(of[name].reshape(-1, GROUP), index.reshape(-1))[0].astype(np.float32)
+            for name, index in self._index.items()
+            if name in of
+        }
+        opt.update(self.trained, {"params": grads, "pools": sums})
+        if opt.state["step"] % self._every == 0:
+            self.choose()
+        else:
+            self._make()
+
+    def choose(self) -> None:
+        """Choose the nearest vectors anew, and make `params` of them."""
+        behind = dict(named(self.trained["params"]))
+        for name, index in self._index.items():
+            found = nearest(behind[name].reshape(-1, GROUP), self.trained["pools"][name])
+            self._index[name] = found.reshape(index.shape)
+        self._make()
+
+    def _make(self) -> None:
+        """Make `params` of what is trained."""
+        pools = self.trained["pools"]
+        for (name, array), (_, behind) in zip(leaves(self.params), leaves(self.trained["params"]), strict=True):
+            array[...] = Pool.made_of(self._index[name], pools[name]).whole() if name in pools else behind
+
+    def compressed(self) -> Any:
+        """Return parameters as `compress` gives them, of the structure of `params`; they share nothing with it."""
+        pools = self.trained["pools"]
+
+        def one(name: str, array: npt.NDArray[Any]) -> Any:
+            return Pool.made_of(self._index[name].copy(), pools[name]) if name in pools else array.copy()
+
+        return assembled(self.params, one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

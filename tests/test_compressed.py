@@ -16,11 +16,12 @@ from acronumba import (
     leaves,
     load,
     model,
+    optim,
     pack,
     save,
     value_and_grad,
 )
-from acronumba.compressed import Bfloat16, Compressed, Int8, product
+from acronumba.compressed import Bfloat16, Compressed, Int8, Pool, product
 from acronumba.emit import llvm_intrinsics
 from acronumba.emit.llvm import function_texts
 from acronumba.emit.target import Target, host, override
@@ -75,6 +76,29 @@ def test_a_row_is_whole_numbers_times_a_scale() -> None:
     assert np.all(np.abs(small.whole() - w) <= 0.5001 * small.scale[:, None])
     assert small.nbytes == 7 * 40 + 7 * 4
     assert np.array_equal(np.asarray(small), small.whole()) and np.array_equal(np.tanh(small), np.tanh(small.whole()))
+
+
+def made_of_vectors(n: int, k: int, vectors: int = 40, seed: int = 0) -> np.ndarray:
+    """Return a matrix that a pool can be without an error: few vectors, of whole numbers."""
+    r = np.random.default_rng(seed)
+    some = r.integers(-127, 128, (vectors, 8))
+    some[0, 0] = 127
+    return some[r.integers(vectors, size=(n, k // 8))].reshape(n, k).astype(np.float32) / 256
+
+
+def test_a_pool_has_the_vectors_that_rows_are_made_of() -> None:
+    w = made_of_vectors(64, 96)
+    small = Pool.of(w)
+    assert small.index.dtype == np.uint8 and small.index.shape == (64, 12) and small.pool.dtype == np.int8
+    assert np.allclose(small.whole(), w, rtol=0, atol=1e-6) and small.shape == w.shape and len(small) == 64
+    assert small.nbytes == 64 * 12 + 256 * 8 + 4
+    other = normal(64, 96)
+    near = Pool.of(other)
+    assert 0.1 < np.square(near.whole() - other).mean() / np.square(other).mean() < 0.5
+    vectors, pool = other.reshape(-1, 8), near.pool.astype(np.float32) * near.scale
+    distances = np.square(vectors[:, None] - pool).sum(axis=2)
+    chosen = np.take_along_axis(distances, near.index.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
+    assert np.mean(chosen <= distances.min(axis=1) + 1e-4) > 0.98  # before its vectors were rounded, all were nearest
 
 
 def test_rows_of_zeros_stay_zeros() -> None:
@@ -173,9 +197,9 @@ def as_array(k: int, x: np.ndarray, *, w: Any) -> Any:
             np.concatenate([w, w]), np.dot(w, x), w.astype(np.float64), w / 2)  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["int8", pytest.param("bf16", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["int8", *(pytest.param(k, marks=pytest.mark.long) for k in ("bf16", "pool"))])
 def test_other_uses_see_the_array_that_it_stands_for(kind: str) -> None:
-    w, x = compress({"w": normal(6, 8)}, kind)["w"], normal(8, seed=1)
+    w, x = compress({"w": normal(512 if kind == "pool" else 6, 8)}, kind)["w"], normal(8, seed=1)
     alike(list(as_array.batch([0, 5], [x, 2 * x], w=w)), [as_array(0, x, w=w), as_array(5, 2 * x, w=w)])
     assert np.array_equal(as_array(0, x, w=w)[6], np.tanh(w.whole()))
 
@@ -197,6 +221,37 @@ def test_products_with_halves_are_those_of_float32() -> None:
     assert 1e-4 < compression.difference(tag.batch(xs, p=p), done).largest < 2.0**-6
     once = [line for line in str(tag.stages(xs, p=small)["once"]).splitlines() if "halves" in line]
     assert len(once) == 2 and "p.w.halves" in once[0] and "p.out.halves" in once[1]  # of all nodes
+
+
+def pools() -> Params:
+    """Return parameters of which all but one matrix are made of pools."""
+    p = Params(embed=normal(300, 24), w=normal(144, 72, seed=1), b=normal(144, seed=2), out=normal(5, 48, seed=3))
+    return compress(p, "pool", skip="out")
+
+
+@model
+def tag_wide(words: list[int], *, p: Params) -> list[np.ndarray]:
+    h = np.zeros(48, np.float32)
+    found = []
+    for k in words:
+        i, f, u = np.split(p.w @ np.concatenate([p.embed[k], h]) + p.b, 3)
+        h = np.tanh(i) * u + f * h
+        found.append(p.out @ h)
+    return found
+
+
+def test_products_with_pools_are_those_of_their_codes() -> None:
+    small, xs = pools(), sentences(12)
+    assert isinstance(small.embed, Pool) and isinstance(small.w, Pool) and isinstance(small.out, np.ndarray)
+    done = tag_wide.batch(xs, p=small)
+    alike(list(done), [tag_wide(x, p=small) for x in xs])
+    codes = Int8(small.w.codes, np.repeat(small.w.scale, 144))
+    assert bits(tag_wide.batch(xs, p=replace(small, w=codes))) == bits(done)
+    assert bits(r for x in xs for r in tag_wide.batch([x], p=small)) == bits(done)
+    alike(tag_wide._interpret(xs[:2], p=small), [tag_wide(x, p=small) for x in xs[:2]])
+    alike(Run(tag_wide, xs[:2], p=small).results, [tag_wide(x, p=small) for x in xs[:2]])
+    once = str(tag_wide.stages(xs, p=small)["once"])  # of all nodes
+    assert "take(p.w.pool, p.w.index)" in once and "p.embed" not in once
 
 
 def _times(x: np.ndarray, *, w: Any) -> Any:
@@ -249,6 +304,64 @@ def _through_outer(x: np.ndarray, *, b: np.ndarray) -> Any:
     return np.sum(OUTER @ x + b)
 
 
+@value_and_grad
+def distance(x: np.ndarray, y: np.ndarray, *, p: Any) -> Any:
+    return np.sum((p["w"] @ x + p["b"] - y) ** 2)
+
+
+def test_pools_learn() -> None:
+    """A matrix that is made of vectors is found; one gradient goes to all places that have a vector."""
+    wanted = made_of_vectors(64, 96)
+    xs = list(normal(64, 96, seed=5) * 10)
+    ys = [wanted @ x + np.float32(0.5) for x in xs]
+    p = {"w": wanted + normal(64, 96, seed=6) / 2, "b": np.zeros(64, np.float32)}
+    kept = {name: array.copy() for name, array in p.items()}
+    pooled, opt = compression.Pooled(p), optim.Adam(0.003)
+    losses = []
+    for step in range(120):
+        value, grads = distance.batch(xs, ys, p=pooled.params)
+        losses.append(float(value))
+        if step == 1:  # by hand
+            of, index = grads["w"].reshape(-1, 8), pooled.compressed()["w"].index.reshape(-1)
+            sums = np.stack([of[index == k].sum(axis=0) for k in range(256)])
+            before = {"w": pooled.trained["pools"]["w"].copy()}
+            other = optim.Adam(0.003)
+            other.state = {"step": opt.state["step"], **{
+                kind: {"w": opt.state[kind]["pools.w"].copy()} for kind in opt.state if kind != "step"
+            }}  # fmt: skip
+            other.update(before, {"w": sums.astype(np.float32)})
+        pooled.update(opt, grads)
+        if step == 1:
+            assert np.allclose(pooled.trained["pools"]["w"], before["w"], rtol=0, atol=1e-6)
+    assert np.median(losses[60:]) < losses[0] / 3
+    assert all(np.array_equal(array, kept[name]) for name, array in p.items())
+    small = pooled.compressed()
+    assert isinstance(small["w"], Pool) and np.array_equal(small["w"].whole(), pooled.params["w"])
+    assert np.array_equal(small["b"], pooled.params["b"]) and small["b"].min() > 0.1
+
+
+def test_pools_go_on_from_a_file(tmp_path: Any) -> None:
+    p = {"w": normal(64, 96), "b": np.zeros(64, np.float32)}
+    xs, ys = list(normal(8, 96, seed=5)), list(normal(8, 64, seed=6))
+
+    def train(pooled: compression.Pooled, opt: optim.Optimiser, steps: int) -> None:
+        for _ in range(steps):
+            pooled.update(opt, distance.batch(xs, ys, p=pooled.params).grads)
+
+    whole, opt = compression.Pooled(p, every=4), optim.Adam(0.01)
+    train(whole, opt, 8)
+    save(tmp_path / "pools", whole.trained)
+    save(tmp_path / "adam", opt.state)
+    train(whole, opt, 5)
+    again, other = compression.Pooled(p, every=4), optim.Adam(0.01)
+    again.trained = load(tmp_path / "pools", like=again.trained)
+    again.choose()
+    other.begin(again.trained)
+    other.state = load(tmp_path / "adam", like=other.state)
+    train(again, other, 5)
+    assert np.array_equal(again.params["w"], whole.params["w"]) and np.array_equal(again.params["b"], whole.params["b"])
+
+
 # ---- compress, reports, files
 
 
@@ -272,6 +385,8 @@ def test_what_cannot_be_compressed_is_said() -> None:
             "`w` cannot be int8: its rows have more than 65536",
         ),
         (lambda: compress({"w": np.full((2, 2), 3.4e38, np.float32)}, "bf16"), "`w` cannot be bf16: it has elements"),
+        (lambda: compress({"w": np.ones((600, 12), np.float32)}, "pool"), "`w` cannot be pool: its rows have 12 elem"),
+        (lambda: compress({"w": np.ones((8, 16), np.float32)}, "pool"), "`w` cannot be pool: it has 128 elements"),
         (lambda: compression.report({"w": p.w}, {"w": p.embed}), "`w` is not the same array in both"),
     ]:
         with pytest.raises(TypeMismatch, match=match):
@@ -307,6 +422,14 @@ def test_files_hold_the_halves(tmp_path: Any) -> None:
         load(tmp_path / "small", like=compress(params()))
 
 
+def test_files_hold_the_pool(tmp_path: Any) -> None:
+    small = pools()
+    save(tmp_path / "small", small)
+    again = load(tmp_path / "small", like=pools())
+    assert np.array_equal(again.w.index, small.w.index) and np.array_equal(again.w.whole(), small.w.whole())
+    assert again.embed.nbytes == 300 * 3 + 2048 + 4
+
+
 def test_files_hold_the_codes(tmp_path: Any) -> None:
     p = Params(normal(300, 200), normal(48, 36), normal(48), normal(5, 16))
     small = compress(p)
@@ -329,8 +452,9 @@ def test_every_processor_has_the_same_bits() -> None:
     xs = [normal(600, seed=s) for s in range(5)]
     wanted = [w.tobytes() for found in several.batch(xs, ws=ws) for w in found]
     on = host()
-    for features in (f"{on.features},+avxvnni", ",".join(x for x in on.features.split(",") if "vnni" not in x)):
-        with override(replace(on, features=features, vector_bits=128)) as target:
+    without = ",".join(x for x in on.features.split(",") if "vnni" not in x)
+    for features, width in ((f"{on.features},+avxvnni", 128), (without, 128), (without, on.vector_bits)):
+        with override(replace(on, features=features, vector_bits=width)) as target:
             assert target.dots == ("+avxvnni" in features)
             again = model(several.__wrapped__)
             assert [w.tobytes() for found in again.batch(xs, ws=ws) for w in found] == wanted

@@ -281,6 +281,7 @@ RULES: dict[str, Callable[[Ty], Callable[..., Any]]] = {
     "sub_overflows": lambda type: overflows(lambda a, b: a - b),
     "mul_overflows": lambda type: overflows(lambda a, b: a * b),
     "prefetch": lambda type: lambda address: None,
+    "prefetch_far": lambda type: lambda address: None,
     "pause": lambda type: lambda: None,
     "give_way": lambda type: lambda: None,
     "shuffle_low": lambda type: shuffle(True, type),

@@ -73,6 +73,7 @@ def _rows() -> dict[str, Intrinsic]:
         row("sub_overflows", "ii", "b", "whether a - b is no int64"),
         row("mul_overflows", "ii", "b", "whether a * b is no int64"),
         act("prefetch", "i", "-", "an address that is about to be used", "own"),
+        act("prefetch_far", "i", "-", "an address that is used later on, to a cache that is larger and slower", "own"),
         act("copy_bytes", "iii", "-", "to, from, count (areas do not overlap)", "own"),
         act("move_bytes", "iii", "-", "to, from, count (areas may overlap)"),
         act("fill_bytes", "ixi", "-", "to, byte value, count"),

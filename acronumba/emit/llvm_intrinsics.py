@@ -165,7 +165,8 @@ class Intrinsics(Values):
 
     def i_prefetch(self, e: tree.Call) -> str:
         f = self.outside.need("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
-        self.line(f"call void {f}(ptr {self.pointer(e.args[0])}, i32 0, i32 3, i32 1)")
+        near = 3 if e.name == "prefetch" else 2
+        self.line(f"call void {f}(ptr {self.pointer(e.args[0])}, i32 0, i32 {near}, i32 1)")
         return ""
 
     def i_copy(self, e: tree.Call) -> str:
@@ -260,6 +261,7 @@ RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
     "sub_overflows": Intrinsics.i_overflows,
     "mul_overflows": Intrinsics.i_overflows,
     "prefetch": Intrinsics.i_prefetch,
+    "prefetch_far": Intrinsics.i_prefetch,
     "copy_bytes": Intrinsics.i_copy,
     "move_bytes": Intrinsics.i_copy,
     "fill_bytes": Intrinsics.i_fill,

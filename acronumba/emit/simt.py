@@ -271,7 +271,7 @@ class _Printer(text._Printer):
                 out(f"{pad}{target.name} = address({target.name}_memory)")
             case tree.Assign(target, value):
                 out(f"{pad}{target.name} = {self.expr(value)}")
-            case tree.Do(tree.Call("prefetch")):
+            case tree.Do(tree.Call("prefetch" | "prefetch_far")):
                 pass
             case tree.Store(address, value, left):
                 where = self.lane_at(address, value.type) if value.type.lanes > 1 else ""

@@ -51,8 +51,8 @@ from acronumba.ir.types import INT
 # Functions written in NumPy that are no code to the compiler: an operation, or a refusal.
 PRIMITIVES = frozenset((
     "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.nn.scale_gradient", "acronumba.nn.segment_sum",
-    "acronumba.random.threefry", "acronumba.compressed.sums",
-    "acronumba.compressed.whole_numbers",
+    "acronumba.random.threefry", "acronumba.compressed.sums", "acronumba.compressed.whole_numbers",
+    "acronumba.compressed.rows_of",
     "acronumba.frontend.calls.by_fields.fields", "acronumba.frontend.calls.written.refused",
     "acronumba.frontend.calls.written_special.complement", "acronumba.frontend.calls.written_orders.place_among",
 ))  # fmt: skip

@@ -425,6 +425,7 @@ for _name in ("add", "sub", "mul"):
 EFFECTS = """
 def prefetch_(a, o) -> i64:
     prefetch(a)
+    prefetch_far(a + 8)
     return 1
 def copy_(a, o) -> i64:
     copy_bytes(o, a + 8, 16)

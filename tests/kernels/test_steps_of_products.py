@@ -12,6 +12,7 @@ import pytest
 from acronumba import model, nn
 from acronumba.kernels.stages import passes
 from acronumba.kernels.stages.steps import Step
+from acronumba.zoo import mv_rnn
 from tests.support.chosen import one_in, squares
 
 
@@ -114,6 +115,15 @@ def test_what_a_tail_reads_and_stores_is_fetched_before() -> None:
     _, *loops = stages[kernel].split("fetched while the tile computes")
     (fetched,) = (text.split("call_address", 1)[0] for text in loops)
     assert {*re.findall(r"prefetch\((c|result_\d)", fetched)} == {"c", "result_0", "result_1"}
+
+
+def test_matrices_of_the_next_node_are_fetched_while_tiles_compute() -> None:
+    stages = mv_rnn.sentiment.stages(mv_rnn.instances(3), p=mv_rnn.params(32))
+    (text,) = (stages[name] for name in stages if re.search("compose_41/cpu$", name))
+    before, after = text.split("fetched while the tiles compute")
+    assert "prefetch" not in before
+    fetched, _ = after.split("call_address", 1)
+    assert {*re.findall(r"prefetch_far\((ml|mr|result)", fetched)} == {"ml", "mr", "result"}
 
 
 def run(f: Callable[..., Any], columns: list[tuple[Any, ...]], shared: dict[str, Any]) -> list[tuple[Any, ...]]:

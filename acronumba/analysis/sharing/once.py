@@ -15,9 +15,10 @@ Which results, without views of them (transposed, sliced: kernels read these whe
 
 What costs nothing is not worth a place in memory: other constants (zeros, 2.0) and views stay in the kernels that read
 them.
-What may fail (an index out of range), has a run-time extent, or is larger than `LARGEST` stays as well: a mini-batch
-may have no instance that asks for it. Source: loop-invariant code motion with the mini-batch as the loop; hash-consing
-(value numbering, Alpern, Wegman & Zadeck 1988) makes equal computations of different places one.
+What may fail (an index out of range; bytes that number 256 rows cannot be), has a run-time extent, or is larger than
+`LARGEST` stays as well: a mini-batch may have no instance that asks for it. Source: loop-invariant code motion with the
+mini-batch as the loop; hash-consing (value numbering, Alpern, Wegman & Zadeck 1988) makes equal computations of
+different places one.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class _Value:
 
     @property
     def views(self) -> bool:
-        return TENSORS[self.op.op].kind == "view"
+        looked_up = self.op.op == "take" and isinstance(self.args[1], _Value)  # at many places
+        return TENSORS[self.op.op].kind == "view" and not looked_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class _Finder:
         assert isinstance(shape, tuple) and isinstance(attrs, tuple)
         if any(isinstance(x, ir.Var) for x in (*shape, *_flat(attrs))):
             return None
-        if op.op == "take" and not _constant_index(op, single):
+        if op.op == "take" and not _constant_index(op, single) and not self._fits(op, single):
             return None  # what has checked the index is not run before it
         given: list[_Given] = []
         for a in op.args:
@@ -127,6 +129,18 @@ class _Finder:
                 _expression(op, attrs, [g.text for g in given]),
             )
         return self.values[key]
+
+    def _fits(self, op: ir.Op, single: Mapping[ir.Var, ir.Instr]) -> bool:
+        """Whether an index is made of bytes and its array has a place for each: nothing has to check it."""
+        array, index = op.args
+        made = single.get(index) if isinstance(index, ir.Var) else None
+        if not isinstance(array, ir.SharedArg) or not isinstance(made, ir.Op) or made.op != "cast":
+            return False
+        (of,), t = made.args, self.program.shared[array.index].type
+        byte = self.program.shared[of.index].type if isinstance(of, ir.SharedArg) else of.type
+        if not isinstance(byte, TensorT) or byte.dtype != "uint8" or not isinstance(t, TensorT):
+            return False
+        return op.attrs[0] == 0 and isinstance(rows := t.shape[0], int) and rows >= 256
 
     def _given(
         self, a: ir.Var | ir.SharedArg, single: Mapping[ir.Var, ir.Instr], known: Mapping[ir.Var, _Value]

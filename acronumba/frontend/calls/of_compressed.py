@@ -37,6 +37,15 @@ def _whole_numbers(w: Walker, a: Args, node: Node) -> Val:
     return w.cast(w.ufunc("sub", (w.ufunc("add", (x, large), node), large), node), "int8", node)
 
 
+@row("pool index", compressed.rows_of)
+def _rows_of(w: Walker, a: Args, node: Node) -> Val:
+    pool, index = a.tensor("pool"), a.tensor("index")
+    at, (*outer, many) = w.cast(index, "int64", node), index.dims
+    assert isinstance(many, int)  # of weights; a byte is the number of one of 256 vectors: there is nothing to check
+    rows = w.op("take", (pool.ref, at.ref), pool.type.dtype, (*index.dims, compressed.GROUP), (0,), node)
+    return w.reshape(rows, (*outer, many * compressed.GROUP), node)
+
+
 @handles(ARRAYS, SharedVal, Record, Made)
 def _whole(w: Walker, val: Val, dtype: str | None, node: Node) -> Tensor:
     """Return the array that a weight in fewer bits stands for."""

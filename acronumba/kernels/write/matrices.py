@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
-from acronumba.ir.spec import CHUNK, Size
+from acronumba.ir.spec import CHUNK, PARAMETERS, Size
 from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, rounded, size_poly
 from acronumba.kernels.stages.passes import tile_shape
@@ -24,6 +24,17 @@ from acronumba.kernels.write.element import DTYPES, cast
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.nests import NestWriter
 from acronumba.kernels.write.writer import BandRows
+
+LINE = 64  # bytes of memory that a cache takes in at once
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A node of a loop over nodes."""
+
+    node: Local  # the loop's variable
+    stop: Expr  # its end
+    first: Expr | None  # the block's first node, None if the loop counts in the batch
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +55,46 @@ class MatrixWriter(NestWriter):
     ) -> None:
         super().__init__(kernel, name, params, doc)
         self.slots = slots
+        self.turn: Turn | None = None  # while nodes are computed one by one
+
+    def at_node(self, r: Local, first: Expr | None) -> None:
+        """From here on, in the current scope, values are those of one node."""
+        self.home_depth = len(self.scopes) - 1
+        if first is None:
+            self.enter(None, r)
+        else:
+            self.enter(r, self.bind("node", first + r))
+
+    def enter(self, row: Expr | None, node: Local) -> None:
+        """From here on, values are those of a node, number `row` of the block if there are blocks."""
+        self.row, self.node, self.words = row, node, None
+        arguments = row is None and any(o.kind != "shared" for o in self.graph.spec.operands)
+        if arguments or self.kernel.ragged is not None:
+            self.words = self.bind("words", tree.load(self.loaded("nodes", self.f["P"], PARAMETERS.at["nodes"]), node))
+
+    @contextmanager
+    def next_node(self, turn: Turn) -> Iterator[None]:
+        """Inside, values are those of the node after the one at hand; nothing is done after the last one."""
+        hidden = [(scope, scope.cache) for scope in self.scopes[self.home_depth :]]
+        before = self.home_depth, self.row, self.node, self.words
+        for scope, _ in hidden:
+            scope.cache = {}
+        after = turn.node + 1
+        with self.loop("next", after, select(after < turn.stop, after + 1, after)) as following:
+            self.at_node(following, turn.first)
+            yield
+        self.home_depth, self.row, self.node, self.words = before
+        for scope, cache in hidden:
+            scope.cache = cache
+
+    def given(self, v: int) -> bool:
+        """Whether a value is a tensor of the node's that is read where another kernel has left it, or a view of one."""
+        while not self.stages.leaf(v):
+            op = self.graph.op(v)
+            assert op is not None
+            v = op.args[0]
+        own = v < self.graph.first and v not in self.kernel.gathered
+        return own and self.graph.spec.operands[v].kind == "tensor"
 
     def space(
         self, axes: Sequence[int], shape: Sequence[Size], at: list[Poly], inner: Callable[[], None],
@@ -332,7 +383,7 @@ class PanelProduct:
             packed = w.scratch(self.slots.panel)
             with self.each_panel() as (first, wide):
                 self.pack(outer, packed, first, wide)
-                self.multiply(outer, const(0, I64), rows, size_poly(self.many), packed, first, wide)
+                self.multiply(outer, const(0, I64), rows, size_poly(self.many), packed, first, wide, turn=w.turn)
 
         w.space(range(self.batch), self.op.shape, at, one)
 
@@ -431,10 +482,10 @@ class PanelProduct:
                 w.f.store(w.plus(table, most * (8 * s)), i - first, w.address(piece, here))
 
     @contextmanager
-    def each_vector(self, vector: Expr, wide: Expr) -> Iterator[tuple[Expr, Local]]:
+    def each_vector(self, vector: Expr, wide: Expr, step: int = 1) -> Iterator[tuple[Expr, Local]]:
         """Write a loop over the vectors of a panel; yield the number in the panel, and the first column."""
         w = self.w
-        with w.loop("q", 0, wide) as number:
+        with w.loop("q", 0, wide, step) as number:
             j = w.local("j", (vector + number) * self.lanes)
             w.symbols[j.name] = j
             w.extents[j.name] = self.columns
@@ -484,12 +535,12 @@ class PanelProduct:
 
     def multiply(
         self, outer: Index, first: Expr, stop: Expr, most: Poly, packed: Expr, vector: Expr, wide: Expr,
-        passed: Expr | None = None,
+        passed: Expr | None = None, turn: Turn | None = None,
     ) -> None:  # fmt: skip
         """Write rows first..stop of the columns of a panel, tile by tile.
 
         Where terms that are 0 may have been left out, `passed` of them in the first chunk, no sum that is unloaded is
-        -0.
+        -0. `turn`: the node at hand, if there is one after it whose matrices may be fetched.
         """
         w, width = self.w, self.width
         rows = w.bind("rows", stop - first)
@@ -501,6 +552,10 @@ class PanelProduct:
             m = w.bind("m", rows * (tile + 1) // count - a)
             target = self.target(outer, w.named("row", first + a), vector)
             to, step = target or (w.scratch(self.slots.sums), wide * width)
+            if turn is not None and w.stages.strategy.prefetch:
+                self.fetch(turn, vector, wide, tile, count)
+                if target is not None:
+                    self.fetch_results(to, step, m, wide)
             w.f.do(call_address(
                 tree.load(w.f["P"] + entry * 8, m), table + a * 8, w.number(most),
                 const(len(self.product.pieces), I64), lengths, packed, wide * width, to, step,
@@ -513,6 +568,30 @@ class PanelProduct:
                     w.lanes_of(j, self.lanes, self.columns),
                 ):
                     self.unload(outer, r, to + (r - first - a) * step + number * width, j, passed is not None)
+
+    def fetch(self, turn: Turn, vector: Expr, wide: Expr, tile: Local, count: Expr) -> None:
+        """Fetch the next node's panel while the tiles of this one compute, each tile its share of the rows."""
+        w = self.w
+        pieces = [piece for piece in self.product.terms if w.given(piece)]
+        if not pieces or self.product.flip or self.batch:
+            return
+        w.f.comment("fetched while the tiles compute: the matrices of the next node")
+        with w.next_node(turn):
+            for piece in pieces:
+                size = w.graph.shape(piece)[-2]
+                rows = w.number(size_poly(size))
+                with (
+                    w.loop("k", rows * tile // count, rows * (tile + 1) // count, extent=size) as k,
+                    self.each_vector(vector, wide, max(1, LINE // self.width)) as (_, j),
+                ):
+                    at = w.address(piece, self.right(piece, Index((), ()), Poly.of(k.name), Poly.of(j.name)))
+                    w.f.do(intrinsic("prefetch_far", at, type=tree.VOID))
+
+    def fetch_results(self, to: Expr, step: Expr, rows: Expr, wide: Expr) -> None:
+        """Fetch where a tile writes `rows` rows."""
+        w, apart = self.w, max(1, LINE // self.width)
+        with w.loop("r", 0, rows) as r, w.loop("q", 0, wide, apart) as number:
+            w.f.do(intrinsic("prefetch_far", to + r * step + number * self.width, type=tree.VOID))
 
     def tiles(self, wide: Expr) -> tuple[Expr, Expr]:
         """Return how many rows the tallest tile has, and the place of the one of no rows in P."""

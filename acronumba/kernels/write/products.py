@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
-from acronumba.ir.spec import FIXED, PARAMETERS, Dim, Size
+from acronumba.ir.spec import FIXED, Dim, Size
 from acronumba.kernels.stages.graph import Place, axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
@@ -22,10 +22,9 @@ from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.tiles import CodePacking, Packing, bytes_of_panel, packing_of
 from acronumba.kernels.write.element import DTYPES, cast, combine, identity, less
 from acronumba.kernels.write.kernel import Kernel
+from acronumba.kernels.write.matrices import LINE, Turn
 from acronumba.kernels.write.orders import OrderWriter
 from acronumba.kernels.write.writer import to_memory
-
-LINE = 64  # bytes of memory that a cache takes in at once
 
 
 class ProductWriter(OrderWriter):
@@ -37,8 +36,10 @@ class ProductWriter(OrderWriter):
         """Write a loop over nodes; `first` is the block's first node, None if the loop counts in the batch."""
         with self.loop("row" if first is None else "r", start, stop) as r:
             self.at_node(r, first)
+            self.turn = Turn(r, stop, first)
             for item in items:
                 self.item(item)
+            self.turn = None
 
     def item(self, item: Nest | Single) -> None:
         """Write a task of the node at hand."""
@@ -46,21 +47,6 @@ class ProductWriter(OrderWriter):
             self.nest(item)
         else:
             SINGLES[item.kind](self, item.value)
-
-    def at_node(self, r: Local, first: Expr | None) -> None:
-        """From here on, in the current scope, values are those of one node."""
-        self.home_depth = len(self.scopes) - 1
-        if first is None:
-            self.enter(None, r)
-        else:
-            self.enter(r, self.bind("node", first + r))
-
-    def enter(self, row: Expr | None, node: Local) -> None:
-        """From here on, values are those of a node, number `row` of the block if there are blocks."""
-        self.row, self.node, self.words = row, node, None
-        arguments = row is None and any(o.kind != "shared" for o in self.graph.spec.operands)
-        if arguments or self.kernel.ragged is not None:
-            self.words = self.bind("words", tree.load(self.loaded("nodes", self.f["P"], PARAMETERS.at["nodes"]), node))
 
     def concat(self, v: int) -> None:
         op = self.graph.op(v)
