@@ -154,7 +154,8 @@ def _table(data: Any) -> Table:
 def _choice(data: Any) -> Choice:
     tried = tuple(Tried(**one) for one in data["tried"])
     changes = dict(data["changes"])
-    if changes.keys() & {"figures"} or not all(map(_is_number, (data["most"] or 0, data["measured"]))):
+    most = [] if data["most"] is None else [data["most"]]
+    if changes.keys() & {"figures"} or not all(map(_is_number, (*most, data["measured"]))):
         raise ValueError("no choice")
     Strategy(**changes)
     if not all(isinstance(t.name, str) and all(map(_is_number, _numbers(t))) for t in tried):

@@ -201,6 +201,7 @@ def test_a_table_is_written_read_used_and_removed(own: None) -> None:
     ["", "[]", "{", '{"figures": {"multiply": -1}}', '{"figures": {"other": 1}}', '{"figures": {"multiply": "1"}}',
      '{"models": {"a": [{"most": 1, "measured": 1, "name": "x", "changes": {"rows": 0}, "tried": []}]}}',
      '{"models": {"a": [{"most": "1", "measured": 1, "name": "x", "changes": {}, "tried": []}]}}',
+     '{"models": {"a": [{"most": "", "measured": 1, "name": "x", "changes": {}, "tried": []}]}}',
      '{"models": 3}', "[" * 100_000],
 )  # fmt: skip
 def test_what_is_no_table_counts_as_none(own: None, text: str) -> None:
