@@ -12,7 +12,7 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -80,6 +80,12 @@ def write(table: Table) -> None:
     cache.discard(key())
     cache.build(key(), {_FILE: json.dumps(dataclasses.asdict(table), indent=1).encode()})
     forget()
+
+
+def change(changed: Callable[[Table], Table]) -> None:
+    """Put what a function makes of the table in its place, after other processes that do so at once."""
+    with cache.turn(key()):
+        write(changed(read()))
 
 
 def remove() -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,24 @@ def test_a_table_is_written_read_used_and_removed(own: None) -> None:
 def test_what_is_no_table_counts_as_none(own: None, text: str) -> None:
     cache.build(tuned.key(), {"tuned.json": text.encode()})
     assert tuned.read() == tuned.Table()
+
+
+def test_what_two_write_at_once_is_in_the_table(own: None) -> None:
+    default = tuned.Choice(most=None, measured=8, name="default")
+
+    def add(name: str) -> None:
+        tuned.change(lambda known: dataclasses.replace(known, models={**known.models, name: (default,)}))
+
+    def slowly(known: tuned.Table) -> tuned.Table:
+        other.start()
+        other.join(0.2)
+        assert other.is_alive() and tuned.read() == known
+        return dataclasses.replace(known, models={"a": (default,)})
+
+    other = threading.Thread(target=add, args=("b",))
+    tuned.change(slowly)
+    other.join()
+    assert {*tuned.read().models} == {"a", "b"}
 
 
 def test_a_table_that_others_could_have_written_is_not_read(own: None) -> None:
