@@ -18,6 +18,7 @@ Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
 
 MOST = 127  # the largest code of 8 bits; -128 is not used, so that codes are symmetric
 LONGEST = 1 << 16  # terms of a sum: more may not fit into 32 bits
+LARGEST = 3.39e38  # magnitude of an element: what stands for a larger one may be infinite
 
 
 def sums(codes: Array, weights: Array) -> Array:
@@ -172,6 +173,10 @@ class Compressed(OfParts):
         return -self.whole()
 
 
+def _too_large(array: Array) -> str | None:
+    return f"it has elements above {LARGEST}" if np.abs(array).max() > LARGEST else None
+
+
 class OfCodes(Compressed):
     """A matrix of whole numbers of 8 bits and scales.
 
@@ -205,12 +210,12 @@ class Int8(OfCodes):
 
     @staticmethod
     def unfit(array: Array) -> str | None:
-        return f"its rows have more than {LONGEST} elements" if array.shape[1] > LONGEST else None
+        return f"its rows have more than {LONGEST} elements" if array.shape[1] > LONGEST else _too_large(array)
 
     @staticmethod
     def of(array: Array) -> Int8:
-        largest = np.abs(array).max(axis=1)
-        scale = np.where(largest > 0, largest / np.float32(MOST), np.float32(1)).astype(np.float32)
+        step = np.abs(array).max(axis=1) / np.float32(MOST)
+        scale = np.where(step > 0, step, np.float32(1)).astype(np.float32)  # 0 below 1e-43, too
         codes = np.clip(np.rint(array / scale[:, None]), -MOST, MOST).astype(np.int8)
         return Int8(codes, scale)
 
@@ -259,7 +264,7 @@ class Bfloat16(Compressed):
 
     @staticmethod
     def unfit(array: Array) -> str | None:
-        return "it has elements above 3.39e38" if np.abs(array).max() > 3.39e38 else None
+        return _too_large(array)
 
     @staticmethod
     def of(array: Array) -> Bfloat16:

@@ -126,6 +126,8 @@ class Strategy:
         for f in dataclasses.fields(self):
             if f.name != "figures":
                 _check(f.name, getattr(self, f.name), f.default)
+        if not isinstance(self.figures, Figures | None):
+            raise ValueError(f"figures cannot be {self.figures!r}")
 
 
 DEFAULT = Strategy()

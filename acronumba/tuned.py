@@ -12,7 +12,7 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -80,6 +80,12 @@ def write(table: Table) -> None:
     cache.discard(key())
     cache.build(key(), {_FILE: json.dumps(dataclasses.asdict(table), indent=1).encode()})
     forget()
+
+
+def change(changed: Callable[[Table], Table]) -> None:
+    """Put what a function makes of the table in its place, after other processes that do so at once."""
+    with cache.turn(key()):
+        write(changed(read()))
 
 
 def remove() -> bool:
@@ -154,7 +160,8 @@ def _table(data: Any) -> Table:
 def _choice(data: Any) -> Choice:
     tried = tuple(Tried(**one) for one in data["tried"])
     changes = dict(data["changes"])
-    if changes.keys() & {"figures"} or not all(map(_is_number, (data["most"] or 0, data["measured"]))):
+    most = [] if data["most"] is None else [data["most"]]
+    if changes.keys() & {"figures"} or not all(map(_is_number, (*most, data["measured"]))):
         raise ValueError("no choice")
     Strategy(**changes)
     if not all(isinstance(t.name, str) and all(map(_is_number, _numbers(t))) for t in tried):

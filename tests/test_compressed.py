@@ -106,6 +106,15 @@ def test_rows_of_zeros_stay_zeros() -> None:
     assert np.array_equal(small.whole(), np.zeros((2, 3))) and np.array_equal(small @ np.ones(3, np.float32), [0, 0])
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("x", [1e-45, 8e-44, 1e-42, 3.38e38])
+def test_rows_of_any_magnitude_stay_near(x: float) -> None:
+    """The scale of a row below 1e-43 would be 0."""
+    w = np.full((1, 3), x, np.float32)
+    w[0, 1] = 0
+    assert np.abs(Int8.of(w).whole() - w).max() <= max(w.max() / 100, 9e-44)
+
+
 def test_products_sum_whole_numbers_exactly() -> None:
     small, x = Int8.of(normal(9, 300)), normal(300, seed=4)
     step = np.abs(x).max() / np.float32(127)
@@ -387,6 +396,7 @@ def test_what_cannot_be_compressed_is_said() -> None:
         (lambda: compress({"w": np.full((2, 2), 3.4e38, np.float32)}, "bf16"), "`w` cannot be bf16: it has elements"),
         (lambda: compress({"w": np.ones((600, 12), np.float32)}, "pool"), "`w` cannot be pool: its rows have 12 elem"),
         (lambda: compress({"w": np.ones((8, 16), np.float32)}, "pool"), "`w` cannot be pool: it has 128 elements"),
+        (lambda: compress({"w": np.full((2, 2), 3.4e38, np.float32)}), "`w` cannot be int8: it has elements"),
         (lambda: compression.report({"w": p.w}, {"w": p.embed}), "`w` is not the same array in both"),
     ]:
         with pytest.raises(TypeMismatch, match=match):

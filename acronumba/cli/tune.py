@@ -53,7 +53,7 @@ def _tune_machine() -> int:
     if not found.better:
         print("Nothing is kept: what was known before estimates as well.")
         return 0
-    tuned.write(dataclasses.replace(tuned.read(), figures=found.figures))
+    tuned.change(lambda known: dataclasses.replace(known, figures=found.figures))
     for field in dataclasses.fields(found.figures):
         print(f"  {field.name:10}{getattr(found.figures, field.name):>10.4g} ns")
     return 0
@@ -73,9 +73,8 @@ def _tune_model(file: str, name: str, sizes: list[int]) -> int:
     given = {k: pack(v) if _has_arrays(v) else v for k, v in shared.items()}
     with progress(f"tuning {name}", len(packed) * len(tune_model.CANDIDATES)) as step:
         choices = tune_model.tune(model, packed, given, step)
-    known = tuned.read()
     key = tuned.model_key(model.__wrapped__)
-    tuned.write(dataclasses.replace(known, models={**known.models, key: choices}))
+    tuned.change(lambda known: dataclasses.replace(known, models={**known.models, key: choices}))
     for choice in choices:
         first, *rest = tuned.lines_of(model.__wrapped__, choice.measured)
         print("\n".join([first, *(f"  {line}" for line in rest)]))

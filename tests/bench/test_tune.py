@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,11 +202,30 @@ def test_a_table_is_written_read_used_and_removed(own: None) -> None:
     ["", "[]", "{", '{"figures": {"multiply": -1}}', '{"figures": {"other": 1}}', '{"figures": {"multiply": "1"}}',
      '{"models": {"a": [{"most": 1, "measured": 1, "name": "x", "changes": {"rows": 0}, "tried": []}]}}',
      '{"models": {"a": [{"most": "1", "measured": 1, "name": "x", "changes": {}, "tried": []}]}}',
+     '{"models": {"a": [{"most": "", "measured": 1, "name": "x", "changes": {}, "tried": []}]}}',
      '{"models": 3}', "[" * 100_000],
 )  # fmt: skip
 def test_what_is_no_table_counts_as_none(own: None, text: str) -> None:
     cache.build(tuned.key(), {"tuned.json": text.encode()})
     assert tuned.read() == tuned.Table()
+
+
+def test_what_two_write_at_once_is_in_the_table(own: None) -> None:
+    default = tuned.Choice(most=None, measured=8, name="default")
+
+    def add(name: str) -> None:
+        tuned.change(lambda known: dataclasses.replace(known, models={**known.models, name: (default,)}))
+
+    def slowly(known: tuned.Table) -> tuned.Table:
+        other.start()
+        other.join(0.2)
+        assert other.is_alive() and tuned.read() == known
+        return dataclasses.replace(known, models={"a": (default,)})
+
+    other = threading.Thread(target=add, args=("b",))
+    tuned.change(slowly)
+    other.join()
+    assert {*tuned.read().models} == {"a", "b"}
 
 
 def test_a_table_that_others_could_have_written_is_not_read(own: None) -> None:
@@ -220,7 +240,7 @@ def test_a_table_that_others_could_have_written_is_not_read(own: None) -> None:
 
 
 def test_strategies_refuse_what_is_none() -> None:
-    for wrong in ({"rows": 0}, {"rows": 4.5}, {"prefetch": 1}, {"unit": True}, {"split_worth": -1.0}):
+    for wrong in ({"rows": 0}, {"rows": 4.5}, {"prefetch": 1}, {"unit": True}, {"split_worth": -1.0}, {"figures": {}}):
         with pytest.raises(ValueError, match="cannot be"):
             Strategy(**wrong)
     with pytest.raises(ValueError, match="multiply cannot be"):
