@@ -215,9 +215,9 @@ def turn(key: str) -> Iterator[bool]:
     except ImportError:
         yield False
         return
-    path = directory() / f"{_TURN}{key}"
+    path, flags = directory() / f"{_TURN}{key}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        file = os.open(path, flags, 0o600)
     except OSError:
         yield False
         return
@@ -227,12 +227,22 @@ def turn(key: str) -> Iterator[bool]:
         while time.monotonic() < end:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                if os.path.samestat(os.fstat(file), os.lstat(path)):
+                    break
+            except FileNotFoundError:
+                pass
             except BlockingIOError:
                 waited = True
                 time.sleep(0.02)
+                continue
             except OSError:
                 break
+            try:  # who had its turn has removed it: others wait for another file
+                another = os.open(path, flags, 0o600)
+            except OSError:
+                break
+            os.close(file)
+            file = another
         yield waited
         with contextlib.suppress(OSError):
             os.unlink(path)

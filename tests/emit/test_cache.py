@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -519,3 +520,22 @@ def test_processes_that_build_at_once_and_one_that_comes_later(place: Path) -> N
     assert sorted(len(list(f.rglob("*.o"))) for f in kept(place)) == [1, 1, 1]  # nothing else is left
     out, _ = start(place).communicate("\n", timeout=120)
     assert out == "[0, 7, 14] True\n"
+
+
+def test_turns_are_one_after_the_other(place: Path) -> None:
+    """Who has waited for a turn that has ended does not have it beside one that has begun since."""
+    pytest.importorskip("fcntl")
+    entered = threading.Event()
+
+    def wait() -> None:
+        with cache.turn("a"):
+            entered.set()
+
+    waiting = threading.Thread(target=wait)
+    for _ in range(2):
+        with cache.turn("a"):
+            if not waiting.ident:
+                waiting.start()
+            assert not entered.wait(0.1)
+    waiting.join()
+    assert entered.is_set() and not [path for path in place.iterdir() if path.name.startswith(".turn-")]
