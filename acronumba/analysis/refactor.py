@@ -232,7 +232,7 @@ def _sum(product: _Product, outs: Mapping[ir.Var, ir.Var], names: Names) -> list
             made.append(add)
             y = add.out
         total = y
-    assert total is not None
+    assert total is not None  # a copy: where there is one piece, a product that has moved would move on without end
     return [*made, ir.Copy(out=like.out, src=total, loc=like.loc)]
 
 
