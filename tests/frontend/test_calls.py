@@ -87,6 +87,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     nn.scale_gradient: "x, 0.5", nn.segment_sum: "x, i[:, 0] % 2, 2",
     np.lib.stride_tricks.sliding_window_view: "x, (1, 2)",
     compressed.sums: "x.astype(np.int8), i.astype(np.int8)",
+    compressed.rows_of: "np.zeros((256, 8), np.int8), i.astype(np.uint8)",
     **dict.fromkeys((f.reduceat for f in (np.add, np.multiply, np.maximum, np.minimum)), "x, [0, 1]"),
     int: "y", float: "n", bool: "n", len: "x", round: "y", range: "1, 7, n", zip: "[1, 2], [3, 4]",
     enumerate: "[n, 2]", reversed: "[n, 2]", list: "(n, 2)", tuple: "[n, 2]", sum: "[n, 2]", any: "[n > 9, True]",

@@ -41,9 +41,9 @@ def _whole_numbers(w: Walker, a: Args, node: Node) -> Val:
 def _rows_of(w: Walker, a: Args, node: Node) -> Val:
     pool, index = a.tensor("pool"), a.tensor("index")
     at, (*outer, many) = w.cast(index, "int64", node), index.dims
-    assert isinstance(many, int)  # of weights; a byte is the number of one of 256 vectors: there is nothing to check
+    # A byte is the number of one of 256 vectors: there is nothing to check.
     rows = w.op("take", (pool.ref, at.ref), pool.type.dtype, (*index.dims, compressed.GROUP), (0,), node)
-    return w.reshape(rows, (*outer, many * compressed.GROUP), node)
+    return w.reshape(rows, (*outer, w.as_extent(w.count((many, compressed.GROUP)))), node)
 
 
 @handles(ARRAYS, SharedVal, Record, Made)
