@@ -164,13 +164,17 @@ def functions(model: str, size: str | int, device: str) -> dict[str, Any]:
 
 
 def training_codes(model: str, size: str | int) -> list[Any]:
-    """Return the kernels of a model's pullback there and back, and those of sums, as they are generated for GPUs."""
+    """Return the kernels of a model's pullback there and back, and those of sums, as they are generated for GPUs.
+
+    With them comes the one kernel that runs all those of the way there.
+    """
     from acronumba.analysis.backward.program import way_back
     from acronumba.bench.ablate import inputs
     from acronumba.bench.lessons import LESSONS
     from acronumba.bench.workloads import WORKLOADS
     from acronumba.ir.types import TensorT
     from acronumba.kernels.cuda import sums
+    from acronumba.kernels.cuda.persistent import persistent
     from acronumba.pipeline.link_device import back_codes, device_codes
 
     workload = WORKLOADS[model]
@@ -184,7 +188,8 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
         wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
         back = way_back(one.plan, wanted, width)
-        out += [*device_codes(back.plan, one.options).values(), *back_codes(back, one.options)]
+        there = [*device_codes(back.plan, one.options).values()]
+        out += [*there, *([persistent(there)] if there else []), *back_codes(back, one.options)]
     return [*out, sums.code("float32")]
 
 

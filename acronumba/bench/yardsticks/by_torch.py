@@ -203,7 +203,10 @@ def in_graph(make: Callable[..., Program], device: str) -> Callable[..., Program
 
 
 def captured(run: Callable[[], Any], device: str) -> tuple[Callable[[], None], Any]:
-    """Return what runs a program's graph, and where its results will lie."""
+    """Return what runs a program's graph, and where its results will lie.
+
+    A graph reads weights and numbers of rows at their addresses and does not keep them: what is returned does.
+    """
     aside = torch.cuda.Stream(device)
     aside.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(aside):  # libraries prepare themselves in the first runs
@@ -216,7 +219,11 @@ def captured(run: Callable[[], Any], device: str) -> tuple[Callable[[], None], A
             out = run()
     except RuntimeError as error:
         raise NotCapturedError(str(error).partition("\n")[0]) from error
-    return graph.replay, out
+
+    def replay(kept: Callable[[], Any] = run) -> None:
+        graph.replay()
+
+    return replay, out
 
 
 def sees_gpus() -> bool:

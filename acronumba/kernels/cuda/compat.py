@@ -10,10 +10,12 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from acronumba.locks import ForkLock
 
@@ -43,7 +45,20 @@ _REGISTERS = 1 << 16  # of a multiprocessor
 _SHARED = 160 << 10  # bytes that blocks may share on a multiprocessor of compute capability 8.0; later ones have more
 _RESIDENT = (4, 3)  # blocks that should fit on a multiprocessor: what one waits for, another computes meanwhile
 
-_LOCK = ForkLock()  # of what `_as_if_on` changes
+_LOCK = ForkLock()  # of what `_as_if_on` and `_imported` change
+
+
+@cache
+def _imported() -> None:
+    """Import Numba's CUDA package: its release 0.30 asks NumPy for `row_stack`, which NumPy 2.5 has no more."""
+    gone = "row_stack" not in vars(np)
+    if gone:
+        np.row_stack = np.vstack  # type: ignore[attr-defined]  # noqa: NPY201
+    try:
+        import numba.cuda.np.arrayobj  # noqa: F401
+    finally:
+        if gone:
+            del np.row_stack  # type: ignore[attr-defined]  # noqa: NPY201
 
 
 @contextlib.contextmanager
@@ -83,6 +98,8 @@ def compile_text(
     shared : int
         Bytes that a block shares besides those of the text; the launch asks for them.
     """
+    with _LOCK:
+        _imported()
     from numba import types
     from numba.cuda.compiler import compile_cuda, kernel_fixup
     from numba.cuda.cudadrv import nvvm
@@ -130,10 +147,22 @@ def _fitted(entry: str, ptx: list[str], arch: Any, threads: int, shared: int) ->
             break
         if (made.shared + shared) * blocks <= _SHARED:
             bounded = [re.sub(r"(\.maxntid [\d, ]+)", rf"\1\n.minnctapersm {blocks}", text) for text in ptx]
-            other = _assembled(entry, bounded, arch)
-            if other.stack == other.spills == 0:
+            other = _bounded(entry, bounded, arch)
+            if other is not None and other.stack == other.spills == 0:
                 return other
     return made
+
+
+def _bounded(entry: str, ptx: list[str], arch: Any) -> Machine | None:
+    """Return machine code with a bound on its registers; None if what it calls needs more."""
+    from cuda.bindings.nvjitlink import nvJitLinkError
+
+    try:
+        return _assembled(entry, ptx, arch)
+    except nvJitLinkError as error:
+        if "regcount" not in str(error):
+            raise
+        return None
 
 
 def _assembled(entry: str, ptx: list[str], arch: Any) -> Machine:

@@ -21,7 +21,9 @@ part of a panel a block computes: k ascending in steps of `STEP`, piece by piece
 terms. So k is never shared out to warps or blocks, which would add up in another order.
 
 float32 products are computed by tensor cores, whose factors have 11 bits: each factor is split into a large part and a
-small rest, and of their four products the three that count are added ("3xTF32"), which is about as exact as float32.
+small rest, and of their four products the three that count are added ("3xTF32"). Tensor cores cut their sums off and do
+not round them, which in a chain of hundreds goes one way: they add up 8 terms, and those sums are added as float32, so
+that all is about as exact as float32 (Ootomo and Yokota, 2022).
 With `precision="tf32"` there is one product, of factors rounded to 11 bits, with "bf16" of factors rounded to 8: then a
 sum of products is off by at most about 2**-10 or 2**-7 of the sum of their sizes. Sums are of float32 in all three.
 Infinities, NaN and what would round to infinity can be neither split nor rounded: rows and columns that have one are
@@ -263,10 +265,8 @@ _TF32 = """
                     if not (max_abs(y0, y1) < f32({most})):
                         st(odd, {rows} + (begin + q) * 8 + n_lane, 1)
                     large4 = tf32(y0)
-                    large5 = tf32(y1)
-                    c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]{small}
-                    c0, c1, c2, c3 = mma(large0, large1, large2, large3, large4, large5, c0, c1, c2, c3)
-                    chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3] = c0, c1, c2, c3
+                    large5 = tf32(y1){from}
+                    c0, c1, c2, c3 = mma(large0, large1, large2, large3, large4, large5, c0, c1, c2, c3){into}
 """
 _RESTS = """
             small0 = tf32(x0 - bits(f32, large0))
@@ -276,6 +276,7 @@ _RESTS = """
 _SMALL = """
                     small4 = tf32(y0 - bits(f32, large4))
                     small5 = tf32(y1 - bits(f32, large5))
+                    c0, c1, c2, c3 = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
                     c0, c1, c2, c3 = mma(small0, small1, small2, small3, large4, large5, c0, c1, c2, c3)
                     c0, c1, c2, c3 = mma(large0, large1, large2, large3, small4, small5, c0, c1, c2, c3)"""
 _BF16 = """
@@ -302,9 +303,18 @@ _BF16 = """
                 c0, c1, c2, c3 = mma_bf16(a0, a1, a2, a3, bf16(y0, y1), bf16(y2, y3), c0, c1, c2, c3)
                 chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3] = c0, c1, c2, c3
 """
+_ADDED = """
+                    chunk[q, 0] += c0
+                    chunk[q, 1] += c1
+                    chunk[q, 2] += c2
+                    chunk[q, 3] += c3"""
+_FROM = """
+                    c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]"""
+_INTO = """
+                    chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3] = c0, c1, c2, c3"""
 _PRODUCTS = {
-    "float32": _TF32.replace("{rests}", _RESTS).replace("{small}", _SMALL),
-    "tf32": _TF32.replace("{rests}", "").replace("{small}", ""),
+    "float32": _TF32.replace("{rests}", _RESTS).replace("{from}", _SMALL).replace("{into}", _ADDED),
+    "tf32": _TF32.replace("{rests}", "").replace("{from}", _FROM).replace("{into}", _INTO),
     "bf16": _BF16,
 }
 
