@@ -43,10 +43,10 @@ DEVICE = {
 }
 # What the text calls, beside functions of its own: Numba's names, and those of `kernels.cuda.functions`.
 NAMES = frozenset(
-    "cuda range f32 f64 i8 i16 i32 i64 inf nan lane address ld st load load_if store select bits "
+    "cuda range f32 f64 i8 i16 i32 i64 u64 inf nan lane address ld st load load_if store select bits "
     "unsigned truncated sdiv srem fdiv fma umin umax udiv urem lshr ult ule ugt uge exchange of_lane hsum hmax hmin "
     "copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
-    "this_thread max_abs tf32 mma bf16 mma_bf16".split()
+    "this_thread within tf32 mma bf16 mma_bf16".split()
 )
 _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
 

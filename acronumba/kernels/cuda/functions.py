@@ -28,7 +28,7 @@ def names() -> Mapping[str, Any]:
     """Return the names that the text of a kernel finds."""
     out: dict[str, Any] = {
         "cuda": cuda, "range": range, "inf": float("inf"), "nan": float("nan"),
-        **_INTEGERS, "f32": types.float32, "f64": types.float64,
+        **_INTEGERS, "u64": types.uint64, "f32": types.float32, "f64": types.float64,
     }  # fmt: skip
     for name, (parameters, typed) in _TYPED.items():
         out[name] = _intrinsic(name, parameters, typed)
@@ -301,7 +301,7 @@ def _functions() -> dict[str, Any]:
                 out[f"{row.name}_{suffix}"] = getattr(libdevice, f"{row.c}{end}")
     for name, kind in _INTEGERS.items():
         out[f"abs_{name}"] = _device(lambda x, kind=kind: kind(abs(x)))
-    return {**out, "max_abs": _device(_max_abs)}
+    return {**out, "within": _device(_within)}
 
 
 def _lanes() -> dict[str, Any]:
@@ -330,9 +330,8 @@ def _memory() -> dict[str, Any]:
 # Python that Numba compiles for the device.
 
 
-def _max_abs(a, b):  # type: ignore[no-untyped-def]
-    a, b = libdevice.fabsf(a), libdevice.fabsf(b)
-    return a if a >= b or a != a else b
+def _within(a, b, most):  # type: ignore[no-untyped-def]
+    return (libdevice.fabsf(a) < most) & (libdevice.fabsf(b) < most)
 
 
 def _hsum(x):  # type: ignore[no-untyped-def]

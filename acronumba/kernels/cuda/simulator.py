@@ -308,7 +308,7 @@ class Simulator:
     def _names(self) -> dict[str, Any]:
         names: dict[str, Any] = {
             "cuda": _Cuda(self), "_wrap": _wrap, "inf": np.float64(np.inf), "nan": np.float64(np.nan),
-            "i8": I8, "i16": I16, "i32": I32, "i64": _i64, "f32": np.float32, "f64": np.float64,
+            "i8": I8, "i16": I16, "i32": I32, "i64": _i64, "u64": int, "f32": np.float32, "f64": np.float64,
             "range": range, "address": lambda a: a.ctypes.data,
             "ld": lambda a, k=0: self.loads[int](a + 8 * k),
             "st": lambda a, k, x: self._store(a + 8 * k, int(x)),
@@ -331,7 +331,7 @@ class Simulator:
             "wait_for_copies": lambda: self._wait_for_copies(0),
             "wait_for_older_copies": lambda: self._wait_for_copies(1),
             "wait_for_oldest_copies": lambda: self._wait_for_copies(2),
-            "max_abs": _max_abs,
+            "within": _within,
             "tf32": _tf32, "mma": self._product("mma", _tf32_factors),
             "bf16": _bf16, "mma_bf16": self._product("mma_bf16", _bf16_factors),
             "arrive": self._arrive, "acquire": self._acquire,
@@ -421,10 +421,9 @@ def _tf32(x: Any) -> I32:
     return I32((int(np.float32(x).view(np.int32)) + 0x1000) & -0x2000)
 
 
-def _max_abs(a: Any, b: Any) -> Any:
-    """The larger magnitude; NaN wins."""
-    a, b = abs(a), abs(b)
-    return a if a >= b or a != a else b
+def _within(a: Any, b: Any, most: Any) -> bool:
+    """Whether both are smaller in size; NaN is not."""
+    return bool(abs(a) < most and abs(b) < most)
 
 
 def _bf16(low: Any, high: Any) -> I32:

@@ -26,6 +26,7 @@ not round them, which in a chain of hundreds goes one way: they add up 8 terms, 
 that all is about as exact as float32 (Ootomo and Yokota, 2022).
 With `precision="tf32"` there is one product, of factors rounded to 11 bits, with "bf16" of factors rounded to 8: then a
 sum of products is off by at most about 2**-10 or 2**-7 of the sum of their sizes. Sums are of float32 in all three.
+Places in the ring are unsigned (`u64`): Numba reads a negative one from the end, and asks each time whether it is one.
 Infinities, NaN and what would round to infinity can be neither split nor rounded: rows and columns that have one are
 summed again, element by element, in float32. So a row's sum does not depend on what other rows have.
 
@@ -99,7 +100,7 @@ def again_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, powe
 _FETCH = '''@cuda.jit(device=True)
 def fetch_{name}(left, right, rows, m, high, k, n, weight, power{given}):
     """Begin to copy {step} elements of each row, from k on, and as many {fetched}; behind n is nothing."""
-    thread = i64(this_thread())  # addresses are computed in each step: no registers are kept for them
+    thread = i64(this_thread()) & {threads} - 1  # in each step anew: no registers are kept for addresses
     c = (thread & {quarters} - 1) * 4
     have = n - k - c
     for q in range({left_turns}):
@@ -246,13 +247,13 @@ _TF32 = """
         a = at * {left_size} + row * {left_step} + k_lane
         b = {right_at} + at * {right_size} + {begin}
         for half in range({step} // 8):
-            x0 = ring[a + half * 8]
-            x1 = ring[a + half * 8 + 8 * {left_step}]
-            x2 = ring[a + half * 8 + 4]
-            x3 = ring[a + half * 8 + 8 * {left_step} + 4]
-            if not (max_abs(x0, x2) < f32({most})):
+            x0 = ring[u64(a + half * 8)]
+            x1 = ring[u64(a + half * 8 + 8 * {left_step})]
+            x2 = ring[u64(a + half * 8 + 4)]
+            x3 = ring[u64(a + half * 8 + 8 * {left_step} + 4)]
+            if not within(x0, x2, f32({most})):
                 st(odd, row, 1)
-            if not (max_abs(x1, x3) < f32({most})):
+            if not within(x1, x3, f32({most})):
                 st(odd, row + 8, 1)
             large0 = tf32(x0)
             large1 = tf32(x1)
@@ -260,9 +261,9 @@ _TF32 = """
             large3 = tf32(x3){rests}
             for q in range({tiles}):
                 if q < mine:
-                    y0 = ring[b + {half} + {eight}]
-                    y1 = ring[b + {half_4} + {eight}]
-                    if not (max_abs(y0, y1) < f32({most})):
+                    y0 = ring[u64(b + {half} + {eight})]
+                    y1 = ring[u64(b + {half_4} + {eight})]
+                    if not within(y0, y1, f32({most})):
                         st(odd, {rows} + (begin + q) * 8 + n_lane, 1)
                     large4 = tf32(y0)
                     large5 = tf32(y1){from}
@@ -282,12 +283,12 @@ _SMALL = """
 _BF16 = """
         a = at * {left_size} + row * {left_step} + k_lane
         b = {right_at} + at * {right_size} + {begin}
-        x0, x2, x4, x6 = ring[a], ring[a + 4], ring[a + 8], ring[a + 12]
+        x0, x2, x4, x6 = ring[u64(a)], ring[u64(a + 4)], ring[u64(a + 8)], ring[u64(a + 12)]
         a += 8 * {left_step}
-        x1, x3, x5, x7 = ring[a], ring[a + 4], ring[a + 8], ring[a + 12]
-        if not (max_abs(max_abs(x0, x2), max_abs(x4, x6)) < f32({most})):
+        x1, x3, x5, x7 = ring[u64(a)], ring[u64(a + 4)], ring[u64(a + 8)], ring[u64(a + 12)]
+        if not (within(x0, x2, f32({most})) & within(x4, x6, f32({most}))):
             st(odd, row, 1)
-        if not (max_abs(max_abs(x1, x3), max_abs(x5, x7)) < f32({most})):
+        if not (within(x1, x3, f32({most})) & within(x5, x7, f32({most}))):
             st(odd, row + 8, 1)
         a0 = bf16(x0, x2)
         a1 = bf16(x1, x3)
@@ -295,9 +296,9 @@ _BF16 = """
         a3 = bf16(x5, x7)
         for q in range({tiles}):
             if q < mine:
-                y0, y1 = ring[b + q * 8], ring[b + q * 8 + 4 * {right_step}]
-                y2, y3 = ring[b + q * 8 + 8 * {right_step}], ring[b + q * 8 + 12 * {right_step}]
-                if not (max_abs(max_abs(y0, y1), max_abs(y2, y3)) < f32({most})):
+                y0, y1 = ring[u64(b + q * 8)], ring[u64(b + q * 8 + 4 * {right_step})]
+                y2, y3 = ring[u64(b + q * 8 + 8 * {right_step})], ring[u64(b + q * 8 + 12 * {right_step})]
+                if not (within(y0, y1, f32({most})) & within(y2, y3, f32({most}))):
                     st(odd, {rows} + (begin + q) * 8 + n_lane, 1)
                 c0, c1, c2, c3 = chunk[q, 0], chunk[q, 1], chunk[q, 2], chunk[q, 3]
                 c0, c1, c2, c3 = mma_bf16(a0, a1, a2, a3, bf16(y0, y1), bf16(y2, y3), c0, c1, c2, c3)
