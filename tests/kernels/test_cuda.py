@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -249,3 +251,31 @@ def test_the_private_names_of_the_packages_are_there() -> None:
 
     assert all(map(callable, (compile_cuda, kernel_fixup, nvvm.set_launch_bounds, intrinsic, Linker, LinkerOptions)))
     assert callable(dispatcher.get_current_device) and callable(ObjectCode.from_ptx) and callable(libdevice.expf)
+
+
+def test_a_bound_on_registers_that_what_is_called_does_not_keep_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda.bindings.nvjitlink import nvJitLinkError
+
+    said = "ptxas error: Entry function 'run' with max regcount of 128 calls function 'apart' with regcount of 254"
+
+    def refuse(*_: Any) -> Any:
+        error = nvJitLinkError(4)
+        error.args = (said,)
+        raise error
+
+    monkeypatch.setattr(compat, "_assembled", refuse)
+    assert compat._bounded("run", [""], (9, 0)) is None
+    said = "ptxas error: syntax error"
+    with pytest.raises(nvJitLinkError):
+        compat._bounded("run", [""], (9, 0))
+
+
+def test_numba_is_imported_where_numpy_has_no_row_stack() -> None:
+    program = """
+import numpy as np
+vars(np).pop("row_stack", None)
+from acronumba.kernels.cuda import compat
+machines = compat.compile_text("@cuda.jit\\ndef run(P):\\n    st(P, 0, 1)\\n", {"run": 1}, (9, 0))
+assert machines["run"].code[:4] == b"\\x7fELF" and "row_stack" not in vars(np)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
