@@ -72,7 +72,8 @@ class _Child:
         why = f"took longer than {seconds:.0f} s" if late.is_set() else f"the process ended with status {code}"
         self.errors.seek(0, os.SEEK_END)
         self.errors.seek(max(self.errors.tell() - _TAIL, 0))
-        return {"error": why, "stderr": self.errors.read().decode(errors="replace")}, False
+        reply = {"error": why, "stderr": self.errors.read().decode(errors="replace")}
+        return reply | ({"late": True} if late.is_set() else {}), False
 
     def end(self) -> None:
         """Let the process end, or end it."""
@@ -108,11 +109,12 @@ def relay(
     report : function
         Called with each request and its reply, never twice at the same time.
     end : float
-        Of `time.monotonic`: nothing begins after it, and what runs then is given no more than its share.
+        Of `time.monotonic`: nothing begins after it, and what runs then is stopped and counts as left out.
     at_once : int
         How many children work at the same time.
     """
     waiting = list(reversed(requests))
+    cut: list[Request] = []
     lock = threading.Lock()
 
     def work() -> None:
@@ -129,7 +131,10 @@ def relay(
                 child.end()
                 child = None
             with lock:
-                report(request, reply)
+                if "late" in reply and left < request.cap:
+                    cut.append(request)
+                else:
+                    report(request, reply)
         if child is not None:
             child.end()
 
@@ -138,7 +143,7 @@ def relay(
         thread.start()
     for thread in threads:
         thread.join()
-    return waiting[::-1]
+    return cut + waiting[::-1]
 
 
 def serve(functions: dict[str, Callable[..., Any]]) -> None:

@@ -69,10 +69,14 @@ def patient(ask: Any) -> Any:
     return asked
 
 
-def test_nothing_begins_when_the_time_is_up() -> None:
+def test_what_there_is_no_time_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     say = [Request(do="say", args={"n": k}) for k in range(3)]
     found, left = asked(*say, end=time.monotonic() - 1)
     assert not found and left == say
+    sleep = Request(do="sleep", args={"seconds": 60})
+    monkeypatch.setattr(relaying._Child, "ask", patient(relaying._Child.ask))
+    found, left = asked(sleep, *say, end=time.monotonic() + 0.2)
+    assert not found and left == [sleep, *say]
     found, left = asked(*say, at_once=2)
     assert sorted(name for name, _ in found) == ["say 0", "say 1", "say 2"] and not left
 
