@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
 from acronumba.memory import address, aligned
-from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
+from acronumba.runtime.state import AT, EQUAL_SLOTS, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -134,6 +134,14 @@ class Pieces:
         return self(math.prod(shape) * np.dtype(dtype).itemsize).view(dtype).reshape(shape)
 
 
+def sizes_of_tables(most: int) -> list[int]:
+    """Return how long the tables are that nodes are looked for in, up to the largest; see `library.equal`."""
+    sizes = [EQUAL_SLOTS]
+    while sizes[-1] < most:
+        sizes.append(min(4 * sizes[-1], most))
+    return sizes
+
+
 class Buffers:
     """State table, heap and columns of one run at a time."""
 
@@ -151,7 +159,8 @@ class Buffers:
         self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
         self.equal = equal  # whether equal nodes of some kernel are recorded once
         self.levels = 1 + ghosts  # most levels for each node
-        self.st: Words = np.zeros(AT["free"] + functions, np.int64)
+        self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
+        self.heads = self.st[AT["free"] : AT["free"] + functions]
         self._view = self.st.data  # twice as fast as the array, for one word
         reach(self.st)
         self.address = address(self.st)
@@ -179,7 +188,7 @@ class Buffers:
             "visit": np.zeros(5 * groups + 1, np.int32),
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
             "sizes": np.zeros(plan_words(most), np.int64),
-            "credit": np.zeros(kernels + 1, np.int64),
+            "credit": np.zeros(2 * kernels + 1, np.int64),
             "ahead": np.zeros(2 * _WARMS, np.int64),
             "heap": np.zeros(32, np.int64),
         }
@@ -187,7 +196,7 @@ class Buffers:
             reach(array)
             self[name] = address(array)
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
-        self["ghosts"], self["equal_round"] = ghosts, 1
+        self["ghosts"], self["look"] = ghosts, self.address + 8 * (AT["free"] + functions)
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
@@ -322,11 +331,13 @@ class Buffers:
             hashes = 1 << (2 * capacity - 1).bit_length()
             lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
         if self.equal:
-            lengths |= {"sharer": (int64, capacity), "equal": (int64, 1 << (2 * capacity - 1).bit_length())}
+            most = 1 << (2 * capacity - 1).bit_length()
+            lengths |= {"sharer": (int64, capacity), "equal": (int64, sum(sizes_of_tables(most)))}
         old, sharers = self.columns, self.sharers.copy() if n else self.st[:0]
+        begun = (self["equal"] - self["equal_first"]) // 8  # where the table of equal nodes begins
         self.columns = {}
         for name, (dtype, length) in lengths.items():
-            column = np.zeros(length, dtype) if name in ("tally", "equal") else np.empty(length, dtype)
+            column = np.zeros(length, dtype) if name == "tally" else np.empty(length, dtype)
             if name in ("kind", "depth", "instance", "row") and n:
                 column[:n] = old[name][:n]
             self.columns[name] = column
@@ -339,8 +350,11 @@ class Buffers:
         self["first_room"] += capacity - self["ncap"]
         self["ncap"], self["nroom"] = capacity, capacity - len(sharers)
         if self.equal:
-            self["equal_mask"], self["equal_count"] = len(self.columns["equal"]) - 1, 0
             self.columns["sharer"][self["nroom"] :] = sharers
+            self["equal_first"], self["equal_most"] = self["equal"], most
+            if n:
+                slots = self["equal_mask"] + 1
+                self.columns["equal"][:slots] = old["equal"][begun : begun + slots]
 
     @property
     def sharers(self) -> Words:

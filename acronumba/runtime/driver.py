@@ -41,7 +41,8 @@ from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
 from acronumba.strategy import Strategy
 
-_LOOK = 20  # nanoseconds that it takes to look for an equal node
+_LOOK = 10  # nanoseconds that it takes to look for an equal node
+_HOST = 20  # ... to record, schedule and place a node
 _TRIES = 32  # nodes of a kernel that are looked for if none is found
 _FOREVER = 1 << 40
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
@@ -253,7 +254,7 @@ class Executable:
         row[TABLE["cost"]] = kernel.cost or cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
         if k in self.host.equal:
-            row[TABLE["equal_most"]], row[TABLE["equal_gain"]] = credit_of(typical_cost(spec))
+            row[TABLE["equal_tries"]], row[TABLE["equal_gain"]] = credit_of(typical_cost(spec) + _HOST)
         if spec.dims:
             params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
@@ -282,7 +283,7 @@ class Executable:
             buffers.prepared = prepared
         buffers.begin()
         st = buffers.st
-        st[AT["free"] :] = 0
+        buffers.heads[:] = 0
         st[_FRESH] = 0
         buffers["nroom"] = buffers["ncap"]
         buffers["stop"] = state.EXECUTED
@@ -574,9 +575,14 @@ def credit_of(cost: int) -> tuple[int, int]:
     """Return how many nodes of a kernel are looked for before one is found, and what finding one adds to that.
 
     Where looking takes less than a hundredth of what a node does, it never ends.
+
+    Parameters
+    ----------
+    cost
+        Nanoseconds that a node takes, that of the host program included.
     """
-    credit = _FOREVER if cost > 100 * _LOOK else _TRIES
-    return credit, max(1, min(cost // _LOOK, _TRIES))
+    tries = _FOREVER if cost > 100 * _LOOK else _TRIES
+    return tries, max(1, min(cost // _LOOK, _TRIES))
 
 
 def _launch(specs: Sequence[KernelSpec], strategy: Strategy) -> int:

@@ -93,8 +93,6 @@ class Room:
                     self._no_memory(m)
                 else:
                     buffers.grow_nodes(capacity, buffers["n"])
-                    if buffers.equal:
-                        self.engine.call("enter_equals", buffers.address)
             case state.PAUSE:
                 pass  # Python looks for signals between two calls
             case state.FUEL:
@@ -165,7 +163,7 @@ class Room:
         buffers["n"], buffers["nroom"] = buffers["first"], buffers["first_room"]
         buffers.rewind(buffers["base"])
         buffers["stubs"] = 0
-        buffers.st[AT["free"] :] = 0
+        buffers.heads[:] = 0
         buffers["pc"] = state.SCHEDULER
 
     def _no_memory(self, m: MiniBatch) -> None:

@@ -3,7 +3,7 @@
 Whatever the host machine, the schedule, the layout and the execution of a mini-batch share lies in one int64 array:
 addresses of columns, registers, limits, and where to go on after the caller has made room. There is no global state:
 two threads that run one model have two tables. `AT` gives the number of each word; the heads of the free lists of
-frames, one per function, follow them.
+frames, one per function, follow them, and a word for each kernel.
 
 What the addresses lead to, in words of 8 bytes:
 
@@ -82,11 +82,14 @@ row                 int64[n]: address of its row
 first_room          `nroom` when the fiber that runs was started or went on
 find_equal          address of the function that finds an equal node
 sharer              int64[ncap]: node << 32 | instance: who takes a node of another; from `nroom` on, the last one first
-credit              int64[kernels]: how many nodes of the kernel are looked for yet if none is equal to another
-equal               int64[...]: round << 32 | node; its length, a power of two, is at least 2 ncap; see `library.equal`
-equal_mask          its length less 1
-equal_round         entries of other rounds are free
-equal_count         entries of the round
+credit              int64[kernels, 2]: how many nodes of the kernel are looked for yet if none is equal to another, and
+                    how many nodes are recorded then before it is looked for again; see `library.equal`
+look                address of the words `look[kernels]`
+equal               int64[...]: hash << 32 | node, or -1: the table in which nodes are looked for
+equal_mask          its length, a power of two, less 1
+equal_count         its entries
+equal_first         address of the first table, 0: there is none; larger ones follow, each behind the one before
+equal_most          length of the largest, at least 2 ncap
 kernels             number of kernels
 table               int64[kernels, words of KERNEL]: the kernels, see TABLE
 key                 int32[n]: number of its kernel or, where batches have one length, of its (kernel, extents); the
@@ -225,7 +228,8 @@ noted               number of them
 told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
 ended               int64[batch]: instances of an epoch that have returned since it was looked at, in their order
 ended_count         number of them
-free                heads of the lists of free frames follow
+free                heads of the lists of free frames follow, and for each kernel the first node that is looked for
+                    whether it is equal to another
 """)
 AT = STATE.at
 
@@ -248,7 +252,7 @@ begin       0, or the address of the function `begin` of a kernel that can be ru
 stages      their number
 shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
-equal_most  0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
+equal_tries 0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
 equal_gain  what finding one adds to it
 """)
 TABLE = KERNEL.at
@@ -299,6 +303,10 @@ RUN_SLICE = 20_000_000
 SCHEDULER, FAILED, LEAVE = range(3)
 
 BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
+
+EQUAL_SLOTS = 64  # entries of the table with which a round begins to look for equal nodes
+EQUAL_PAUSE = 256  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
+EQUAL_AGAIN = 8  # nodes of it that are looked for then, if none is found
 
 MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large
 
