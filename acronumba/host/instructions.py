@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from acronumba.data.words import MADE, RECORD
-from acronumba.emit.tree import I32, I64, Expr, Local, call_address, const, convert, load, select
+from acronumba.emit.tree import I32, I64, Expr, Local, call_address, const, convert, intrinsic, load, select
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
 from acronumba.host.texts import constant
@@ -130,7 +130,7 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
         _record(w, emit, row)
         return
     found = b.let("found", -1)
-    with b.when(reg["n"] >= w.look(emit.kernel)):
+    with b.when(intrinsic("seldom", reg["n"] >= w.look(emit.kernel))):
         words = const(emit.kernel, I64), row, const(len(given), I64), hash_of(row, len(given), emit.kernel)
         b.set(found, call_address(w.word("find_equal"), w.st, *words, reg["n"], result=I64))
     with b.when(found >= 0):

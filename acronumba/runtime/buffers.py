@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
 from acronumba.memory import address, aligned
-from acronumba.runtime.state import AT, EQUAL_SLOTS, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
+from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -132,14 +132,6 @@ class Pieces:
     def array(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         """Return an array, uninitialised."""
         return self(math.prod(shape) * np.dtype(dtype).itemsize).view(dtype).reshape(shape)
-
-
-def sizes_of_tables(most: int) -> list[int]:
-    """Return how long the tables are that nodes are looked for in, up to the largest; see `library.equal`."""
-    sizes = [EQUAL_SLOTS]
-    while sizes[-1] < most:
-        sizes.append(min(4 * sizes[-1], most))
-    return sizes
 
 
 class Buffers:
@@ -332,7 +324,7 @@ class Buffers:
             lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
         if self.equal:
             most = 1 << (2 * capacity - 1).bit_length()
-            lengths |= {"sharer": (int64, capacity), "equal": (int64, sum(sizes_of_tables(most)))}
+            lengths |= {"sharer": (int64, capacity), "equal": (int64, 5 * most // 3)}  # 1 + 1/2 + 1/8 + ...
         old, sharers = self.columns, self.sharers.copy() if n else self.st[:0]
         begun = (self["equal"] - self["equal_first"]) // 8  # where the table of equal nodes begins
         self.columns = {}

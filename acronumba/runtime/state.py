@@ -90,6 +90,7 @@ equal_mask          its length, a power of two, less 1
 equal_count         its entries
 equal_first         address of the first table, 0: there is none; larger ones follow, each behind the one before
 equal_most          length of the largest, at least 2 ncap
+equal_found         whether the mini-batch has had equal nodes
 kernels             number of kernels
 table               int64[kernels, words of KERNEL]: the kernels, see TABLE
 key                 int32[n]: number of its kernel or, where batches have one length, of its (kernel, extents); the
@@ -254,6 +255,7 @@ shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
 equal_tries 0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
 equal_gain  what finding one adds to it
+equal_late  whether looking for them begins when a node of any kernel has been found: they read results of others
 """)
 TABLE = KERNEL.at
 
@@ -305,7 +307,7 @@ SCHEDULER, FAILED, LEAVE = range(3)
 BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
 
 EQUAL_SLOTS = 64  # entries of the table with which a round begins to look for equal nodes
-EQUAL_PAUSE = 256  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
+EQUAL_PAUSE = 32  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
 EQUAL_AGAIN = 8  # nodes of it that are looked for then, if none is found
 
 MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large

@@ -3,7 +3,8 @@
 In: the words of a node that is about to be recorded, and their hash. Out: the recorded node that is equal to it, if
 there is one. Nodes are found in a table by the hash, one place after the other (linear probing). An entry is the hash
 and a node, or -1 where none is. The table is small at first, so that it stays in the cache where a round has few nodes,
-and is made anew four times as large, behind the one before, where it is half full. What counts is what the node's row
+and is made anew four times as large, behind the one before, where it is half full; the largest may be twice as large as the
+one before. What counts is what the node's row
 holds now: an entry of a node that was dropped, as its instance has failed, is free or that of the node which has its
 number since.
 
@@ -21,7 +22,7 @@ from acronumba.runtime.library.records import halves, high_half, low_half
 from acronumba.runtime.state import EQUAL_AGAIN, EQUAL_PAUSE, EQUAL_SLOTS
 
 from acronumba.runtime.library.words import (  # isort: skip
-    CREDIT, EQUAL, EQUAL_COUNT, EQUAL_FIRST, EQUAL_MASK, EQUAL_MOST, KERNELS, KIND, K_EQUAL_GAIN, K_EQUAL_TRIES,
+    CREDIT, EQUAL, EQUAL_COUNT, EQUAL_FIRST, EQUAL_FOUND, EQUAL_MASK, EQUAL_MOST, KERNELS, KIND, K_EQUAL_GAIN, K_EQUAL_LATE, K_EQUAL_TRIES,
     K_WORDS, LOOK, N, NCAP, NROOM, ROW, TABLE,
 )  # fmt: skip
 
@@ -66,10 +67,12 @@ def find_equal(ST: i64, k: i64, at: i64, count: i64, hash: i64, n: i64) -> i64:
 
 
 def gain(ST: i64, k: i64) -> None:
-    """Add to the credit of a kernel what an equal node saves."""
+    """Add to the credit of a kernel what an equal node saves; the first one lets all kernels be looked for."""
     credit = ld(ST, CREDIT) + 16 * k
     kernel = ld(ST, TABLE) + 8 * K_WORDS * k
     st(credit, 0, min(ld(credit) + ld(kernel, K_EQUAL_GAIN), ld(kernel, K_EQUAL_TRIES)))
+    if ld(ST, EQUAL_FOUND) == 0:
+        begin_looking(ST, 1)
 
 
 def pay(ST: i64, k: i64, n: i64) -> None:
@@ -79,7 +82,7 @@ def pay(ST: i64, k: i64, n: i64) -> None:
     if left == 0:
         pause = ld(credit, 1)
         st(ld(ST, LOOK), k, n + pause)
-        st(credit, 1, 2 * pause)
+        st(credit, 1, (4 - 2 * ld(ST, EQUAL_FOUND)) * pause)
         left = EQUAL_AGAIN
     st(credit, 0, left)
 
@@ -115,14 +118,25 @@ def begin_table(ST: i64, table: i64, slots: i64) -> None:
 
 
 def begin_equals(ST: i64) -> None:
-    """Begin a mini-batch: look for nodes of all kernels of which that may pay."""
-    credit, look, table = lds(ST, CREDIT, LOOK, TABLE)
+    """Begin a mini-batch."""
     if ld(ST, EQUAL_FIRST) != 0:
-        for k in range(ld(ST, KERNELS)):
-            st(credit, 2 * k, ld(table, K_WORDS * k + K_EQUAL_TRIES))
+        begin_looking(ST, 0)
+        begin_table(ST, ld(ST, EQUAL_FIRST), EQUAL_SLOTS)
+
+
+def begin_looking(ST: i64, found: i64) -> None:
+    """Give credit to the kernels, or, when the first node has been `found`, to those that began with little."""
+    credit, look, table = lds(ST, CREDIT, LOOK, TABLE)
+    for k in range(ld(ST, KERNELS)):
+        if ld(table, K_WORDS * k + K_EQUAL_LATE) == found:
+            st(credit, 2 * k, (1 + found) * ld(table, K_WORDS * k + K_EQUAL_TRIES))
             st(credit, 2 * k + 1, EQUAL_PAUSE)
             st(look, k, 0)
-        begin_table(ST, ld(ST, EQUAL_FIRST), EQUAL_SLOTS)
+        elif found == 0:
+            st(credit, 2 * k, EQUAL_AGAIN)
+            st(credit, 2 * k + 1, 4 * EQUAL_PAUSE)
+            st(look, k, EQUAL_PAUSE)
+    st(ST, EQUAL_FOUND, found)
 
 
 def next_equals(ST: i64) -> None:
