@@ -308,7 +308,7 @@ BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
 
 EQUAL_SLOTS = 64  # entries of the table with which a round begins to look for equal nodes
 EQUAL_PAUSE = 32  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
-EQUAL_AGAIN = 8  # nodes of it that are looked for then, if none is found
+EQUAL_AGAIN = 4  # nodes of it that are looked for then, if none is found
 
 MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large
 
