@@ -256,7 +256,7 @@ class Executable:
         if k in self.host.equal:
             tries, gain = credit_of(typical_cost(spec) + _HOST)
             row[TABLE["equal_tries"]], row[TABLE["equal_gain"]] = tries, gain
-            row[TABLE["equal_late"]] = int(tries == _TRIES and row[TABLE["tensors"]] > 0)
+            row[TABLE["equal_late"]] = int(tries < _FOREVER and row[TABLE["tensors"]] > 0)
         if spec.dims:
             params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))

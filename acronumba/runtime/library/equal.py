@@ -60,7 +60,7 @@ def find_equal(ST: i64, k: i64, at: i64, count: i64, hash: i64, n: i64) -> i64:
     st(table, slot, halves(hash, n))
     used = ld(ST, EQUAL_COUNT) + 1
     st(ST, EQUAL_COUNT, used)
-    if 2 * used > mask:
+    if 2 * used > mask + 1:
         enlarge(ST, n)
     pay(ST, k, n)
     return -1
@@ -121,7 +121,7 @@ def begin_equals(ST: i64) -> None:
     """Begin a mini-batch."""
     if ld(ST, EQUAL_FIRST) != 0:
         begin_looking(ST, 0)
-        begin_table(ST, ld(ST, EQUAL_FIRST), EQUAL_SLOTS)
+        begin_table(ST, ld(ST, EQUAL_FIRST), min(EQUAL_SLOTS, ld(ST, EQUAL_MOST)))
 
 
 def begin_looking(ST: i64, found: i64) -> None:
@@ -146,4 +146,4 @@ def next_equals(ST: i64) -> None:
         st(ST, NROOM, ld(ST, NCAP))
         for k in range(ld(ST, KERNELS)):
             st(look, k, max(ld(look, k) - n, 0))
-        begin_table(ST, ld(ST, EQUAL_FIRST), EQUAL_SLOTS)
+        begin_table(ST, ld(ST, EQUAL_FIRST), min(EQUAL_SLOTS, ld(ST, EQUAL_MOST)))
