@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
 from acronumba.memory import address, aligned
-from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
+from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GRAPHS, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -30,7 +30,7 @@ _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its r
 KEPT_IN_TRAINING = 1 << 31  # ... of what is trained: the next step needs as much, and the system fills it with zeros
 
 # int32 tables of the search for a schedule, by what they have entries for; see `acronumba.runtime.state`
-_OF_GROUPS = tuple("component deepest lfirst bfirst size mixed kfirst agenda_lengths depth_lengths".split())
+_OF_GROUPS = tuple("deepest lfirst bfirst size mixed kfirst agenda_lengths depth_lengths".split())
 _OF_MEMBERS = tuple(
     "height efirst sfirst position skind degree queue word best ran_at late due agenda_step agenda_words "
     "depth_words".split()
@@ -176,7 +176,9 @@ class Buffers:
         self.fixed: dict[str, NDArray[Any]] = {
             "table": np.zeros(len(TABLE) * max(kernels, 1), np.int64),
             "adjacent": np.zeros(bits, np.int64),
-            "known": np.zeros(bits, np.int64),
+            "known_first": np.zeros(MOST_GRAPHS * bits, np.int64),
+            "component_first": np.zeros(MOST_GRAPHS * groups + 1, np.int32),
+            "followed": np.zeros(MOST_GRAPHS, np.int64),
             "visit": np.zeros(5 * groups + 1, np.int32),
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
             "sizes": np.zeros(plan_words(most), np.int64),

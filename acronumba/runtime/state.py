@@ -115,8 +115,14 @@ group               int32[n]: group of the node, the column of `key` or of `kind
 marks               words of a row of the bit matrices: room for one bit more than there are groups
 adjacent            bits[groups, groups]: a node of the row's group reads one of the column's
 known               the same of the graph that `component` was made from
-known_groups
 component           int32[groups]: its component; what a component reads has smaller numbers
+known_first         bits[graphs, groups, groups]: `known` of all graphs that are remembered
+component_first     int32[graphs, groups]: their components
+known_groups        groups of these graphs
+graphs              number of them, at most MOST_GRAPHS
+graph               that of `known` and `component`
+followed            int64[graphs]: which came after each, the last time
+replaced            which was forgotten last
 deepest             int32[groups]: number of levels of each component
 lfirst              int32[groups + 1]: first level of each component
 bfirst              int32[groups + 1]: first batch of each component
@@ -310,6 +316,7 @@ EQUAL_SLOTS = 64  # entries of the table with which a round begins to look for e
 EQUAL_PAUSE = 32  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
 EQUAL_AGAIN = 4  # nodes of it that are looked for then, if none is found
 
+MOST_GRAPHS = 8  # graphs of groups that are remembered
 MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large
 
 FRAME = 3  # words of a frame before its slots
