@@ -576,14 +576,14 @@ def _bytes(spec: KernelSpec) -> int:
 def credit_of(cost: int) -> tuple[int, int]:
     """Return how many nodes of a kernel are looked for before one is found, and what finding one adds to that.
 
-    Where looking takes less than a hundredth of what a node does, it never ends.
+    Where looking takes less than a two-hundredth of what a node does, it never ends.
 
     Parameters
     ----------
     cost
         Nanoseconds that a node takes, that of the host program included.
     """
-    tries = _FOREVER if cost > 100 * _LOOK else _TRIES
+    tries = _FOREVER if cost > 200 * _LOOK else _TRIES
     return tries, max(1, min(cost // _LOOK, _TRIES))
 
 

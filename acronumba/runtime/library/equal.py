@@ -146,4 +146,5 @@ def next_equals(ST: i64) -> None:
         st(ST, NROOM, ld(ST, NCAP))
         for k in range(ld(ST, KERNELS)):
             st(look, k, max(ld(look, k) - n, 0))
-        begin_table(ST, ld(ST, EQUAL_FIRST), min(EQUAL_SLOTS, ld(ST, EQUAL_MOST)))
+        if ld(ST, EQUAL_COUNT) != 0:
+            begin_table(ST, ld(ST, EQUAL_FIRST), min(EQUAL_SLOTS, ld(ST, EQUAL_MOST)))
