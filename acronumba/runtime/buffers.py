@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
 from acronumba.memory import address, aligned
-from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GRAPHS, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
+from acronumba.runtime.state import (
+    AT,
+    GROW_CHAINS,
+    GROW_FOUND,
+    MOST_GRAPHS,
+    MOST_GROUPS,
+    NEVER,
+    NOTED,
+    PIECES,
+    TABLE,
+    TOLD,
+)
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -173,18 +184,16 @@ class Buffers:
         groups = max(kernels, MOST_GROUPS) if keyed else kernels
         assert groups < 1 << 15, "`place` has 16 bits for a component"
         bits = groups * (groups // 64 + 1) + 1
+        words = {"sizes": plan_words(most), "credit": 2 * kernels + 1, "ahead": 2 * _WARMS, "heap": 32}
+        words |= {"followed": MOST_GRAPHS}
         self.fixed: dict[str, NDArray[Any]] = {
             "table": np.zeros(len(TABLE) * max(kernels, 1), np.int64),
             "adjacent": np.zeros(bits, np.int64),
             "known_first": np.zeros(MOST_GRAPHS * bits, np.int64),
             "component_first": np.zeros(MOST_GRAPHS * groups + 1, np.int32),
-            "followed": np.zeros(MOST_GRAPHS, np.int64),
+            **{name: np.zeros(length, np.int64) for name, length in words.items()},
             "visit": np.zeros(5 * groups + 1, np.int32),
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
-            "sizes": np.zeros(plan_words(most), np.int64),
-            "credit": np.zeros(2 * kernels + 1, np.int64),
-            "ahead": np.zeros(2 * _WARMS, np.int64),
-            "heap": np.zeros(32, np.int64),
         }
         for name, array in self.fixed.items():
             reach(array)

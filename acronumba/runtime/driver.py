@@ -44,6 +44,7 @@ from acronumba.strategy import Strategy
 _LOOK = 10  # nanoseconds that it takes to look for an equal node
 _HOST = 20  # ... to record, schedule and place a node
 _TRIES = 32  # nodes of a kernel that are looked for if none is found
+_RARE = 400  # looking in vain takes about one of so many parts of the time of the nodes
 _FOREVER = 1 << 40
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
 _FRESH = np.array(  # words that are 0 when a run begins
@@ -254,8 +255,8 @@ class Executable:
         row[TABLE["cost"]] = kernel.cost or cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
         if k in self.host.equal:
-            tries, gain = credit_of(typical_cost(spec) + _HOST)
-            row[TABLE["equal_tries"]], row[TABLE["equal_gain"]] = tries, gain
+            tries, gain, pause = credit_of(typical_cost(spec) + _HOST, len(self.host.equal))
+            row[TABLE["equal_tries"]], row[TABLE["equal_gain"]], row[TABLE["equal_pause"]] = tries, gain, pause
             row[TABLE["equal_late"]] = int(tries < _FOREVER and row[TABLE["tensors"]] > 0)
         if spec.dims:
             params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
@@ -573,18 +574,28 @@ def _bytes(spec: KernelSpec) -> int:
     return state.NODE_BYTES + sum(sizes)
 
 
-def credit_of(cost: int) -> tuple[int, int]:
-    """Return how many nodes of a kernel are looked for before one is found, and what finding one adds to that.
-
-    Where looking takes less than a two-hundredth of what a node does, it never ends.
+def credit_of(cost: int, kernels: int) -> tuple[int, int, int]:
+    """Return how equal nodes of a kernel are looked for: see `library.equal`.
 
     Parameters
     ----------
     cost
         Nanoseconds that a node takes, that of the host program included.
+    kernels
+        How many kernels are looked for.
+
+    Returns
+    -------
+    tries
+        How many nodes are looked for before one is found. It never ends where looking takes less than a two-hundredth
+        of what a node does.
+    gain
+        How many more when one is found.
+    pause
+        Most nodes, of all kernels, that are recorded before the kernel is looked for again.
     """
-    tries = _FOREVER if cost > 200 * _LOOK else _TRIES
-    return tries, max(1, min(cost // _LOOK, _TRIES))
+    gain = max(1, cost // _LOOK)
+    return _FOREVER if gain > 200 else _TRIES, min(gain, _TRIES), max(1, state.EQUAL_AGAIN * _RARE * kernels // gain)
 
 
 def _launch(specs: Sequence[KernelSpec], strategy: Strategy) -> int:

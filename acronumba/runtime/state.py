@@ -261,6 +261,7 @@ shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
 equal_tries 0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
 equal_gain  what finding one adds to it
+equal_pause most nodes of all kernels that are recorded before it is looked for again
 equal_late  whether looking for them begins when a node of any kernel has been found: they read results of others
 """)
 TABLE = KERNEL.at

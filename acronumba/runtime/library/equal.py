@@ -2,16 +2,18 @@
 
 In: the words of a node that is about to be recorded, and their hash. Out: the recorded node that is equal to it, if
 there is one. Nodes are found in a table by the hash, one place after the other (linear probing). An entry is the hash
-and a node, or -1 where none is. The table is small at first, so that it stays in the cache where a round has few nodes,
-and is made anew four times as large, behind the one before, where it is half full; the largest may be twice as large as the
-one before. What counts is what the node's row
-holds now: an entry of a node that was dropped, as its instance has failed, is free or that of the node which has its
-number since.
+and a node, or -1 where none is. The table is small at first, so that a round of few nodes needs little of the cache;
+where it is half full, one that is four times as large (the largest may be twice as large) is made of it, behind it.
+What counts is what the node's row holds now: an entry of a node that was dropped, as its instance has failed, is free
+or that of the node which has its number since.
 
 A kernel whose nodes are seldom equal is looked for seldom: its credit falls by one where none is found, and where one
 is rises by what that saves. Where it is used up, looking pauses until so many nodes have been recorded, and begins
-again with little credit; the next pause is twice as long. Whether nodes are looked for changes how many there are, and
-no bit of what they compute.
+again with little credit; the next pause is four times as long, or twice if any node of the mini-batch has been found,
+up to where looking in vain costs little beside the work.
+Kernels that read results of others begin with little credit, as they are seldom equal where nothing else is, and get
+more when the first node is found. Whether nodes are looked for changes how many there are, and no bit of what they
+compute.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from acronumba.runtime.library.records import halves, high_half, low_half
 from acronumba.runtime.state import EQUAL_AGAIN, EQUAL_PAUSE, EQUAL_SLOTS
 
 from acronumba.runtime.library.words import (  # isort: skip
-    CREDIT, EQUAL, EQUAL_COUNT, EQUAL_FIRST, EQUAL_FOUND, EQUAL_MASK, EQUAL_MOST, KERNELS, KIND, K_EQUAL_GAIN, K_EQUAL_LATE, K_EQUAL_TRIES,
-    K_WORDS, LOOK, N, NCAP, NROOM, ROW, TABLE,
+    CREDIT, EQUAL, EQUAL_COUNT, EQUAL_FIRST, EQUAL_FOUND, EQUAL_MASK, EQUAL_MOST, KERNELS, KIND, K_EQUAL_GAIN,
+    K_EQUAL_LATE, K_EQUAL_PAUSE, K_EQUAL_TRIES, K_WORDS, LOOK, N, NCAP, NROOM, ROW, TABLE,
 )  # fmt: skip
 
 
@@ -80,7 +82,7 @@ def pay(ST: i64, k: i64, n: i64) -> None:
     credit = ld(ST, CREDIT) + 16 * k
     left = ld(credit) - 1
     if left == 0:
-        pause = ld(credit, 1)
+        pause = min(ld(credit, 1), ld(ld(ST, TABLE), K_WORDS * k + K_EQUAL_PAUSE))
         st(ld(ST, LOOK), k, n + pause)
         st(credit, 1, (4 - 2 * ld(ST, EQUAL_FOUND)) * pause)
         left = EQUAL_AGAIN
