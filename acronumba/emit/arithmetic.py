@@ -280,6 +280,7 @@ RULES: dict[str, Callable[[Ty], Callable[..., Any]]] = {
     "add_overflows": lambda type: overflows(lambda a, b: a + b),
     "sub_overflows": lambda type: overflows(lambda a, b: a - b),
     "mul_overflows": lambda type: overflows(lambda a, b: a * b),
+    "seldom": lambda type: lambda condition: condition,
     "prefetch": lambda type: lambda address: None,
     "prefetch_far": lambda type: lambda address: None,
     "pause": lambda type: lambda: None,

@@ -72,6 +72,7 @@ def _rows() -> dict[str, Intrinsic]:
         row("add_overflows", "ii", "b", "whether a + b is no int64"),
         row("sub_overflows", "ii", "b", "whether a - b is no int64"),
         row("mul_overflows", "ii", "b", "whether a * b is no int64"),
+        row("seldom", "v", "v", "a condition, which seldom holds: what depends on it may be slower"),
         act("prefetch", "i", "-", "an address that is about to be used", "own"),
         act("prefetch_far", "i", "-", "an address that is used later on, to a cache that is larger and slower", "own"),
         act("copy_bytes", "iii", "-", "to, from, count (areas do not overlap)", "own"),

@@ -163,6 +163,10 @@ class Intrinsics(Values):
         pair = self.value(f"call {{ i64, i1 }} {f}(i64 {a}, i64 {b})")
         return self.value(f"extractvalue {{ i64, i1 }} {pair}, 1")
 
+    def i_seldom(self, e: tree.Call) -> str:
+        f = self.outside.need("llvm.expect.i1", "i1", "i1, i1")
+        return self.value(f"call i1 {f}(i1 {self.args(e, 1)[0]}, i1 false)")
+
     def i_prefetch(self, e: tree.Call) -> str:
         f = self.outside.need("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
         near = 3 if e.name == "prefetch" else 2
@@ -260,6 +264,7 @@ RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
     "add_overflows": Intrinsics.i_overflows,
     "sub_overflows": Intrinsics.i_overflows,
     "mul_overflows": Intrinsics.i_overflows,
+    "seldom": Intrinsics.i_seldom,
     "prefetch": Intrinsics.i_prefetch,
     "prefetch_far": Intrinsics.i_prefetch,
     "copy_bytes": Intrinsics.i_copy,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from acronumba.data.words import MADE, RECORD
-from acronumba.emit.tree import I32, I64, Expr, Local, call_address, const, convert, load, select
+from acronumba.emit.tree import I32, I64, Expr, Local, call_address, const, convert, intrinsic, load, select
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
 from acronumba.host.texts import constant
@@ -17,6 +17,8 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import ListT, TensorT
 from acronumba.runtime.library.records import halves, node_of
+
+_ODD = 6364136223846793005  # whose powers are factors of a hash
 
 
 def instruction(w: Writer, instr: ir.Instr) -> None:
@@ -128,9 +130,9 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
         _record(w, emit, row)
         return
     found = b.let("found", -1)
-    with b.when(load(w.word("credit"), emit.kernel) > 0):
-        node = const(emit.kernel, I64), row, const(len(given), I64)
-        b.set(found, call_address(w.word("find_equal"), w.st, *node, reg["n"], result=I64))
+    with b.when(intrinsic("seldom", reg["n"] >= w.look(emit.kernel))):
+        words = const(emit.kernel, I64), row, const(len(given), I64), hash_of(row, len(given), emit.kernel)
+        b.set(found, call_address(w.word("find_equal"), w.st, *words, reg["n"], result=I64))
     with b.when(found >= 0):
         other = b.let("other", load(w.word("row"), found))
         for k, v in enumerate(emit.outs):
@@ -139,6 +141,24 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
         b.store(w.word("sharer"), reg["nroom"], halves(found, reg["inst"]))
     with b.otherwise():
         _record(w, emit, row)
+
+
+def hash_of(row: Expr, count: int, kernel: int) -> Expr:
+    """Return 31 bits that so many words and the number of a kernel make: the upper ones of a sum of products.
+
+    The multiplications do not wait for one another. What tells two rows apart reaches the upper bits of their sum.
+    """
+    total: Expr = const(_wrapped(_ODD * (kernel + 1)), I64)
+    factor = _ODD
+    for k in range(count):
+        factor = factor * _ODD
+        total = total + load(row, k) * _wrapped(factor)
+    return (total >> 33) & ((1 << 31) - 1)
+
+
+def _wrapped(number: int) -> int:
+    """Return the number of 64 bits with the same lower bits."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _record(w: Writer, emit: ir.Emit, row: Local) -> None:

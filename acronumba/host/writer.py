@@ -45,6 +45,10 @@ class Writer:
     def word(self, name: str) -> Expr:
         return load(self.st, AT[name])
 
+    def look(self, kernel: int) -> Expr:
+        """Return from which node on those of a kernel are looked for."""
+        return load(self.st, AT["free"] + len(self.program.functions) + kernel)
+
     def put(self, name: str, value: Expr | int) -> None:
         self.b.store(self.st, AT[name], value)
 

@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
 from acronumba.memory import address, aligned
-from acronumba.runtime.state import AT, GROW_CHAINS, GROW_FOUND, MOST_GROUPS, NEVER, NOTED, PIECES, TABLE, TOLD
+from acronumba.runtime.state import (
+    AT,
+    GROW_CHAINS,
+    GROW_FOUND,
+    MOST_GRAPHS,
+    MOST_GROUPS,
+    NEVER,
+    NOTED,
+    PIECES,
+    TABLE,
+    TOLD,
+)
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -30,7 +41,7 @@ _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its r
 KEPT_IN_TRAINING = 1 << 31  # ... of what is trained: the next step needs as much, and the system fills it with zeros
 
 # int32 tables of the search for a schedule, by what they have entries for; see `acronumba.runtime.state`
-_OF_GROUPS = tuple("component deepest lfirst bfirst size mixed kfirst agenda_lengths depth_lengths".split())
+_OF_GROUPS = tuple("deepest lfirst bfirst size mixed kfirst agenda_lengths depth_lengths".split())
 _OF_MEMBERS = tuple(
     "height efirst sfirst position skind degree queue word best ran_at late due agenda_step agenda_words "
     "depth_words".split()
@@ -151,7 +162,8 @@ class Buffers:
         self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
         self.equal = equal  # whether equal nodes of some kernel are recorded once
         self.levels = 1 + ghosts  # most levels for each node
-        self.st: Words = np.zeros(AT["free"] + functions, np.int64)
+        self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
+        self.heads = self.st[AT["free"] : AT["free"] + functions]
         self._view = self.st.data  # twice as fast as the array, for one word
         reach(self.st)
         self.address = address(self.st)
@@ -172,22 +184,22 @@ class Buffers:
         groups = max(kernels, MOST_GROUPS) if keyed else kernels
         assert groups < 1 << 15, "`place` has 16 bits for a component"
         bits = groups * (groups // 64 + 1) + 1
+        words = {"sizes": plan_words(most), "credit": 2 * kernels + 1, "ahead": 2 * _WARMS, "heap": 32}
+        words |= {"followed": MOST_GRAPHS}
         self.fixed: dict[str, NDArray[Any]] = {
             "table": np.zeros(len(TABLE) * max(kernels, 1), np.int64),
             "adjacent": np.zeros(bits, np.int64),
-            "known": np.zeros(bits, np.int64),
+            "known_first": np.zeros(MOST_GRAPHS * bits, np.int64),
+            "component_first": np.zeros(MOST_GRAPHS * groups + 1, np.int32),
+            **{name: np.zeros(length, np.int64) for name, length in words.items()},
             "visit": np.zeros(5 * groups + 1, np.int32),
             **{name: np.zeros(groups + 1, np.int32) for name in _OF_GROUPS},
-            "sizes": np.zeros(plan_words(most), np.int64),
-            "credit": np.zeros(kernels + 1, np.int64),
-            "ahead": np.zeros(2 * _WARMS, np.int64),
-            "heap": np.zeros(32, np.int64),
         }
         for name, array in self.fixed.items():
             reach(array)
             self[name] = address(array)
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
-        self["ghosts"], self["equal_round"] = ghosts, 1
+        self["ghosts"], self["look"] = ghosts, self.address + 8 * (AT["free"] + functions)
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
@@ -322,11 +334,13 @@ class Buffers:
             hashes = 1 << (2 * capacity - 1).bit_length()
             lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
         if self.equal:
-            lengths |= {"sharer": (int64, capacity), "equal": (int64, 1 << (2 * capacity - 1).bit_length())}
+            most = 1 << (2 * capacity - 1).bit_length()
+            lengths |= {"sharer": (int64, capacity), "equal": (int64, 5 * most // 3)}  # 1 + 1/2 + 1/8 + ...
         old, sharers = self.columns, self.sharers.copy() if n else self.st[:0]
+        begun = (self["equal"] - self["equal_first"]) // 8  # where the table of equal nodes begins
         self.columns = {}
         for name, (dtype, length) in lengths.items():
-            column = np.zeros(length, dtype) if name in ("tally", "equal") else np.empty(length, dtype)
+            column = np.zeros(length, dtype) if name == "tally" else np.empty(length, dtype)
             if name in ("kind", "depth", "instance", "row") and n:
                 column[:n] = old[name][:n]
             self.columns[name] = column
@@ -339,8 +353,11 @@ class Buffers:
         self["first_room"] += capacity - self["ncap"]
         self["ncap"], self["nroom"] = capacity, capacity - len(sharers)
         if self.equal:
-            self["equal_mask"], self["equal_count"] = len(self.columns["equal"]) - 1, 0
             self.columns["sharer"][self["nroom"] :] = sharers
+            self["equal_first"], self["equal_most"] = self["equal"], most
+            if n:
+                slots = self["equal_mask"] + 1
+                self.columns["equal"][:slots] = old["equal"][begun : begun + slots]
 
     @property
     def sharers(self) -> Words:

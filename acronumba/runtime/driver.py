@@ -41,8 +41,10 @@ from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
 from acronumba.strategy import Strategy
 
-_LOOK = 20  # nanoseconds that it takes to look for an equal node
+_LOOK = 10  # nanoseconds that it takes to look for an equal node
+_HOST = 20  # ... to record, schedule and place a node
 _TRIES = 32  # nodes of a kernel that are looked for if none is found
+_RARE = 400  # looking in vain takes about one of so many parts of the time of the nodes
 _FOREVER = 1 << 40
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
 _FRESH = np.array(  # words that are 0 when a run begins
@@ -253,7 +255,9 @@ class Executable:
         row[TABLE["cost"]] = kernel.cost or cost(spec)
         row[TABLE["bytes"]] = _bytes(spec)
         if k in self.host.equal:
-            row[TABLE["equal_most"]], row[TABLE["equal_gain"]] = credit_of(typical_cost(spec))
+            tries, gain, pause = credit_of(typical_cost(spec) + _HOST, len(self.host.equal))
+            row[TABLE["equal_tries"]], row[TABLE["equal_gain"]], row[TABLE["equal_pause"]] = tries, gain, pause
+            row[TABLE["equal_late"]] = int(tries < _FOREVER and row[TABLE["tensors"]] > 0)
         if spec.dims:
             params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
         row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
@@ -282,7 +286,7 @@ class Executable:
             buffers.prepared = prepared
         buffers.begin()
         st = buffers.st
-        st[AT["free"] :] = 0
+        buffers.heads[:] = 0
         st[_FRESH] = 0
         buffers["nroom"] = buffers["ncap"]
         buffers["stop"] = state.EXECUTED
@@ -570,13 +574,28 @@ def _bytes(spec: KernelSpec) -> int:
     return state.NODE_BYTES + sum(sizes)
 
 
-def credit_of(cost: int) -> tuple[int, int]:
-    """Return how many nodes of a kernel are looked for before one is found, and what finding one adds to that.
+def credit_of(cost: int, kernels: int) -> tuple[int, int, int]:
+    """Return how equal nodes of a kernel are looked for: see `library.equal`.
 
-    Where looking takes less than a hundredth of what a node does, it never ends.
+    Parameters
+    ----------
+    cost
+        Nanoseconds that a node takes, that of the host program included.
+    kernels
+        How many kernels are looked for.
+
+    Returns
+    -------
+    tries
+        How many nodes are looked for before one is found. It never ends where looking takes less than a two-hundredth
+        of what a node does.
+    gain
+        How many more when one is found.
+    pause
+        Most nodes, of all kernels, that are recorded before the kernel is looked for again.
     """
-    credit = _FOREVER if cost > 100 * _LOOK else _TRIES
-    return credit, max(1, min(cost // _LOOK, _TRIES))
+    gain = max(1, cost // _LOOK)
+    return _FOREVER if gain > 200 else _TRIES, min(gain, _TRIES), max(1, state.EQUAL_AGAIN * _RARE * kernels // gain)
 
 
 def _launch(specs: Sequence[KernelSpec], strategy: Strategy) -> int:

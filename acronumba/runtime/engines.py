@@ -29,7 +29,7 @@ def runtime_module() -> tree.Module:
     from acronumba.emit.parse import parse_files
 
     functions = parse_files([f"acronumba.runtime.library.{name}" for name in _FILES])
-    exports = ("bound", "drive", "edges", "enter_equals", "find_equal", "number_keys", "pool_worker")
+    exports = ("bound", "drive", "edges", "find_equal", "number_keys", "pool_worker")
     return tree.Module("runtime", functions, exports, "Schedule, layout and execution of mini-batches.", compact=True)
 
 

@@ -209,7 +209,8 @@ class Recorded:
         n, policy = buffers["n"], buffers["policy"]
         if policy != state.BY_LOOKAHEAD and not (policy == state.BY_DEPTH and buffers["phased"]):
             return np.zeros(n, np.int32), buffers.column("depth", n).copy()
-        component, first_level = buffers.fixed["component"], buffers.fixed["lfirst"]
+        groups, first_level = buffers["groups"], buffers.fixed["lfirst"]
+        component = buffers.fixed["component_first"][buffers["graph"] * groups :]
         phase = component[buffers.column("key" if buffers["groups"] == buffers["keys"] else "kind", n)]
         depth = buffers.column("level", n) - first_level[phase]
         # Components are numbered over all keys; count only those that occur.

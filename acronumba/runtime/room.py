@@ -17,7 +17,7 @@ from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
-from acronumba.runtime.state import AT, MEMORY, STEPS, TABLE
+from acronumba.runtime.state import MEMORY, STEPS, TABLE
 
 _SOON = 0.1  # seconds in which what the system said about memory is believed: asking takes a while
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
@@ -93,8 +93,6 @@ class Room:
                     self._no_memory(m)
                 else:
                     buffers.grow_nodes(capacity, buffers["n"])
-                    if buffers.equal:
-                        self.engine.call("enter_equals", buffers.address)
             case state.PAUSE:
                 pass  # Python looks for signals between two calls
             case state.FUEL:
@@ -165,7 +163,7 @@ class Room:
         buffers["n"], buffers["nroom"] = buffers["first"], buffers["first_room"]
         buffers.rewind(buffers["base"])
         buffers["stubs"] = 0
-        buffers.st[AT["free"] :] = 0
+        buffers.heads[:] = 0
         buffers["pc"] = state.SCHEDULER
 
     def _no_memory(self, m: MiniBatch) -> None:

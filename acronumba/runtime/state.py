@@ -3,7 +3,7 @@
 Whatever the host machine, the schedule, the layout and the execution of a mini-batch share lies in one int64 array:
 addresses of columns, registers, limits, and where to go on after the caller has made room. There is no global state:
 two threads that run one model have two tables. `AT` gives the number of each word; the heads of the free lists of
-frames, one per function, follow them.
+frames, one per function, follow them, and a word for each kernel.
 
 What the addresses lead to, in words of 8 bytes:
 
@@ -82,11 +82,15 @@ row                 int64[n]: address of its row
 first_room          `nroom` when the fiber that runs was started or went on
 find_equal          address of the function that finds an equal node
 sharer              int64[ncap]: node << 32 | instance: who takes a node of another; from `nroom` on, the last one first
-credit              int64[kernels]: how many nodes of the kernel are looked for yet if none is equal to another
-equal               int64[...]: round << 32 | node; its length, a power of two, is at least 2 ncap; see `library.equal`
-equal_mask          its length less 1
-equal_round         entries of other rounds are free
-equal_count         entries of the round
+credit              int64[kernels, 2]: how many nodes of the kernel are looked for yet if none is equal to another, and
+                    how many nodes are recorded then before it is looked for again; see `library.equal`
+look                address of the words `look[kernels]`
+equal               int64[...]: hash << 32 | node, or -1: the table in which nodes are looked for
+equal_mask          its length, a power of two, less 1
+equal_count         its entries
+equal_first         address of the first table, 0: there is none; larger ones follow, each behind the one before
+equal_most          length of the largest, at least 2 ncap
+equal_found         whether the mini-batch has had equal nodes
 kernels             number of kernels
 table               int64[kernels, words of KERNEL]: the kernels, see TABLE
 key                 int32[n]: number of its kernel or, where batches have one length, of its (kernel, extents); the
@@ -111,8 +115,14 @@ group               int32[n]: group of the node, the column of `key` or of `kind
 marks               words of a row of the bit matrices: room for one bit more than there are groups
 adjacent            bits[groups, groups]: a node of the row's group reads one of the column's
 known               the same of the graph that `component` was made from
-known_groups
 component           int32[groups]: its component; what a component reads has smaller numbers
+known_first         bits[graphs, groups, groups]: `known` of all graphs that are remembered
+component_first     int32[graphs, groups]: their components
+known_groups        groups of these graphs
+graphs              number of them, at most MOST_GRAPHS
+graph               that of `known` and `component`
+followed            int64[graphs]: which came after each, the last time
+replaced            which was forgotten last
 deepest             int32[groups]: number of levels of each component
 lfirst              int32[groups + 1]: first level of each component
 bfirst              int32[groups + 1]: first batch of each component
@@ -225,7 +235,8 @@ noted               number of them
 told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
 ended               int64[batch]: instances of an epoch that have returned since it was looked at, in their order
 ended_count         number of them
-free                heads of the lists of free frames follow
+free                heads of the lists of free frames follow, and for each kernel the first node that is looked for
+                    whether it is equal to another
 """)
 AT = STATE.at
 
@@ -248,8 +259,10 @@ begin       0, or the address of the function `begin` of a kernel that can be ru
 stages      their number
 shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
-equal_most  0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
+equal_tries 0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
 equal_gain  what finding one adds to it
+equal_pause most nodes of all kernels that are recorded before it is looked for again
+equal_late  whether looking for them begins when a node of any kernel has been found: they read results of others
 """)
 TABLE = KERNEL.at
 
@@ -300,6 +313,11 @@ SCHEDULER, FAILED, LEAVE = range(3)
 
 BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
 
+EQUAL_SLOTS = 64  # entries of the table with which a round begins to look for equal nodes
+EQUAL_PAUSE = 32  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
+EQUAL_AGAIN = 4  # nodes of it that are looked for then, if none is found
+
+MOST_GRAPHS = 8  # graphs of groups that are remembered
 MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large
 
 FRAME = 3  # words of a frame before its slots

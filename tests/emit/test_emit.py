@@ -416,6 +416,7 @@ for _lanes in (4, 8):
         "pairs", tree.convert(x, p, "bits"), tree.convert(x * 77 + 5, p, "bits"), type=x.type))  # fmt: skip
     case("dots", _v, lambda x, p=I8.vector(4 * _lanes): tree.intrinsic(
         "dots", x, tree.convert(x, p, "bits"), tree.convert(x * 77 + 5, p, "bits"), type=x.type))  # fmt: skip
+case("seldom", I64, lambda x: tree.intrinsic("seldom", x > 0), I1)
 for _name in ("add", "sub", "mul"):
     case(
         f"{_name}_overflows", I64,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from acronumba import InstanceErrors, model, pack, random
 from acronumba.api.flow import Flow
 from acronumba.api.results import equal
 from acronumba.host import machine
-from acronumba.runtime import driver
+from acronumba.runtime import buffers, driver
+from acronumba.runtime.state import EQUAL_PAUSE
 from tests.support.chosen import one_in
 from tests.support.hand import pack_trees, random_tree, tree_lstm
 from tests.support.hand_runs import ENGINES, check, executable, weights
@@ -77,9 +79,12 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_TRIES", 1 << 40)
 
 
+_numbers = itertools.count(3)
+
+
 def fresh(f: Any, **options: Any) -> Any:
     """Return a model with buffers of its own, made while the test has changed what decides."""
-    return f.with_options(max_steps=10**7 + 3, **options)
+    return f.with_options(max_steps=10**7 + next(_numbers), **options)
 
 
 def plain(f: Any) -> Any:
@@ -125,12 +130,37 @@ def test_results_may_be_one_array_that_nobody_can_write() -> None:
     assert same_bits(f.batch(pack([t] * 5)[2:], p=pack(p)), want[2:])
 
 
-def test_a_kernel_is_given_up_where_nothing_is_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_pauses_where_nothing_is_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_TRIES", 4)
-    leaves = [*range(10), *[9] * 30]  # four are looked for, none is found
-    given, p = [Tree(k) for k in leaves], params(10)
-    assert fresh(read).trace(given, p=p).saved == 0
-    assert fresh(read).trace(given[9:], p=p).saved == 30
+    given, p = [Tree(k) for k in [*range(10), *[9] * 60]], params(10)
+    trace = fresh(read).trace(given, p=p)  # four are looked for, none is found; then again, and one is like the first
+    assert (trace.nodes, trace.saved) == (4 + EQUAL_PAUSE, 66 - EQUAL_PAUSE)
+    assert fresh(read).trace(given[9:], p=p).saved == 60
+    assert same_bits(trace.results, plain(read).batch(given, p=p))
+
+
+def test_nodes_that_read_others_are_looked_for_when_one_is_found() -> None:
+    given, p = [Tree(0, Tree(1), Tree(2))] * 9, params()
+    trace = fresh(read).trace(given, p=p)
+    assert [b.size for b in trace.batches] == [2, 2] and trace.saved == 2 * 8 + 7
+    different = [Tree(0, Tree(2 * k), Tree(2 * k + 1)) for k in range(9)]
+    assert fresh(read).trace(different, p=params(18)).saved == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tables_grow(engine: str, always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns and tables of nodes grow while instances are recorded; memory is checked where Python runs the code."""
+    monkeypatch.setattr(machine, "once_if_equal", lambda kernels: frozenset(range(len(kernels))))
+    rng = np.random.default_rng(4)
+    shared, given = weights(rng), [random_tree(rng, 4) for _ in range(90)]
+    for nodes in (1, 32, 96):
+        monkeypatch.setattr(buffers, "_NODES", nodes)
+        rows, roots = pack_trees([*given, *given])
+        run = executable(tree_lstm(), engine).run(roots, shared, keep=[rows], timed=True)
+        check(run, [*given, *given], shared)
+        trace = run.trace()
+        assert all(trace.nodes_of(k).tolist() == trace.nodes_of(90 + k).tolist() for k in range(90))
+        run.close()
 
 
 @pytest.mark.parametrize("schedule", one_in(3, ["lookahead", "depth", "agenda"]))

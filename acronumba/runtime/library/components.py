@@ -4,25 +4,31 @@ In: the nodes with their keys. Out: `level`, `counts`. An edge of the graph of k
 node of the other. Its components run one after the other in topological order, and depth counts inside a component.
 Some optimal schedule runs component by component: a stable sort of any schedule by component keeps all dependences and
 splits no batch. So nothing is lost, and leaf transforms, hoisted products and classifiers become one batch each.
-Components found for one mini-batch are tried on the next: one pass then both measures depths and proves that the graph
-of keys is still the same.
+Components are kept, with the graph of keys that they are of, and those that are expected are tried: one pass then both
+measures depths and proves that the graph is the expected one.
 """
 
 from __future__ import annotations
 
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, lshr, st, st32
+from acronumba.runtime.library.extents import same_words
 from acronumba.runtime.library.records import component_of, deeper, depth_of, group_of, node_of
+from acronumba.runtime.state import MOST_GRAPHS
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ADJACENT, COMPONENT, COUNTS, DEEPEST, DEPTH, GHOSTS, GROUP, GROUPS, KERNELS, KEY, KEYS, KEYTAB, KFIRST, KIND,
-    KINDS, KNOWN, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS, LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL,
-    MARKS, MIXED, MOST_GROUPS, N, PLACE, RECORD_HEAD, ROW, SIZE, TABLE, VISIT,
+    ADJACENT, COMPONENT, COMPONENT_FIRST, COUNTS, DEEPEST, DEPTH, FOLLOWED, GHOSTS, GRAPH, GRAPHS, GROUP, GROUPS,
+    KERNELS, KEY, KEYS, KEYTAB, KFIRST, KIND, KINDS, KNOWN, KNOWN_FIRST, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS,
+    LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MARKS, MIXED, MOST_GROUPS, N, PLACE, RECORD_HEAD, REPLACED,
+    ROW, SIZE, TABLE, VISIT,
 )  # fmt: skip
 
 
 def find_components(ST: i64) -> None:
-    """Give each node its component and its depth in it, in one pass if the graph of groups is the last one."""
-    n, keys, group = lds(ST, N, KEYS, KEY)
+    """Give each node its component and its depth in it, in one pass if the graph of groups is that which is expected.
+
+    It is expected to follow the last one as it did before: mini-batches are alike, and so are rounds in their order.
+    """
+    keys, group = lds(ST, KEYS, KEY)
     groups = keys
     if keys > ld(ST, MOST_GROUPS):
         groups, group = lds(ST, KERNELS, KIND)
@@ -30,55 +36,91 @@ def find_components(ST: i64) -> None:
     st(ST, GROUPS, groups)
     st(ST, GROUP, group)
     st(ST, MARKS, marks)
-    kind, row, place, table, adjacent, known = lds(ST, KIND, ROW, PLACE, TABLE, ADJACENT, KNOWN)
-    component, deepest, ghosts, recorded = lds(ST, COMPONENT, DEEPEST, GHOSTS, DEPTH)
+    followed = ld(ST, FOLLOWED)
     if groups != ld(ST, KNOWN_GROUPS):
         st(ST, KNOWN_GROUPS, groups)
-        fill_bytes(known, 255, 8 * groups * marks)  # every group reads every other:
-        fill_bytes(component, 0, 4 * groups)  # one component
+        st(ST, GRAPHS, 1)
+        st(followed, 0, 0)
+        take_graph(ST, 0)
+        fill_bytes(ld(ST, KNOWN), 255, 8 * groups * marks)  # every group reads every other:
+        fill_bytes(ld(ST, COMPONENT), 0, 4 * groups)  # one component
+    before = ld(ST, GRAPH)
+    take_graph(ST, ld(followed, before))
+    measure_depths(ST)
+    if same_words(ld(ST, ADJACENT), ld(ST, KNOWN), groups * marks) == 0:
+        graph = 0
+        while graph < ld(ST, GRAPHS):
+            take_graph(ST, graph)
+            if same_words(ld(ST, ADJACENT), ld(ST, KNOWN), groups * marks) != 0:
+                break
+            graph = graph + 1
+        if graph == ld(ST, GRAPHS):
+            add_graph(ST)
+        st(followed, before, ld(ST, GRAPH))
+        measure_depths(ST)
+    sort_keys(ST)
+    component_levels(ST)
+
+
+def take_graph(ST: i64, graph: i64) -> None:
+    """Let a known graph of groups, of this number, be that which nodes have components of."""
+    groups, marks = lds(ST, GROUPS, MARKS)
+    st(ST, GRAPH, graph)
+    st(ST, KNOWN, ld(ST, KNOWN_FIRST) + 8 * graph * groups * marks)
+    st(ST, COMPONENT, ld(ST, COMPONENT_FIRST) + 4 * graph * groups)
+
+
+def add_graph(ST: i64) -> None:
+    """Remember the graph that nodes make, with its components; in the place of another where there are many."""
+    graph = ld(ST, GRAPHS)
+    if graph == MOST_GRAPHS:
+        graph = (ld(ST, REPLACED) + 1) % MOST_GRAPHS
+        st(ST, REPLACED, graph)
+    else:
+        st(ST, GRAPHS, graph + 1)
+    st(ld(ST, FOLLOWED), graph, graph)
+    take_graph(ST, graph)
+    copy_bytes(ld(ST, KNOWN), ld(ST, ADJACENT), 8 * ld(ST, GROUPS) * ld(ST, MARKS))
+    components(ST)
+
+
+def measure_depths(ST: i64) -> None:
+    """Give each node its depth in its component, and note which groups read which."""
+    n, groups, group, marks, ghosts, recorded = lds(ST, N, GROUPS, GROUP, MARKS, GHOSTS, DEPTH)
+    kind, row, place, table, adjacent = lds(ST, KIND, ROW, PLACE, TABLE, ADJACENT)
+    component, deepest = lds(ST, COMPONENT, DEEPEST)
+    fill_bytes(adjacent, 0, 8 * groups * marks)
+    fill_bytes(deepest, 0, 4 * groups)
     st(place, -1, groups - 65536)  # what is no node: of a group of its own, and not deep enough to count
-    again = 1
-    while again != 0:
-        fill_bytes(adjacent, 0, 8 * groups * marks)
-        fill_bytes(deepest, 0, 4 * groups)
-        for v in range(n):
-            g, k, at = ld32(group, v), table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
-            reads, c = adjacent + 8 * marks * g, ld32(component, g)
-            here = c << 48
-            tensors = ld(k, K_TENSORS)
-            for j in range(tensors):
-                p = ld(place, node_of(ld(ld(at, j), RECORD_HEAD)))
+    for v in range(n):
+        g, k, at = ld32(group, v), table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
+        reads, c = adjacent + 8 * marks * g, ld32(component, g)
+        here = c << 48
+        tensors = ld(k, K_TENSORS)
+        for j in range(tensors):
+            p = ld(place, node_of(ld(ld(at, j), RECORD_HEAD)))
+            s = group_of(p)
+            bits = ld(reads, s >> 6)
+            if bits & (1 << (s & 63)) == 0:
+                st(reads, s >> 6, bits | (1 << (s & 63)))
+            here = max(here, deeper(p))
+        for j in range(ld(k, K_LISTS)):
+            items = ld(ld(at, tensors + j), LIST_ITEMS)
+            for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
+                p = ld(place, node_of(ld(ld(items, i), RECORD_HEAD)))
                 s = group_of(p)
                 bits = ld(reads, s >> 6)
                 if bits & (1 << (s & 63)) == 0:
                     st(reads, s >> 6, bits | (1 << (s & 63)))
                 here = max(here, deeper(p))
-            for j in range(ld(k, K_LISTS)):
-                items = ld(ld(at, tensors + j), LIST_ITEMS)
-                for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
-                    p = ld(place, node_of(ld(ld(items, i), RECORD_HEAD)))
-                    s = group_of(p)
-                    bits = ld(reads, s >> 6)
-                    if bits & (1 << (s & 63)) == 0:
-                        st(reads, s >> 6, bits | (1 << (s & 63)))
-                    here = max(here, deeper(p))
-            if ghosts != 0:
-                deep = deepest_operand(ST, v)
-                if depth_of(here) > 0 or deep < 0:
-                    here = here + ((ld32(recorded, v) - 1 - deep) << 16)
-            st(place, v, here | g)
-            depth = depth_of(here)
-            if depth >= ld32(deepest, c):
-                st32(deepest, c, depth + 1)
-        again = 0
-        for w in range(groups * marks):
-            if ld(adjacent, w) != ld(known, w):
-                again = 1
-        if again != 0:
-            copy_bytes(known, adjacent, 8 * groups * marks)
-            components(ST)
-    sort_keys(ST)
-    component_levels(ST)
+        if ghosts != 0:
+            deep = deepest_operand(ST, v)
+            if depth_of(here) > 0 or deep < 0:
+                here = here + ((ld32(recorded, v) - 1 - deep) << 16)
+        st(place, v, here | g)
+        depth = depth_of(here)
+        if depth >= ld32(deepest, c):
+            st32(deepest, c, depth + 1)
 
 
 def deepest_operand(ST: i64, v: i64) -> i64:
