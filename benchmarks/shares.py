@@ -36,15 +36,18 @@ from acronumba.bench.measure import machine  # noqa: E402
 from acronumba.bench.ragged import layer  # noqa: E402
 from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO  # noqa: E402
 from acronumba.runtime.driver import Executable  # noqa: E402
+from acronumba.runtime.engines import threads_of_process  # noqa: E402
+from acronumba.runtime.state import JOB, POOL  # noqa: E402
 from acronumba.runtime.threads import Pool  # noqa: E402
 from acronumba.zoo import encoder  # noqa: E402
 
-RUNS = 3
+RUNS = 7
 SENTENCES, WIDTH = 32, 512
 LONG = 1e6  # seconds: the last run is taken for so long that all threads are worth waking
-Part = tuple[int, int, int, int]  # function, first of what it computes, last + 1, nanoseconds; it begins a job
+Call = tuple[int, int, int, int]  # function, number of the job, of the part, nanoseconds
 _WORDS = ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 _FUNCTION, _BEGIN = ctypes.CFUNCTYPE(None, *_WORDS), ctypes.CFUNCTYPE(ctypes.c_int64, *_WORDS)
+_NOTHING = _FUNCTION(ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value or 0)
 
 
 @contextmanager
@@ -57,23 +60,29 @@ def nobody_wakes() -> Iterator[None]:
         Pool._wake = wake  # type: ignore[method-assign]
 
 
-def timing(executable: Executable, parts: list[Part]) -> set[int]:
-    """Let each call of a kernel, or of a stage of one, append how long it took; return what is never shared."""
+def timing(executable: Executable, calls: list[Call]) -> None:
+    """Let each call of a kernel, or of a stage of one, append how long it took."""
     keep: list[Any] = []
+    pool = threads_of_process()._memory
+    claim, finished, jobs = (POOL.at[name] for name in ("claim", "finished", "jobs"))
+    units = [jobs + JOB.count * parity + JOB.at["units"] for parity in (0, 1)]
 
     def timed(address: int, kind: Any = _FUNCTION) -> int:
         function = kind(address)
 
         def call(params: int, low: int, high: int, scratch: int) -> Any:
+            epoch = int(pool[claim]) >> 32
+            shared = pool[finished] < pool[units[epoch & 1]]
+            part = (epoch, int(pool[claim]) & 0xFFFFFFFF) if shared else (-len(calls), 0)
+            _NOTHING(0, 0, 0, 0)  # what a call takes beside its function is in the caches now
             start = time.thread_time_ns()
             out = function(params, low, high, scratch)
-            parts.append((address, low, high, time.thread_time_ns() - start))
+            calls.append((address, *part, time.thread_time_ns() - start))
             return out
 
         keep.append(kind(call))
         return ctypes.cast(keep[-1], ctypes.c_void_p).value or 0
 
-    alone = {kernel.begin for kernel in executable.kernels}
     executable.kernels = tuple(
         replace(
             kernel,
@@ -84,16 +93,14 @@ def timing(executable: Executable, parts: list[Part]) -> set[int]:
         )
         for kernel in executable.kernels
     )
-    return alone
 
 
 def timer() -> int:
     """Return the nanoseconds that the timing of a part adds to it: those of a function that does nothing."""
-    nothing = _FUNCTION(ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value or 0)
     found = []
     for _ in range(1000):
         start = time.thread_time_ns()
-        nothing(0, 0, 0, 0)
+        _NOTHING(0, 0, 0, 0)
         found.append(time.thread_time_ns() - start)
     return min(found)
 
@@ -106,29 +113,39 @@ def makespan(times: list[int], threads: int) -> int:
     return max(free)
 
 
-def share(model: Model[Any], xs: Any, shared: dict[str, Any], threads: int) -> tuple[float, int]:
-    """Return the share of so many threads, and how many parts they would take."""
+def jobs_of(model: Model[Any], xs: Any, shared: dict[str, Any], threads: int) -> list[list[int]]:
+    """Return what so many threads would do one after the other: the nanoseconds of the parts of each."""
     fresh = Model(model.__wrapped__, options=model.options.replace(threads=threads))
-    compiled = fresh._compiled((xs,), shared)
-    executable: Executable = compiled.executable
-    parts: list[Part] = []
-    alone = timing(executable, parts)
+    executable: Executable = fresh._compiled((xs,), shared).executable
+    calls: list[Call] = []
+    timing(executable, calls)
     packed, values = pack(xs), {name: pack(value) for name, value in shared.items()}
     runs = []
     with nobody_wakes():
         for _ in range(1 + RUNS):
-            parts.clear()
+            calls.clear()
             executable._recent = LONG
             fresh.batch(packed, **values)
-            runs.append(list(parts))
-    kept = [run for run in runs[1:] if [p[:3] for p in run] == [p[:3] for p in runs[1]]]
-    times = np.maximum(0, np.min([[p[3] for p in run] for run in kept], axis=0) - timer()).tolist()
-    jobs: list[list[int]] = []
-    for (address, low, _, _), t in zip(runs[1], times, strict=True):
-        if low == 0 or address in alone:
-            jobs.append([])
-        jobs[-1].append(t)
-    return sum(times) / threads / sum(makespan(job, threads) for job in jobs), len(times)
+            runs.append(list(calls))
+    kept = [run for run in runs[1:] if [(c[0], c[2]) for c in run] == [(c[0], c[2]) for c in runs[1]]]
+    times = np.maximum(0, np.min([[c[3] for c in run] for run in kept], axis=0) - timer()).tolist()
+    jobs: dict[int, dict[int, int]] = {}
+    for (_, job, part, _), t in zip(runs[1], times, strict=True):
+        parts = jobs.setdefault(job, {})
+        parts[part] = parts.get(part, 0) + t
+    return [[*parts.values()] for parts in jobs.values()]
+
+
+def share(model: Model[Any], xs: Any, shared: dict[str, Any], threads: int, alone: float) -> dict[str, float]:
+    """Return what is computed for so many threads, from the nanoseconds that one thread takes."""
+    jobs = jobs_of(model, xs, shared, threads)
+    passed = sum(makespan(job, threads) for job in jobs)
+    return {
+        "share": sum(map(sum, jobs)) / threads / passed,
+        "times": alone / passed,
+        "parts": sum(map(len, jobs)),
+        "jobs": len(jobs),
+    }
 
 
 def workloads(args: argparse.Namespace) -> Iterator[tuple[str, Model[Any], Any, dict[str, Any]]]:
@@ -155,12 +172,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     args.size = int(args.size) if args.size.isdecimal() else args.size
-    rows: dict[str, dict[int, float]] = {}
+    rows: dict[str, dict[int, dict[str, float]]] = {}
+    print(f"{'':22}" + "".join(f"{n:>5} threads: times" for n in args.threads) + "   parts of the last")
     for name, model, xs, shared in workloads(args):
-        found = {n: share(model, xs, shared, n) for n in args.threads}
-        rows[name] = {n: one for n, (one, _) in found.items()}
-        told = "  ".join(f"{n} threads {one:.2f} ({many:,} parts)" for n, (one, many) in found.items())
-        print(f"{name:22} {told}", flush=True)
+        alone = sum(map(sum, jobs_of(model, xs, shared, 1)))
+        rows[name] = {n: share(model, xs, shared, n, alone) for n in args.threads}
+        told = "".join(f"{one['share']:13.2f} {one['times']:6.1f}" for one in rows[name].values())
+        last = rows[name][args.threads[-1]]
+        print(f"{name:22}{told} {last['parts']:,} in {last['jobs']:,} jobs", flush=True)
     if args.json:
         text = json.dumps({"size": args.size, "batch": args.batch, "machine": machine(), "shares": rows}, indent=2)
         args.json.write_text(text + "\n", encoding="utf-8")
