@@ -265,6 +265,7 @@ class Executable:
             self.engine.reach(shares)
             buffers.columns_of_table.append(shares)
             row[TABLE["begin"]], row[TABLE["stages"]] = kernel.begin, len(shares)
+            row[TABLE["block"]] = kernel.block
             row[TABLE["shares"]] = address(shares)
         if spec.rows is not None:
             ways = ways_of_rows(spec)

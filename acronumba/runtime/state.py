@@ -248,6 +248,7 @@ rows        0, or the address of int64[2, args] if its nodes are several rows. T
             many bytes; then follow the ranks of those tensors
 begin       0, or the address of the function `begin` of a kernel that can be run stage by stage
 stages      their number
+block       nodes of a block at most
 shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
 equal_most  0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal

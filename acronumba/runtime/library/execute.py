@@ -17,7 +17,7 @@ from acronumba.runtime.state import DONE, GROUP, PARTS, PAUSE
 
 from acronumba.runtime.library.words import (  # isort: skip
     AREAS, ARGS, BATCHES, BKEY, BLOCK_BYTES, BLOCK_FINER, BLOCK_LAST, BSTART, CUTS, FAIL, FAILURES,
-    FIRSTS, KEYTAB, K_BEGIN, K_COST, K_DIMS, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES,
+    FIRSTS, KEYTAB, K_BEGIN, K_BLOCK, K_COST, K_DIMS, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES,
     K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE,
     SCRATCH, SIZES, STAGE_BYTES, STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS, UNIT, UNITS_BYTES,
     UNITS_COUNT, UNITS_STARTS, UNITS_TIME, UNITS_TIMES,
@@ -146,10 +146,11 @@ def run_batch(ST: i64, k: i64, low: i64, count: i64, longest: i64) -> None:
                     run_stages(ST, k, count)
                     return
             else:
-                if count // 48 < min(worth, threads):
+                block = ld(table, k + K_BLOCK)
+                if count // block < min(worth, threads):
                     run_stages(ST, k, count)
                     return
-                units = min(worth, count // 24)
+                units = min(worth, 2 * count // block)
         if units > threads:
             units = threads * min(units // threads, PARTS)
         if units > 1 and longest > 0:
