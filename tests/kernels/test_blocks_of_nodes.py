@@ -90,8 +90,10 @@ def test_what_a_block_needs_is_bounded() -> None:
 # ---- cuts
 
 
-def cuts_of(times: list[int], units: list[int] | None, parts: int, threads: int, borders: tuple[int, ...] = ()) -> list[int]:
-    """Return how the library cuts nodes that take so many nanoseconds and are so many units; blocks end at `borders`."""
+def cuts_of(
+    times: list[int], units: list[int] | None, parts: int, threads: int, borders: tuple[int, ...] = ()
+) -> list[int]:
+    """Return how the library cuts nodes that take so many nanoseconds and are so many units, in blocks."""
     module = tree.Module("cuts", parse_files([f"acronumba.runtime.library.{n}" for n in ("extents", "cuts")]), ())
     memory = interpret.Memory()
     bounds = [0, *borders, len(times)]

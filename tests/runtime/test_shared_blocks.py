@@ -69,6 +69,23 @@ def test_any_number_of_threads_gives_the_same_bits(name: str) -> None:
         assert [n for n, f in models.items() if bits(f.batch(xs, **p)) != want] == []
 
 
+@model
+def wide(x: np.ndarray, *, w: Any, v: Any) -> Any:
+    """Return rows between whose products next to nothing is done."""
+    y = np.tanh(x @ v)
+    return (y - y[:, :1].max(axis=-1, keepdims=True)) @ v.T @ w
+
+
+@pytest.mark.usefixtures("every_thread_helps")
+def test_a_stage_that_is_too_little_to_be_shared() -> None:
+    xs, p = sentences(40, 30)
+    p["v"] = np.random.default_rng(1).standard_normal((WIDTH, 8 * WIDTH)).astype(F32) / 8
+    want = bits(wide.with_options(threads=1).batch(xs, **p))
+    for unit in range(5_000, 100_000, 5_000):  # of some, several blocks are shared, but not that stage
+        f = wide.with_options(threads=64, strategy=Strategy(unit=unit))
+        assert bits(f.batch(xs, **p)) == want, unit
+
+
 @pytest.mark.usefixtures("every_thread_helps")
 @pytest.mark.parametrize("name", ["rows", "words"])
 def test_threads_share_several_blocks_in_one_job(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

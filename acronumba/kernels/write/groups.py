@@ -24,7 +24,6 @@ from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.products import ProductWriter
 
-
 SPANS = 64  # into which the nodes of a block are cut, in their order: each is a unit of each panel
 
 

@@ -25,8 +25,9 @@ def end_of_part(total: i64, k: i64, parts: i64, threads: i64) -> i64:
 
 
 def cut_units(
-    times: i64, starts: i64, nodes: i64, before: i64, first: i64, total: i64, k: i64, parts: i64, threads: i64, cuts: i64
-) -> i64:
+    times: i64, starts: i64, nodes: i64, before: i64, first: i64, total: i64, k: i64, parts: i64, threads: i64,
+    cuts: i64,
+) -> i64:  # fmt: skip
     """Cut the units of the nodes of a block where part k, k + 1, ... begin; return the first part that begins later.
 
     Parameters

@@ -16,9 +16,9 @@ from acronumba.runtime.library.workers import pool_run, run_part
 from acronumba.runtime.state import DONE, GROUP, PARTS, PAUSE
 
 from acronumba.runtime.library.words import (  # isort: skip
-    AREAS, ARGS, BATCHES, BKEY, BLOCK_BYTES, BLOCK_FINER, BLOCK_LAST, BSTART, CUTS, FAIL, FAILURES,
-    FIRSTS, KEYTAB, K_BEGIN, K_BLOCK, K_COST, K_DIMS, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES,
-    K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE,
+    AREAS, ARGS, BATCHES, BKEY, BLOCK_BYTES, BLOCK_FINER, BLOCK_LAST, BSTART, CUTS, FAIL, FAILURES, FIRSTS, KEYTAB,
+    K_BEGIN, K_BLOCK, K_COST, K_DIMS, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS,
+    MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE,
     SCRATCH, SIZES, STAGE_BYTES, STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS, UNIT, UNITS_BYTES,
     UNITS_COUNT, UNITS_STARTS, UNITS_TIME, UNITS_TIMES,
 )  # fmt: skip
@@ -230,6 +230,9 @@ def share_stage(ST: i64, kernel: i64, s: i64, first: i64, blocks: i64) -> None:
     st(firsts, blocks, many)
     worth = units_of(ST, max(time, ld(stage, STAGE_WEIGHTS)))
     units = min(worth, min(many, threads))
+    if units < 2:
+        run_part(ld(stage, STAGE_RUN), first, 0, many, scratch, firsts, stride)
+        return
     cuts = 0
     if ld(known, UNITS_TIMES) != 0 or blocks > 1:
         pieces = many
@@ -239,10 +242,7 @@ def share_stage(ST: i64, kernel: i64, s: i64, first: i64, blocks: i64) -> None:
             units = threads * max(min(min(worth, pieces) // threads, PARTS), 1)
         cuts = ld(ST, CUTS)
         cut_blocks(ST, s, first, blocks, units)
-    if units > 1:
-        pool_run(ld(ST, POOL), ld(stage, STAGE_RUN), first, many, units, cuts, firsts, scratch, stride, threads)
-    else:
-        run_part(ld(stage, STAGE_RUN), first, 0, many, scratch, firsts, stride)
+    pool_run(ld(ST, POOL), ld(stage, STAGE_RUN), first, many, units, cuts, firsts, scratch, stride, threads)
 
 
 def wants_finer(ST: i64, kernel: i64, first: i64, blocks: i64, finer: i64) -> i64:

@@ -23,8 +23,8 @@ from acronumba.emit.language import (
 from acronumba.runtime.library.records import high_half, low_half
 
 from acronumba.runtime.library.words import (  # isort: skip
-    JOB_BYTES, JOB_CUTS, JOB_FIRSTS, JOB_PARAMS, JOB_ROWS, JOB_RUN, JOB_SCRATCH, JOB_SLOTS, JOB_STRIDE, JOB_UNITS, POOL_CLAIM,
-    POOL_FINISHED, POOL_JOBS, POOL_LOCK, POOL_WANTED,
+    JOB_BYTES, JOB_CUTS, JOB_FIRSTS, JOB_PARAMS, JOB_ROWS, JOB_RUN, JOB_SCRATCH, JOB_SLOTS, JOB_STRIDE, JOB_UNITS,
+    POOL_CLAIM, POOL_FINISHED, POOL_JOBS, POOL_LOCK, POOL_WANTED,
 )  # fmt: skip
 
 
