@@ -207,7 +207,7 @@ def measure(case: Case, n: int, chosen: Choice, args: argparse.Namespace, stop: 
             for kernel, xs in second[v.name].items():
                 if case.comparable(v.name, kernel):  # by the default of their own turns, which may be fewer
                     ratios = itertools.cycle(x / y for x, y in zip(xs, second[DEFAULT][kernel], strict=True))
-                    first.setdefault(v.name, {})[kernel] = [r * y for r, y in zip(ratios, first[DEFAULT][kernel])]
+                    first.setdefault(v.name, {})[kernel] = [next(ratios) * y for y in first[DEFAULT][kernel]]
     total = statistics.median(first[DEFAULT][WHOLE])
     shares = {kernel: statistics.median(xs) / total for kernel, xs in first[DEFAULT].items()}
     found = {kernel: best_of(case, first, kernel) for kernel in shares}
