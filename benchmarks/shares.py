@@ -1,13 +1,14 @@
 """What part of many threads would be busy: computed on one, from the times of what they would share.
 
-    python benchmarks/shares.py [--models NAME ...] [--size small|large|N] [--batch N] [--lengths FOLDER]
+    python benchmarks/shares.py [--models NAME ...] [--size small|large|N ...] [--batch N] [--lengths FOLDER]
                                 [--threads N ...] [--json FILE]
 
 A mini-batch is cut as for so many threads, and one thread computes all parts, each of them timed. A batch, or a stage
 of one, is over when the last of its parts is; parts are taken in order by whichever thread is free. `share` is the sum
-of all parts over threads times the time that passes, so 1.00 means that no thread waits. The host program, waking of
-threads and the memory that they compete for are not in it. With `--lengths`, a layer of the encoder (H = 512) is
-measured on the first 32 sentences of each set. Each part counts with the fastest of some runs.
+of all parts over threads times the time that passes, so 1.00 means that no thread waits; `times` is how many times as
+fast as one thread they would be. The host program, waking of threads and the memory that they compete for are not in
+it. With `--lengths`, a layer of the encoder (H = 512) is measured instead of models, on the first 32 sentences of each
+set. Each part counts with the fastest of some runs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from acronumba.runtime.state import JOB, POOL  # noqa: E402
 from acronumba.runtime.threads import Pool  # noqa: E402
 from acronumba.zoo import encoder  # noqa: E402
 
-RUNS = 7
+RUNS, SECONDS = 7, 2.0  # of a mini-batch; once they have taken so long, three are enough
 SENTENCES, WIDTH = 32, 512
 LONG = 1e6  # seconds: the last run is taken for so long that all threads are worth waking
 Call = tuple[int, int, int, int]  # function, number of the job, of the part, nanoseconds
@@ -122,7 +123,8 @@ def jobs_of(model: Model[Any], xs: Any, shared: dict[str, Any], threads: int) ->
     packed, values = pack(xs), {name: pack(value) for name, value in shared.items()}
     runs = []
     with nobody_wakes():
-        for _ in range(1 + RUNS):
+        start = time.perf_counter()
+        while len(runs) < 4 or (len(runs) < 1 + RUNS and time.perf_counter() - start < SECONDS):
             calls.clear()
             executable._recent = LONG
             fresh.batch(packed, **values)
@@ -148,41 +150,43 @@ def share(model: Model[Any], xs: Any, shared: dict[str, Any], threads: int, alon
     }
 
 
-def workloads(args: argparse.Namespace) -> Iterator[tuple[str, Model[Any], Any, dict[str, Any]]]:
-    """Yield names, models, instances and what these share."""
+def workloads(args: argparse.Namespace) -> Iterator[tuple[str, str, Model[Any], Any, dict[str, Any]]]:
+    """Yield sizes, names, models, instances and what these share."""
     if not args.lengths:
-        for w in map(WORKLOADS.__getitem__, args.models):
-            yield w.name, w.model, w.instances(args.batch), {"p": w.params(args.size)}
+        for size in args.size:
+            for w in map(WORKLOADS.__getitem__, args.models):
+                p = w.params(int(size) if size.isdecimal() else size)
+                yield size, w.name, w.model, w.instances(args.batch), {"p": p}
         return
     p = encoder.params(WIDTH)
     for name, path in lengths.sets(args.lengths).items():
         r = np.random.default_rng(0)
         words = lengths.read(path)[:SENTENCES] if path is not None else []
-        yield name, layer, [r.standard_normal((n, WIDTH)).astype(np.float32) for n in words], {"p": p}
+        yield str(WIDTH), name, layer, [r.standard_normal((n, WIDTH)).astype(np.float32) for n in words], {"p": p}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [w.name for w in (*ZOO, *WAITING)]
     parser.add_argument("--models", nargs="+", default=names, choices=names, metavar="NAME")
-    parser.add_argument("--size", default="small")
+    parser.add_argument("--size", nargs="+", default=["small"])
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lengths", metavar="FOLDER")
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 16, 64])
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    args.size = int(args.size) if args.size.isdecimal() else args.size
-    rows: dict[str, dict[int, dict[str, float]]] = {}
-    print(f"{'':22}" + "".join(f"{n:>5} threads: times" for n in args.threads) + "   parts of the last")
-    for name, model, xs, shared in workloads(args):
+    rows: dict[str, dict[str, dict[int, dict[str, float]]]] = {}
+    print(f"{'':28}" + "".join(f"{n:>5} threads: times" for n in args.threads) + "   parts of the last")
+    for size, name, model, xs, shared in workloads(args):
         alone = sum(map(sum, jobs_of(model, xs, shared, 1)))
-        rows[name] = {n: share(model, xs, shared, n, alone) for n in args.threads}
-        told = "".join(f"{one['share']:13.2f} {one['times']:6.1f}" for one in rows[name].values())
-        last = rows[name][args.threads[-1]]
-        print(f"{name:22}{told} {last['parts']:,} in {last['jobs']:,} jobs", flush=True)
-    if args.json:
-        text = json.dumps({"size": args.size, "batch": args.batch, "machine": machine(), "shares": rows}, indent=2)
-        args.json.write_text(text + "\n", encoding="utf-8")
+        found = {n: share(model, xs, shared, n, alone) for n in args.threads}
+        rows.setdefault(size, {})[name] = found
+        told = "".join(f"{one['share']:13.2f} {one['times']:6.1f}" for one in found.values())
+        last = found[args.threads[-1]]
+        print(f"{name:22} {size:>5}{told} {last['parts']:,} in {last['jobs']:,} jobs", flush=True)
+        if args.json:
+            text = json.dumps({"batch": args.batch, "machine": machine(), "shares": rows}, indent=2)
+            args.json.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
