@@ -121,7 +121,7 @@ def jobs_of(model: Model[Any], xs: Any, shared: dict[str, Any], threads: int) ->
     calls: list[Call] = []
     timing(executable, calls)
     packed, values = pack(xs), {name: pack(value) for name, value in shared.items()}
-    runs = []
+    runs: list[list[Call]] = []
     with nobody_wakes():
         start = time.perf_counter()
         while len(runs) < 4 or (len(runs) < 1 + RUNS and time.perf_counter() - start < SECONDS):

@@ -235,11 +235,11 @@ def share_stage(ST: i64, kernel: i64, s: i64, first: i64, blocks: i64) -> None:
         return
     cuts = 0
     if ld(known, UNITS_TIMES) != 0 or blocks > 1:
-        pieces = many
-        if ld(known, UNITS_TIMES) == 0:
-            pieces = many // 8  # a small part is an eighth of a thread's: of equal units, it has several
-        if units == threads:
-            units = threads * max(min(min(worth, pieces) // threads, PARTS), 1)
+        rounds = min(worth, many) // threads
+        if ld(known, UNITS_TIMES) == 0 and many < 32 * threads:
+            rounds = 1  # units cannot be cut: in small parts, a unit more or less counts
+        if rounds > 0:
+            units = threads * min(rounds, PARTS)
         cuts = ld(ST, CUTS)
         cut_blocks(ST, s, first, blocks, units)
     pool_run(ld(ST, POOL), ld(stage, STAGE_RUN), first, many, units, cuts, firsts, scratch, stride, threads)
