@@ -7,8 +7,8 @@ A mini-batch is cut as for so many threads, and one thread computes all parts, e
 of one, is over when the last of its parts is; parts are taken in order by whichever thread is free. `share` is the sum
 of all parts over threads times the time that passes, so 1.00 means that no thread waits; `times` is how many times as
 fast as one thread they would be. The host program, waking of threads and the memory that they compete for are not in
-it. With `--lengths`, a layer of the encoder (H = 512) is measured instead of models, on the first 32 sentences of each
-set. Each part counts with the fastest of some runs.
+it. With `--lengths`, a layer of the encoder (H = 512) is measured too, on the first 32 sentences of each set. Each part
+counts with the fastest of some runs.
 """
 
 from __future__ import annotations
@@ -152,14 +152,12 @@ def share(model: Model[Any], xs: Any, shared: dict[str, Any], threads: int, alon
 
 def workloads(args: argparse.Namespace) -> Iterator[tuple[str, str, Model[Any], Any, dict[str, Any]]]:
     """Yield sizes, names, models, instances and what these share."""
-    if not args.lengths:
-        for size in args.size:
-            for w in map(WORKLOADS.__getitem__, args.models):
-                p = w.params(int(size) if size.isdecimal() else size)
-                yield size, w.name, w.model, w.instances(args.batch), {"p": p}
-        return
+    for size in args.size:
+        for w in map(WORKLOADS.__getitem__, args.models):
+            p = w.params(int(size) if size.isdecimal() else size)
+            yield size, w.name, w.model, w.instances(args.batch), {"p": p}
     p = encoder.params(WIDTH)
-    for name, path in lengths.sets(args.lengths).items():
+    for name, path in lengths.sets(args.lengths).items() if args.lengths else ():
         r = np.random.default_rng(0)
         words = lengths.read(path)[:SENTENCES] if path is not None else []
         yield str(WIDTH), name, layer, [r.standard_normal((n, WIDTH)).astype(np.float32) for n in words], {"p": p}
@@ -168,7 +166,7 @@ def workloads(args: argparse.Namespace) -> Iterator[tuple[str, str, Model[Any], 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [w.name for w in (*ZOO, *WAITING)]
-    parser.add_argument("--models", nargs="+", default=names, choices=names, metavar="NAME")
+    parser.add_argument("--models", nargs="*", default=names, choices=names, metavar="NAME")
     parser.add_argument("--size", nargs="+", default=["small"])
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lengths", metavar="FOLDER")
