@@ -150,7 +150,7 @@ def run_batch(ST: i64, k: i64, low: i64, count: i64, longest: i64) -> None:
                 if count // block < min(worth, threads):
                     run_stages(ST, k, count)
                     return
-                units = min(worth, 2 * count // block)
+                units = min(units, max(2 * count // block, 1))
         if units > threads:
             units = threads * min(units // threads, PARTS)
         if units > 1 and longest > 0:
