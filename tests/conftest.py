@@ -156,3 +156,9 @@ def interrupts() -> Iterator[None]:
     gc.freeze()
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def every_thread_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wake all threads of a model for every mini-batch, however little there is to do."""
+    monkeypatch.setattr("acronumba.runtime.driver._WAKE", 1e-9)

@@ -82,14 +82,14 @@ def _tune_one(
     model: Model[..., Any], n: int, most: int | None, columns: Sequence[Any], shared: Mapping[str, Any],
     step: Callable[[int, str], None],
 ) -> Choice:  # fmt: skip
-    default = _variant(model, "default", {}, columns, shared)
+    default = variant(model, "default", {}, columns, shared)
     base, chosen, tried = default, default, dict[str, Tried]()
-    texts = {_text(default, columns, shared)}
+    texts = {text_of(default, columns, shared)}
     left: list[Variant] = []
     for name, changes in CANDIDATES.items():
         step(1, f"{name}, {n} instances")
-        one = _variant(model, name, changes, columns, shared)
-        text = _text(one, columns, shared)
+        one = variant(model, name, changes, columns, shared)
+        text = text_of(one, columns, shared)
         if text in texts:
             continue
         texts.add(text)
@@ -114,7 +114,7 @@ def _tune_one(
             if valid.high < 1.0:
                 chosen = base = one
                 left = [
-                    _variant(model, f"{one.name}, {v.name}", {**one.changes, **v.changes}, columns, shared)
+                    variant(model, f"{one.name}, {v.name}", {**one.changes, **v.changes}, columns, shared)
                     for _, v in good
                     if v is not one and not one.changes.keys() & v.changes.keys()
                 ]
@@ -131,7 +131,7 @@ def _median(a: Sequence[float], b: Sequence[float]) -> float:
     return statistics.median(x / y for x, y in zip(a, b, strict=True))
 
 
-def _variant(
+def variant(
     model: Model[..., Any], name: str, changes: Mapping[str, Any], columns: Sequence[Any], shared: Mapping[str, Any]
 ) -> Variant:
     """Return the model with a strategy; it has run once."""
@@ -144,7 +144,7 @@ def _variant(
     return Variant(name=name, changes=changes, model=one, estimate=seconds, run=lambda: one.batch(*columns, **shared))
 
 
-def _text(one: Variant, columns: Sequence[Any], shared: Mapping[str, Any]) -> str:
+def text_of(one: Variant, columns: Sequence[Any], shared: Mapping[str, Any]) -> str:
     """Return the code that a strategy generates."""
     stages = one.model.stages(*columns, **shared)
     return "\n".join(stages[name] for name in stages if name == "host" or name.endswith("/cpu"))

@@ -36,7 +36,7 @@ from acronumba.kernels.tiles import CodePacking, Packing, TileKey, tallest
 from acronumba.kernels.write import math
 from acronumba.kernels.write.blocks import BlockOfNodes, word_of
 from acronumba.kernels.write.element import DTYPES
-from acronumba.kernels.write.groups import GroupSlots, GroupWriter
+from acronumba.kernels.write.groups import GroupSlots, GroupWriter, group_units
 from acronumba.kernels.write.kernel import LANE_BUFFER, Gathered, Home, Kernel, RaggedSlots, Scratch, identifier
 from acronumba.kernels.write.matrices import Slots
 from acronumba.kernels.write.products import ProductWriter, most_rows
@@ -69,6 +69,7 @@ class KernelCode:
     shared: tuple[SharedUse, ...]
     tiles: tuple[TileKey, ...]  # their addresses follow the shared entries in P
     stages: tuple[StageWork, ...] = ()
+    block: int = 1  # nodes of a block at most
     cost: int = 0  # nanoseconds that a node takes, about
 
 
@@ -203,7 +204,7 @@ class Generator:
         size = (block + 1) * 8
         kernel.ragged.places = self.scratch.add("places", size)
         for number, stage in enumerate(self.stages.stages):
-            if isinstance(stage, RowStage):
+            if isinstance(stage, RowStage) and stage.grouped is None:
                 kernel.ragged.times[number] = self.scratch.add("times", size)
             if stage.lead and (isinstance(stage, RowStage) or count(stage.lead).constant is None):
                 kernel.ragged.starts[number] = self.scratch.add("starts", size)
@@ -353,7 +354,7 @@ class Generator:
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         tiles = [TileKey(r + 1, v, t) for (v, t), rows in self.kernel.tiles.items() for r in range(rows)]
         cost = int(min(self.estimate.node(), MOST)) + 1
-        return KernelCode(module, shared, tuple(tiles), work, cost)
+        return KernelCode(module, shared, tuple(tiles), work, self.kernel.block.constant or 1, cost)
 
     def _functions(self) -> list[tree.Function]:
         functions: list[tree.Function] = []
@@ -417,11 +418,14 @@ class Generator:
         what = "tiles u0..u1 of products" if isinstance(stage, ProductStage) else "nodes u0..u1, loops"
         if isinstance(stage, RowStage) and stage.lead:
             what = "tiles u0..u1 of rows"
+        grouped = isinstance(stage, RowStage) and stage.grouped is not None
+        if grouped:
+            what = "panels u0..u1 of matrices"
         w = GroupWriter(
             self.kernel, self.slots, f"stage_{number}", ("S", "u0", "u1", "T"), f"Of the block at S: {what}."
         )
         for name, word in (("P", "table"), ("i0", "first"), ("i1", "last")):
-            if name != "i1" or isinstance(stage, ProductStage) or (stage.lead and self.ragged):
+            if name != "i1" or isinstance(stage, ProductStage) or (stage.lead and self.ragged) or grouped:
                 w.bind(name, tree.load(w.f["S"], BLOCK.at[word]))
         if isinstance(stage, ProductStage):
             w.products(number, stage)
@@ -473,6 +477,8 @@ class Generator:
                 many = w.units(stage, w.rows_of(stage, nodes))
             else:
                 many = nodes * units(w, number, stage) if stage.lead else nodes
+                if stage.grouped is not None:
+                    many = const(group_units(self.kernel, stage.grouped), I64)
             f.store(s, word_of(number, "count"), many)
             f.store(s, word_of(number, "time"), nodes * self._time(w, "time", self.estimate.steady(number)))
             for name in ("times", "starts"):

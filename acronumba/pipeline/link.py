@@ -123,6 +123,7 @@ def with_kernels(
             tiles=tuple(tile[key.name] for key in code.tiles),
             begin=c.address.get("begin", 0),
             stages=tuple(StageEntry(address=c.address[s.stage], weights=s.weights) for s in code.stages),
+            block=code.block,
             cost=code.cost,
             keep=c,
         )

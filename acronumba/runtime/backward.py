@@ -189,6 +189,7 @@ class _Desk:
                 )
                 self._keep.append(shares)
                 row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
+                row[TABLE["block"]] = entry.block
                 row[TABLE["shares"]] = address(shares)
         for dtype in of.sums:
             row = self.nodes.table[of.adder(dtype)]

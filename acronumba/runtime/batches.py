@@ -53,11 +53,13 @@ class Batches:
     def begin(self, batches: int, scratch: int, threads: int) -> None:
         """Be ready to run the batches."""
         stride = (scratch + 127) & -64
-        self.memory, self.cuts = aligned(stride * threads), np.zeros(1 + state.PARTS * threads, np.int64)
+        areas = state.areas(threads)
+        self.memory, self.cuts = aligned(stride * areas), np.zeros(1 + state.PARTS * threads, np.int64)
+        self.firsts = np.zeros(1 + threads, np.int64)
         for name, value in {
             "batches": batches, "stage": state.TO_EXECUTE, "stop": state.EXECUTED, "run_batches": 0, "failures": 0,
             "taken": 0, "stride": stride, "scratch": address(self.memory), "threads": threads, "rounds": 0,
-            "cuts": address(self.cuts),
+            "areas": areas, "cuts": address(self.cuts), "firsts": address(self.firsts),
         }.items():  # fmt: skip
             self[name] = value
 

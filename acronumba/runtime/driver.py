@@ -218,6 +218,7 @@ class Executable:
         buffers["machine"] = self.engine.address["machine"]
         buffers["find_equal"] = self.engine.address["find_equal"]
         buffers["cuts"] = buffers.words("cuts", 1 + state.PARTS * self.threads)
+        buffers["firsts"] = buffers.words("firsts", 1 + self.threads)
         buffers["policy"] = self._policy
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
@@ -268,6 +269,7 @@ class Executable:
             self.engine.reach(shares)
             buffers.columns_of_table.append(shares)
             row[TABLE["begin"]], row[TABLE["stages"]] = kernel.begin, len(shares)
+            row[TABLE["block"]] = kernel.block
             row[TABLE["shares"]] = address(shares)
         if spec.rows is not None:
             ways = ways_of_rows(spec)
@@ -464,6 +466,7 @@ class Executable:
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
         """Run stages, with the threads that the last run's kernels would have kept busy."""
         m.buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
+        m.buffers["areas"] = state.areas(threads)
         if threads == 1:
             m.buffers["pool"] = 0
             work(m)

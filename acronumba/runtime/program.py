@@ -72,6 +72,7 @@ class KernelEntry:
     tiles: tuple[int, ...] = ()  # addresses
     begin: int = 0  # address of its function `begin`, if it can be run stage by stage
     stages: tuple[StageEntry, ...] = ()
+    block: int = 1  # nodes of a block at most
     cost: int = 0  # nanoseconds that a node takes, about; 0: nobody has said
     keep: object = None  # what owns the code
 

@@ -233,11 +233,13 @@ class Room:
     def _fewer_threads(self, buffers: Buffers, need: int, room: int) -> int:
         """Let as few threads work as there is room for the scratch of; return how many bytes they need."""
         stride, threads = buffers["stride"], buffers["threads"]
-        rows = need - stride * threads
+        rows = need - stride * buffers["areas"]
         if rows + stride > room:
             self._too_much_scratch(buffers, need, room)
-        buffers["threads"] = (room - rows) // stride
-        buffers["scratch_wanted"] = rows + stride * buffers["threads"]
+        while rows + stride * state.areas(threads) > room:
+            threads -= 1
+        buffers["threads"], buffers["areas"] = threads, state.areas(threads)
+        buffers["scratch_wanted"] = rows + stride * buffers["areas"]
         return buffers["scratch_wanted"]
 
     def _too_much_scratch(self, buffers: Buffers, need: int, room: int) -> NoReturn:

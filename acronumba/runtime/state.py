@@ -213,11 +213,12 @@ heap                int64[chunks, 2]: begin and end of the chunks of the heap
 chunks              number of them
 found               int64[found_room, 4]: rows and lists that results lead to
 found_room          what it has room for
-scratch             address, aligned to 64: what each thread needs, then the rows of a batch
+scratch             address, aligned to 64: what each thread needs, then blocks, then the rows of a batch
 scratch_size        bytes of it
 scratch_wanted      bytes of it that the batches need
-stride              bytes of it for one thread
+stride              bytes of it for one thread, or one block that threads share
 threads             threads that may work on a batch, the caller's included
+areas               of `stride` bytes: of each thread, then of blocks that threads share at once, see `areas`
 pool                address of the pool; 0: the caller works alone
 ahead               int64[ahead_count, 2]: address and bytes of memory that the machine is about to use
 ahead_count         how many such pieces
@@ -226,6 +227,7 @@ fail                int64[n]: failure of each node, in order of execution: 0, or
 failures            not 0: some node has failed
 taken               about how many nanoseconds the kernels that have run would take one thread
 cuts                int64[1 + PARTS threads]: where the parts of a batch begin and end
+firsts              int64[1 + blocks]: units of a stage before those of each block that threads share at once
 run_slice           about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
 sorter              address of the function that orders numbers of which some are NaN, as Python does
 reading             what a read does beside: 0 nothing; NOTED: it notes the value; TOLD: the value is one that was noted
@@ -257,6 +259,7 @@ rows        0, or the address of int64[2, args] if its nodes are several rows. T
             many bytes; then follow the ranks of those tensors
 begin       0, or the address of the function `begin` of a kernel that can be run stage by stage
 stages      their number
+block       nodes of a block at most
 shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
 equal_tries 0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
@@ -275,7 +278,7 @@ weights     nanoseconds that its shared weights take
 # What the threads of `runtime.threads` share; each part has a cache line of its own.
 POOL = Words("""
 claim[8]    epoch << 32 | next unit
-jobs[16]    two rows of JOB: that of the epoch, and that of the one before
+jobs[24]    two rows of JOB: that of the epoch, and that of the one before
 finished[8] units that are done
 lock[8]     whether there is a job
 wanted[8]   most threads that any of the mini-batches that run may use, their callers' included
@@ -289,6 +292,8 @@ scratch     of the caller,
 stride      ... and how far apart those of threads are
 slots       threads that have one
 cuts        address of int64[units + 1]: where they begin and end; 0: they are equally long
+firsts      address of int64[1 + blocks]: what is to be shared lies in blocks; rows before those of each, whose params
+            are `stride` apart; 0: it does not
 """)
 
 TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of `stage` and `stop`
@@ -324,9 +329,20 @@ FRAME = 3  # words of a frame before its slots
 MARKED = 1 << 31  # bit of the head of a value record, above its depth: the value is returned
 
 PARTS = 4  # into which threads cut a batch, each
+GROUP = 256  # units of work (`unit`) that each thread gets of blocks at once
 NEVER = 1 << 62  # value of `plenty`: no two results share a place
 PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again
 NODE_BYTES = 256  # that a node takes beside its results, about: arguments, value records, entries in columns
 
 # Sites of failures that no line of the program is to blame for.
 STEPS, MEMORY = -1, -2
+
+
+def areas(threads: int) -> int:
+    """Return how many pieces of scratch so many threads need: one each, and one for each block that they share at once.
+
+    A block that is the only one lies in the caller's. Of several, each is shared by four threads, who read a quarter of
+    the weights each.
+    """
+    blocks = threads // 4
+    return threads + blocks if blocks > 1 else threads

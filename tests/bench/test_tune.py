@@ -145,7 +145,7 @@ def test_what_is_slower_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     candidates = {"faster at first": {"rows": 24}, "always faster": {"rows": 96}, "slower": {"rows": 192}}
     monkeypatch.setattr(tune_model, "CANDIDATES", candidates)
     monkeypatch.setattr(tune_model, "turns", turns)
-    monkeypatch.setattr(tune_model, "_text", lambda one, *args: one.name)
+    monkeypatch.setattr(tune_model, "text_of", lambda one, *args: one.name)
     xs, w = [np.ones(4, np.float32)] * 3, np.eye(4, dtype=np.float32)
     small, large = tune_model.tune(doubled, {1: [xs[:1]], 3: [xs]}, {"w": w})
     assert (small.most, small.measured, large.most, large.measured) == (1, 1, None, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from acronumba.emit import interpret, tree
 from acronumba.emit.parse import parse_files
+from acronumba.ir.spec import BLOCK, UNITS
+from acronumba.runtime.state import STATE
 from acronumba.strategy import DEFAULT, Strategy
 from tests.support.kernel_cases import close, evaluate
 from tests.support.kernel_runs import compile_all, interpreted
@@ -87,17 +90,31 @@ def test_what_a_block_needs_is_bounded() -> None:
 # ---- cuts
 
 
-def cuts_of(times: list[int], units: list[int] | None, parts: int, threads: int) -> list[int]:
-    """Return how the library cuts nodes that take so many nanoseconds and are so many units."""
+def cuts_of(
+    times: list[int], units: list[int] | None, parts: int, threads: int, borders: tuple[int, ...] = ()
+) -> list[int]:
+    """Return how the library cuts nodes that take so many nanoseconds and are so many units, in blocks."""
     module = tree.Module("cuts", parse_files([f"acronumba.runtime.library.{n}" for n in ("extents", "cuts")]), ())
     memory = interpret.Memory()
-    at = np.cumsum([0, *times]).astype(np.int64)
-    starts = np.cumsum([0, *units]).astype(np.int64) if units is not None else None
-    out = np.full(parts + 1, -1, np.int64)
-    for array in (at, out, *(() if starts is None else (starts,))):
+    bounds = [0, *borders, len(times)]
+    stride = 8 * (BLOCK.count + UNITS.count)
+    blocks = np.zeros((len(bounds) - 1, stride // 8), np.int64)
+    firsts, out, st = np.zeros(len(bounds), np.int64), np.full(parts + 1, -1, np.int64), np.zeros(STATE.count, np.int64)
+    keep = [blocks, firsts, out, st]
+    for k, (low, high) in enumerate(itertools.pairwise(bounds)):
+        blocks[k, BLOCK.at["first"]], blocks[k, BLOCK.at["last"]] = low, high
+        at = np.cumsum([0, *times[low:high]]).astype(np.int64)
+        starts = np.cumsum([0, *units[low:high]]).astype(np.int64) if units is not None else None
+        keep += [at] if starts is None else [at, starts]
+        blocks[k, BLOCK.count + UNITS.at["times"]] = at.ctypes.data
+        blocks[k, BLOCK.count + UNITS.at["starts"]] = 0 if starts is None else starts.ctypes.data
+        firsts[k + 1] = firsts[k] + (high - low if starts is None else starts[-1])
+    for array in keep:
         memory.add(array)
-    args = (at.ctypes.data, 0 if starts is None else starts.ctypes.data, len(times), parts, threads, out.ctypes.data)
-    interpret.run(module, "cut_units", args, memory)
+    words = {"threads": threads, "stride": stride, "cuts": out.ctypes.data, "firsts": firsts.ctypes.data}
+    for name, word in words.items():
+        st[STATE.at[name]] = word
+    interpret.run(module, "cut_blocks", (st.ctypes.data, 0, blocks.ctypes.data, len(blocks), parts), memory)
     return out.tolist()
 
 
@@ -108,8 +125,10 @@ def test_parts_are_complete_and_take_equal_times(seed: int) -> None:
     units = r.integers(0, 9, nodes)
     times = np.where(units > 0, units * r.integers(1, 1000, nodes), 0)
     threads = int(r.integers(1, 9))
+    borders = tuple(np.sort(r.integers(0, nodes + 1, seed % 4)).tolist())
     for parts in {threads, 4 * threads, 3}:
-        cuts = np.array(cuts_of(times.tolist(), units.tolist(), parts, threads))
+        cuts = np.array(cuts_of(times.tolist(), units.tolist(), parts, threads, borders))
+        assert cuts.tolist() == cuts_of(times.tolist(), units.tolist(), parts, threads)
         assert cuts[0] == 0 and cuts[-1] == units.sum() and (np.diff(cuts) >= 0).all()
         of_unit = np.repeat(times / np.maximum(units, 1), units)
         before = np.concatenate([[0.0], np.cumsum(of_unit)])

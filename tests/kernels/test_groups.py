@@ -66,6 +66,8 @@ def test_a_node_has_the_same_bits_in_any_company(size: tuple[int, int, str], dty
         together = run(nodes)[0]
         shuffled = np.random.default_rng(0).permutation(29)
         other = run([nodes[i] for i in shuffled], parts=[(0, 10), (10, 11), (11, 29)])[0]
+        shared = [run(nodes, units=units)[0] for units in (1, 3, 50)]  # also parts of panels, and single nodes
+        shared += [run(nodes[:2], units=7)[0]]
     for i, (x, w, b, v) in enumerate(nodes):
         h = np.abs((w.T if lies == "columns" else w).astype("f8") @ x + b)
         for mine, expected in zip(alone[i], (h, v.astype("f8") @ h), strict=True):
@@ -73,6 +75,8 @@ def test_a_node_has_the_same_bits_in_any_company(size: tuple[int, int, str], dty
     for k_, results in enumerate(together):
         np.testing.assert_array_equal(results, [a[k_][0] for a in alone])
         np.testing.assert_array_equal(other[k_], results[shuffled])
+        for found in shared:
+            np.testing.assert_array_equal(found[k_], results[: len(found[k_])])
 
 
 def test_plain_python_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:

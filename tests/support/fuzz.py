@@ -92,7 +92,7 @@ def options_of(number: int, way: str) -> dict[str, Any]:
         elif rng.random() < 0.3:
             options["effort"] = rng.randrange(4)
     if way != "interpreter":
-        options["threads"] = rng.choice([1, 1, 2, 3])
+        options["threads"] = rng.choice([1, 2, 3, 9])
     if way in ("simulator", "gradients") and rng.random() < 0.3:
         options["persistent"] = True
     return options

@@ -417,11 +417,6 @@ def test_threads_are_as_many_as_the_cores_of_the_process(
     assert workers.available_threads() == most
 
 
-@pytest.fixture
-def every_thread_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_WAKE", 1e-9)
-
-
 def outcome(f: Any, xs: Any, p: Any) -> Any:
     """Return the bits of the results, and which instances fail where."""
     try:

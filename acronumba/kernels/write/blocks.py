@@ -14,6 +14,7 @@ from acronumba.emit.tree import I1, I64, Expr, Local, const, select
 from acronumba.ir.spec import BLOCK, UNITS, Dim
 from acronumba.kernels.stages.index import ONE, count, size_poly
 from acronumba.kernels.stages.tasks import ProductStage
+from acronumba.kernels.write.groups import group_units
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.tiled import units
 
@@ -128,6 +129,8 @@ class BlockOfNodes:
             if isinstance(stage, ProductStage):
                 many = w.units(stage, w.rows_of(stage, many) if starts is None else many)
                 starts = None
+            elif stage.grouped is not None:
+                many = const(group_units(w.kernel, stage.grouped), I64)
             f.store(s, word_of(number, "count"), many)
             f.store(s, word_of(number, "time"), self.times[number])
             f.store(s, word_of(number, "times"), const(0, I64) if times is None else w.scratch(times))

@@ -11,7 +11,8 @@ from acronumba.emit.language import i64, ld, lds, st
 from acronumba.runtime.library.extents import extents_of, plan_node
 
 from acronumba.runtime.library.words import (  # isort: skip
-    CUTS, K_COST, K_RESULTS, SIZES, TABLE, THREADS,
+    BLOCK_BYTES, BLOCK_FIRST, BLOCK_LAST, CUTS, FIRSTS, K_COST, K_RESULTS, SIZES, STRIDE, TABLE, THREADS, UNITS_BYTES,
+    UNITS_STARTS, UNITS_TIMES,
 )  # fmt: skip
 
 
@@ -23,27 +24,64 @@ def end_of_part(total: i64, k: i64, parts: i64, threads: i64) -> i64:
     return total * done // (8 * threads)
 
 
-def cut_units(times: i64, starts: i64, nodes: i64, parts: i64, threads: i64, cuts: i64) -> None:
-    """Cut the units of some nodes; `times` and `starts` as in `ir.spec.UNITS`."""
+def cut_units(
+    times: i64, starts: i64, nodes: i64, before: i64, first: i64, total: i64, k: i64, parts: i64, threads: i64,
+    cuts: i64,
+) -> i64:  # fmt: skip
+    """Cut the units of the nodes of a block where part k, k + 1, ... begin; return the first part that begins later.
+
+    Parameters
+    ----------
+    times, starts
+        As in `ir.spec.UNITS`.
+    before, first
+        Nanoseconds and units of earlier blocks.
+    total
+        Nanoseconds of all blocks.
+    """
     node = 0
-    total = ld(times, nodes)
-    st(cuts, 0, 0)
-    for k in range(1, parts):
-        end = end_of_part(total, k, parts, threads)
+    while k < parts:
+        end = end_of_part(total, k, parts, threads) - before
         while node < nodes and ld(times, node + 1) <= end:
             node = node + 1
+        if node == nodes:
+            return k
         unit = node
         if starts != 0:
+            inside = end - ld(times, node)
             unit = ld(starts, node)
-        if node < nodes:
-            if starts != 0:
-                inside = end - ld(times, node)
-                unit = unit + (ld(starts, node + 1) - unit) * inside // (ld(times, node + 1) - ld(times, node))
-        st(cuts, k, unit)
-    many = nodes
-    if starts != 0:
-        many = ld(starts, nodes)
-    st(cuts, parts, many)
+            unit = unit + (ld(starts, node + 1) - unit) * inside // (ld(times, node + 1) - ld(times, node))
+        st(cuts, k, first + unit)
+        k = k + 1
+    return k
+
+
+def cut_blocks(ST: i64, s: i64, first: i64, blocks: i64, parts: i64) -> None:
+    """Cut a stage of blocks into parts that take equal times."""
+    threads, stride, cuts, firsts = lds(ST, THREADS, STRIDE, CUTS, FIRSTS)
+    total = ld(firsts, blocks)
+    if ld(first + BLOCK_BYTES + UNITS_BYTES * s, UNITS_TIMES) == 0:
+        for part in range(parts + 1):
+            st(cuts, part, end_of_part(total, part, parts, threads))
+        return
+    total = 0
+    for b in range(blocks):
+        block = first + stride * b
+        nodes = ld(block, BLOCK_LAST) - ld(block, BLOCK_FIRST)
+        total = min(total + ld(ld(block + BLOCK_BYTES + UNITS_BYTES * s, UNITS_TIMES), nodes), 1 << 60)
+    st(cuts, 0, 0)
+    k = 1
+    before = 0
+    for b in range(blocks):
+        block = first + stride * b
+        nodes = ld(block, BLOCK_LAST) - ld(block, BLOCK_FIRST)
+        known = block + BLOCK_BYTES + UNITS_BYTES * s
+        times, starts = lds(known, UNITS_TIMES, UNITS_STARTS)
+        k = cut_units(times, starts, nodes, before, ld(firsts, b), total, k, parts, threads, cuts)
+        before = before + ld(times, nodes)
+    while k <= parts:
+        st(cuts, k, ld(firsts, blocks))
+        k = k + 1
 
 
 def cut_nodes(ST: i64, k: i64, low: i64, high: i64, parts: i64) -> None:

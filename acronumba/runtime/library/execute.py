@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address, call_address_i64, fill_bytes, i64, ld, ld32, lds, st
 from acronumba.ir.spec import FIXED
-from acronumba.runtime.library.cuts import cut_nodes, cut_units
+from acronumba.runtime.library.cuts import cut_blocks, cut_nodes
 from acronumba.runtime.library.extents import extents_of, plan_node
 from acronumba.runtime.library.liveness import settle
 from acronumba.runtime.library.rows import count_rows, split_rows
-from acronumba.runtime.library.workers import pool_run
-from acronumba.runtime.state import DONE, PARTS, PAUSE
+from acronumba.runtime.library.workers import pool_run, run_part
+from acronumba.runtime.state import DONE, GROUP, PARTS, PAUSE
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARGS, BATCHES, BKEY, BLOCK_BYTES, BLOCK_FINER, BSTART, CUTS, FAIL, FAILURES, KEYTAB, K_BEGIN, K_COST, K_DIMS,
-    K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS, MOST, OFFSET, PARAMETERS_BEGUN,
-    PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE, SCRATCH, SIZES, STAGE_BYTES,
-    STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS, UNIT, UNITS_BYTES, UNITS_COUNT, UNITS_STARTS, UNITS_TIME,
-    UNITS_TIMES,
+    AREAS, ARGS, BATCHES, BKEY, BLOCK_BYTES, BLOCK_FINER, BLOCK_LAST, BSTART, CUTS, FAIL, FAILURES, FIRSTS, KEYTAB,
+    K_BEGIN, K_BLOCK, K_COST, K_DIMS, K_FALLIBLE, K_PARAMS, K_RESULTS, K_ROWS, K_RUN, K_SHARES, K_STAGES, K_WORDS,
+    MOST, OFFSET, PARAMETERS_BEGUN, PARAMETERS_FAILS, PARAMETERS_NODES, PLANNED, POOL, RUN_BATCHES, RUN_SLICE,
+    SCRATCH, SIZES, STAGE_BYTES, STAGE_RUN, STAGE_WEIGHTS, STRIDE, TABLE, TAKEN, THREADS, UNIT, UNITS_BYTES,
+    UNITS_COUNT, UNITS_STARTS, UNITS_TIME, UNITS_TIMES,
 )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
     """Run a batch of nodes of several rows; a node fails as its first row that fails. Return how many rows it has."""
     table = ld(ST, TABLE)
     count = count_rows(ST, k, low, high)
-    words = ld(ST, SCRATCH) + ld(ST, STRIDE) * ld(ST, THREADS)
+    words = ld(ST, SCRATCH) + ld(ST, STRIDE) * ld(ST, AREAS)
     fails = words + 8 * count
     split_rows(ST, k, low, high, words, count)
     params = ld(table, k + K_PARAMS)
@@ -146,10 +146,11 @@ def run_batch(ST: i64, k: i64, low: i64, count: i64, longest: i64) -> None:
                     run_stages(ST, k, count)
                     return
             else:
-                if count // 48 < min(worth, threads):
+                block = ld(table, k + K_BLOCK)
+                if count // block < min(worth, threads):
                     run_stages(ST, k, count)
                     return
-                units = min(worth, count // 24)
+                units = min(units, max(2 * count // block, 1))
         if units > threads:
             units = threads * min(units // threads, PARTS)
         if units > 1 and longest > 0:
@@ -157,7 +158,7 @@ def run_batch(ST: i64, k: i64, low: i64, count: i64, longest: i64) -> None:
                 cuts = ld(ST, CUTS)
                 cut_nodes(ST, k, low, low + count, units)
     if units > 1:
-        pool_run(ld(ST, POOL), run, params, count, units, cuts, ld(ST, SCRATCH), ld(ST, STRIDE), ld(ST, THREADS))
+        pool_run(ld(ST, POOL), run, params, count, units, cuts, 0, ld(ST, SCRATCH), ld(ST, STRIDE), ld(ST, THREADS))
     else:
         call_address(run, params, 0, count, ld(ST, SCRATCH))
 
@@ -176,48 +177,88 @@ def units_of(ST: i64, time: i64) -> i64:
 
 
 def run_stages(ST: i64, k: i64, count: i64) -> None:
-    """Run a kernel block by block and stage by stage, each stage by all threads where that pays.
+    """Run a kernel stage by stage, some blocks at once: each stage by all threads where that pays.
 
-    A thread gets one unit of equal ones: from batch to batch it is mostly the same part of the weights, which stays in
-    its cache.
+    A thread gets one unit of equal ones: of a single block it is mostly the same part of the weights from batch to
+    batch, which stays in its cache.
     """
-    table = ld(ST, TABLE)
-    params = ld(table, k + K_PARAMS)
-    threads, scratch = lds(ST, THREADS, SCRATCH)
+    table, threads = lds(ST, TABLE, THREADS)
+    kernel = table + 8 * k
+    first = ld(ST, SCRATCH)
+    if ld(ST, AREAS) > threads:
+        first = first + ld(ST, STRIDE) * threads
     low = 0
     while low < count:
-        st(scratch, BLOCK_FINER, 0)
-        high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
-        while wants_finer(ST, table + 8 * k, scratch, threads) != 0:
-            st(scratch, BLOCK_FINER, ld(scratch, BLOCK_FINER) + 1)
-            high = call_address_i64(ld(table, k + K_BEGIN), params, low, count, scratch)
-        for s in range(ld(table, k + K_STAGES)):
-            stage = ld(table, k + K_SHARES) + STAGE_BYTES * s
-            run = ld(stage, STAGE_RUN)
-            known = scratch + BLOCK_BYTES + UNITS_BYTES * s
-            many, time, times, starts = lds(known, UNITS_COUNT, UNITS_TIME, UNITS_TIMES, UNITS_STARTS)
-            worth = units_of(ST, max(time, ld(stage, STAGE_WEIGHTS)))
-            units = min(worth, min(many, threads))
-            cuts = 0
-            if times != 0 and units > 1:
-                if units == threads:
-                    units = threads * min(min(worth, many) // threads, PARTS)
-                cuts = ld(ST, CUTS)
-                cut_units(times, starts, high - low, units, threads, cuts)
-            if units > 1:
-                pool_run(ld(ST, POOL), run, scratch, many, units, cuts, scratch, ld(ST, STRIDE), threads)
-            else:
-                call_address(run, scratch, 0, many, scratch)
-        low = high
+        finer = 0
+        blocks = begin_blocks(ST, kernel, first, low, count, finer)
+        while wants_finer(ST, kernel, first, blocks, finer) != 0:
+            finer = finer + 1
+            blocks = begin_blocks(ST, kernel, first, low, count, finer)
+        for s in range(ld(kernel, K_STAGES)):
+            share_stage(ST, kernel, s, first, blocks)
+        low = ld(first + ld(ST, STRIDE) * (blocks - 1), BLOCK_LAST)
 
 
-def wants_finer(ST: i64, kernel: i64, block: i64, threads: i64) -> i64:
-    """Return whether tiles of a block had better have fewer rows: there are few for each thread, and they are long."""
-    if ld(block, BLOCK_FINER) == 2:
+def begin_blocks(ST: i64, kernel: i64, first: i64, low: i64, count: i64, finer: i64) -> i64:
+    """Describe blocks from node `low` on, as many as threads share at once; return how many."""
+    stride, threads = lds(ST, STRIDE, THREADS)
+    most = max(ld(ST, AREAS) - threads, 1)
+    enough = ld(ST, UNIT) * GROUP * threads
+    blocks = 0
+    time = 0
+    while blocks < most and low < count and time < enough:
+        block = first + stride * blocks
+        st(block, BLOCK_FINER, finer)
+        low = call_address_i64(ld(kernel, K_BEGIN), ld(kernel, K_PARAMS), low, count, block)
+        for s in range(ld(kernel, K_STAGES)):
+            time = min(time + ld(block + BLOCK_BYTES + UNITS_BYTES * s, UNITS_TIME), 1 << 60)
+        blocks = blocks + 1
+    return blocks
+
+
+def share_stage(ST: i64, kernel: i64, s: i64, first: i64, blocks: i64) -> None:
+    """Run a stage of some blocks: by all threads where that pays."""
+    threads, scratch, stride, firsts = lds(ST, THREADS, SCRATCH, STRIDE, FIRSTS)
+    stage = ld(kernel, K_SHARES) + STAGE_BYTES * s
+    known = first + BLOCK_BYTES + UNITS_BYTES * s
+    many = 0
+    time = 0
+    for b in range(blocks):
+        st(firsts, b, many)
+        many = many + ld(known + stride * b, UNITS_COUNT)
+        time = min(time + ld(known + stride * b, UNITS_TIME), 1 << 60)
+    st(firsts, blocks, many)
+    worth = units_of(ST, max(time, ld(stage, STAGE_WEIGHTS)))
+    units = min(worth, min(many, threads))
+    if units < 2:
+        run_part(ld(stage, STAGE_RUN), first, 0, many, scratch, firsts, stride)
+        return
+    cuts = 0
+    if ld(known, UNITS_TIMES) != 0 or blocks > 1:
+        rounds = min(worth, many) // threads
+        if ld(known, UNITS_TIMES) == 0 and many < 32 * threads:
+            rounds = 1  # units cannot be cut: in small parts, a unit more or less counts
+        if rounds > 0:
+            units = threads * min(rounds, PARTS)
+        cuts = ld(ST, CUTS)
+        cut_blocks(ST, s, first, blocks, units)
+    pool_run(ld(ST, POOL), ld(stage, STAGE_RUN), first, many, units, cuts, firsts, scratch, stride, threads)
+
+
+def wants_finer(ST: i64, kernel: i64, first: i64, blocks: i64, finer: i64) -> i64:
+    """Return whether tiles of blocks had better have fewer rows: there are few for each thread, and they are long."""
+    if finer == 2:
         return 0
+    threads, stride = lds(ST, THREADS, STRIDE)
     for s in range(ld(kernel, K_STAGES)):
-        known = block + BLOCK_BYTES + UNITS_BYTES * s
-        many, time, starts = lds(known, UNITS_COUNT, UNITS_TIME, UNITS_STARTS)
+        many = 0
+        time = 0
+        starts = 0
+        for b in range(blocks):
+            known = first + stride * b + BLOCK_BYTES + UNITS_BYTES * s
+            many = many + ld(known, UNITS_COUNT)
+            time = min(time + ld(known, UNITS_TIME), 1 << 60)
+            starts = ld(known, UNITS_STARTS)
         if starts != 0 and many < min(16 * threads, units_of(ST, time)):
             return 1
     return 0

@@ -15,9 +15,9 @@ from acronumba.runtime.library.rows import count_rows, rows_width
 from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, NEVER
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARENA, ARENA_SIZE, ARENA_USED, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEYTAB, K_ARGS, K_DIMS,
+    ARENA, ARENA_SIZE, ARENA_USED, AREAS, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEYTAB, K_ARGS, K_DIMS,
     K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART_END, PART_START, PLANNED,
-    PLENTY, RECORD_DATA, RECORD_HEAD, RESULT_BYTES, SCRATCH_SIZE, SCRATCH_WANTED, SIZES, STRIDE, TABLE, THREADS, WORK,
+    PLENTY, RECORD_DATA, RECORD_HEAD, RESULT_BYTES, SCRATCH_SIZE, SCRATCH_WANTED, SIZES, STRIDE, TABLE, WORK,
     WORK_SIZE, WORK_USED,
 )  # fmt: skip
 
@@ -103,7 +103,7 @@ def measure(ST: i64) -> i64:
     st(ST, ARENA_USED, total)
     stride = (scratch + 127) & -64
     st(ST, STRIDE, stride)
-    st(ST, SCRATCH_WANTED, space + stride * ld(ST, THREADS))
+    st(ST, SCRATCH_WANTED, space + stride * ld(ST, AREAS))
     return DONE
 
 

@@ -23,9 +23,24 @@ from acronumba.emit.language import (
 from acronumba.runtime.library.records import high_half, low_half
 
 from acronumba.runtime.library.words import (  # isort: skip
-    JOB_BYTES, JOB_CUTS, JOB_PARAMS, JOB_ROWS, JOB_RUN, JOB_SCRATCH, JOB_SLOTS, JOB_STRIDE, JOB_UNITS, POOL_CLAIM,
-    POOL_FINISHED, POOL_JOBS, POOL_LOCK, POOL_WANTED,
+    JOB_BYTES, JOB_CUTS, JOB_FIRSTS, JOB_PARAMS, JOB_ROWS, JOB_RUN, JOB_SCRATCH, JOB_SLOTS, JOB_STRIDE, JOB_UNITS,
+    POOL_CLAIM, POOL_FINISHED, POOL_JOBS, POOL_LOCK, POOL_WANTED,
 )  # fmt: skip
+
+
+def run_part(run: i64, params: i64, low: i64, high: i64, scratch: i64, firsts: i64, stride: i64) -> None:
+    """Call a function of a range, block by block if it lies in blocks: see `state.JOB`."""
+    if firsts == 0:
+        call_address(run, params, low, high, scratch)
+        return
+    block = 0
+    while low < high:
+        while ld(firsts, block + 1) <= low:
+            block = block + 1
+        first = ld(firsts, block)
+        end = min(high, ld(firsts, block + 1))
+        call_address(run, params + stride * block, low - first, end - first, scratch)
+        low = end
 
 
 def pool_work(pool: i64, slot: i64) -> None:
@@ -43,6 +58,7 @@ def pool_work(pool: i64, slot: i64) -> None:
         scratch = ld(job, JOB_SCRATCH)
         stride = ld(job, JOB_STRIDE)
         slots = ld(job, JOB_SLOTS)
+        firsts = ld(job, JOB_FIRSTS)
         unit = low_half(claim)
         if unit < units:
             if slot < slots:
@@ -53,7 +69,7 @@ def pool_work(pool: i64, slot: i64) -> None:
                     if cuts != 0:
                         low = ld(cuts, unit)
                         high = ld(cuts, unit + 1)
-                    call_address(run, params, low, high, scratch + slot * stride)
+                    run_part(run, params, low, high, scratch + slot * stride, firsts, stride)
                     atomic_add(pool + 8 * POOL_FINISHED, 1)
 
 
@@ -83,12 +99,13 @@ def pool_worker(pool: i64, slot: i64, idle_turns: i64) -> None:
 
 
 def pool_run(
-    pool: i64, run: i64, params: i64, rows: i64, units: i64, cuts: i64, scratch: i64, stride: i64, slots: i64
-) -> None:
+    pool: i64, run: i64, params: i64, rows: i64, units: i64, cuts: i64, firsts: i64, scratch: i64, stride: i64,
+    slots: i64,
+) -> None:  # fmt: skip
     """Call run(params, low, high, scratch) for ranges that make up 0..rows, with whoever helps.
 
-    They begin and end where `cuts` says, int64[units + 1]; 0: they are equally long. Each thread has scratch of its
-    own, `stride` bytes apart; the caller's is the first.
+    They begin and end where `cuts` says, int64[units + 1]; 0: they are equally long. If `firsts` is not 0, the rows lie
+    in blocks (`state.JOB`). Each thread has scratch of its own, `stride` bytes apart; the caller's is the first.
     """
     if atomic_cas(pool + 8 * POOL_LOCK, 0, 1):
         epoch = (high_half(atomic_load(pool + 8 * POOL_CLAIM)) + 1) & 1073741823
@@ -98,6 +115,7 @@ def pool_run(
         st(job, JOB_ROWS, rows)
         st(job, JOB_UNITS, units)
         st(job, JOB_CUTS, cuts)
+        st(job, JOB_FIRSTS, firsts)
         st(job, JOB_SCRATCH, scratch)
         st(job, JOB_STRIDE, stride)
         st(job, JOB_SLOTS, slots)
@@ -110,4 +128,4 @@ def pool_run(
             turn = turn + 1
         atomic_store(pool + 8 * POOL_LOCK, 0)
     else:
-        call_address(run, params, 0, rows, scratch)
+        run_part(run, params, 0, rows, scratch, firsts, stride)
