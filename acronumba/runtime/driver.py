@@ -113,7 +113,9 @@ class Processor:
         return False
 
     def stops(self, m: MiniBatch) -> Sequence[int]:
-        return range(1, m.last + 1) if m.timed else (1, m.last) if self._in_steps(m) else (m.last,)
+        if m.timed:
+            return range(1, m.last + 1)
+        return (1, m.last) if m.by_caller or m.keeps_nodes else (m.last,)
 
     @staticmethod
     def _in_steps(m: MiniBatch) -> bool:

@@ -137,6 +137,7 @@ class Epoch:
         if buffers["stage"] == state.EXECUTED:
             buffers["kept"] = self.bytes
             buffers["more"] = 1  # go on, even if all who were there have left
+            buffers["single"] = 2
         arenas = len(m.arenas)
         self._executable.round(m)
         self._closed += [buffers["instances"]] * (len(m.arenas) - arenas)

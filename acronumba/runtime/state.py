@@ -56,7 +56,8 @@ base                `top` when it was
 waits               whether the program reads values of tensors: only then the words down to `lives` are used
 rounds              rounds that have been executed
 more                whether fibers wait for the values of this round
-single              whether `drive` returns after each stage that it is to stop at, of each round
+single              1: `drive` returns after each stage that it is to stop at, of each round; 2: so, but first goes on
+                    from a round that is executed
 kept                bytes of the arenas that hold results of earlier rounds or parts
 nodes_before        nodes of earlier rounds or parts
 fcap                fibers that `runnable` and `waiting` have room for

@@ -147,8 +147,10 @@ def drive(ST: i64) -> i64:
     stop = ld(ST, STOP)
     while True:
         if ld(ST, STAGE) == EXECUTED:
-            if ld(ST, SINGLE) != 0 and stop == EXECUTED:
+            if ld(ST, SINGLE) == 1 and stop == EXECUTED:
                 return DONE
+            if ld(ST, SINGLE) == 2:
+                st(ST, SINGLE, 1)
             if ld(ST, MORE) != 0:
                 next_round(ST)
             elif ld(ST, PART_END) < ld(ST, INSTANCES):
