@@ -226,6 +226,9 @@ noted               number of them
 told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
 ended               int64[batch]: instances of an epoch that have returned since it was looked at, in their order
 ended_count         number of them
+until               of an epoch: address of a word; while it is 0, and nobody has ended, `drive` goes on with the next
+                    round. 0: it does not
+etop_known          `etop` when it was looked at
 free                heads of the lists of free frames follow
 """)
 AT = STATE.at

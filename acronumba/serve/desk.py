@@ -148,11 +148,11 @@ class Desk:
             taken.append(request)
         return taken
 
-    def ran(self, count: int, seconds: float) -> None:
-        """Count a mini-batch, or a round, of so many requests."""
-        self._batches += 1
-        self._sizes.add(count)
-        self._computed.add(seconds)
+    def ran(self, count: int, seconds: float, rounds: int = 1) -> None:
+        """Count a mini-batch of so many requests, or rounds that took so long together."""
+        self._batches += rounds
+        self._sizes.add(count, rounds)
+        self._computed.add(seconds / rounds, rounds)
 
     def finish(
         self, requests: Sequence[Request], outcomes: Iterable[tuple[Any, BaseException | None]], rounds: int = 1

@@ -165,11 +165,14 @@ class Server(Generic[R]):
                 self._watcher.start()
             if deadline is not None and self._desk.next_deadline == request.deadline:
                 self._times.notify()
+            if self._desk.due(request.arrived) == 0:
+                self._requests.ring()
             self._work.notify()
 
     def _withdraw(self, request: Request) -> None:
         with self._lock:
             self._desk.withdraw(request)
+            self._requests.ring()
             self._room.notify()
 
     def _tell_all(self) -> None:
@@ -181,7 +184,7 @@ class Server(Generic[R]):
         while (work := self._next()) is not None:
             for ran in self._requests.step(work):
                 with self._lock:
-                    self._desk.ran(ran.count, ran.seconds)
+                    self._desk.ran(ran.count, ran.seconds, ran.rounds)
                     self._desk.epochs, self._desk.bytes = ran.epochs, ran.bytes
                     ended = [o for r, answer, rounds in ran.done for o in self._desk.finish([r], [answer], rounds)]
                     self._room.notify(len(ended))
@@ -204,6 +207,7 @@ class Server(Generic[R]):
                 requests = [r for r in self._desk.take(now) if self._begins(r)] if due == 0 else []
                 self._room.notify(len(requests))
                 if requests or busy:
+                    self._requests.hush()
                     return Work(requests, [r.instance for r in requests], self._shared)
 
     def _begins(self, request: Request) -> bool:
@@ -219,7 +223,9 @@ class Server(Generic[R]):
             with self._lock:
                 late = self._desk.expire(now := self._clock())
                 self._room.notify(len(late))
-                if not late:
+                if late:
+                    self._requests.ring()
+                else:
                     if self._desk.closed and self._desk.idle:
                         return
                     at = self._desk.next_deadline

@@ -33,7 +33,7 @@ class Step:
     left: list[Step]
 
 
-@model(max_steps=100_000)
+@model(max_steps=1_000_000)
 def walk(s: Start, *, w: np.ndarray) -> tuple[int, list[Step]]:
     """Return how many turns a start takes, and all that was met."""
     h = s.x
@@ -88,7 +88,7 @@ class Gate:
         rounds, self.open, self.comes = Epoch.round, threading.Event(), threading.Semaphore(0)
         self.open.set()
 
-        def waits(epoch: Epoch) -> list[Left]:
+        def waits(epoch: Epoch, alone: bool = False) -> list[Left]:  # one by one, in any case
             self.comes.release()
             assert self.open.wait(20)
             return rounds(epoch)
@@ -279,7 +279,7 @@ def test_closing_while_requests_run(drain: bool, alone: list[Any], gate: Gate) -
 def test_a_run_that_breaks_is_run_again(monkeypatch: pytest.MonkeyPatch, alone: list[Any]) -> None:
     rounds, calls = Epoch.round, list[int]()
 
-    def breaks(self: Epoch) -> Any:
+    def breaks(self: Epoch, alone: bool = False) -> Any:
         calls.append(len(self))
         if len(calls) == 3:
             raise MemoryError("too much")
