@@ -14,7 +14,7 @@ from typing import Any
 from acronumba.api.flow import Flow, Gone, Member
 from acronumba.api.model import Model
 from acronumba.errors import InstanceErrors
-from acronumba.serve.desk import ENDED, Request
+from acronumba.serve.desk import ENDED, Outcome, Request
 
 Answer = tuple[Any, BaseException | None]  # a result, or an exception in its place
 
@@ -26,6 +26,7 @@ class Work:
     requests: list[Request]
     instances: list[tuple[Any, ...]]  # taken out while the desk was locked: requests that end hold none
     shared: dict[str, Any]
+    late: Sequence[Outcome] = ()  # those that do not begin any more
 
 
 @dataclass(frozen=True, slots=True)
