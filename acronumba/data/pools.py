@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -353,8 +353,8 @@ class Kind:
 
     def fill_all(self, objects: list[Any], columns: Sequence[list[Any]]) -> None:
         """Give objects their fields, of which there is a column each."""
-        put = setter_of(self.cls)
-        if self._assign is not None and put is self.cls.__setattr__:
+        put, usual = setter_of(self.cls), cast(object, self.cls.__setattr__)
+        if self._assign is not None and put is usual:
             self._assign(objects, *columns)
             return
         for f, column in zip(self.fields, columns, strict=True):

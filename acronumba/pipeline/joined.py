@@ -17,8 +17,8 @@ from acronumba.data.wraps import wrapped
 from acronumba.runtime.epoch import Epoch
 
 if TYPE_CHECKING:
-    from acronumba.data.heap import Heap
     from acronumba.data.buffers import Words
+    from acronumba.data.heap import Heap
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.recorded import Failure

@@ -93,7 +93,8 @@ class Server(Generic[R]):
         Raises
         ------
         Overloaded, DeadlineExceeded, ServerClosed
-            `ServerClosed` also in a process that was forked from the server's. Or what the model raises for this instance. If the task is cancelled the request is withdrawn.
+            Or what the model raises for this instance. If the task is cancelled the request is withdrawn. The server
+            of a process that has forked is closed for the new one.
         """
         self._expect_process()
         loop = asyncio.get_running_loop()
