@@ -9,12 +9,14 @@ prints the memory of the process after each tenth; what is flat does not grow. `
 wait for values, requests that join what runs with mini-batches that run to their end, in turns: throughput by processor
 time, the median latency of the quarter with the smallest results, and the bits. With 128 clients as many requests wait
 as run, and half of the latency is waiting for a slot, however short a request is; with 64 there is a slot for each.
+What the process holds once the model is warm is hidden from Python's collector (`gc.freeze`), as a server should do it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import importlib
 import os
 import pickle
@@ -41,6 +43,8 @@ def loaded(name: str, size: str, count: int) -> tuple[Any, Any, list[Any]]:
     p, instances = pack(module.params(size)), module.instances(count)
     for n in (1, 8, BATCH):
         f.batch(instances[:n], p=p)
+    gc.collect()
+    gc.freeze()
     return f, p, instances
 
 

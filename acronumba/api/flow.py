@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from acronumba.api.arguments import Call
 from acronumba.api.kept import Fit
 from acronumba.api.model import Model
@@ -59,13 +61,20 @@ class Flow:
     model : Model
     slots : int
         How many instances join one run.
+
+    Attributes
+    ----------
+    bell : int64[1]
+        Other than 0: `round` returns after a round. It may be set while one runs.
     """
 
     def __init__(self, model: Model[..., Any], slots: int = _SLOTS) -> None:
         self._model, self._slots = model, slots
+        self.bell = np.ones(1, np.int64)
         self._runs: dict[Joined, dict[int, Member]] = {}  # who takes part, by number; the next one to run is first
         self._bound: tuple[object, dict[str, Any]] = (None, {})  # shared values, and what the model makes of them
         self.epochs = 0  # runs that have begun
+        self.rounds = 0  # of all of them
 
     def __len__(self) -> int:
         """How many instances take part."""
@@ -110,14 +119,16 @@ class Flow:
             self._close(member.run)
 
     def round(self) -> list[Gone]:
-        """Run a round of the run whose turn it is; return who is done."""
+        """Run a round of the run whose turn it is, or several while the bell is 0 and nobody is done; return who is."""
         run = next(iter(self._runs))
         members = self._runs[run] = self._runs.pop(run)
+        before = run.rounds
         try:
-            left = run.round()
+            left = run.round(len(self._runs) == 1)
         except Exception:
             del self._runs[run]
             return [Gone(member, None, None, broken=True) for member in members.values()]
+        self.rounds += run.rounds - before
         gone = []
         for number, result, failure in left:
             member = members.pop(number)
@@ -179,7 +190,7 @@ class Flow:
         for run in self._runs:
             if run.holds(fit.compiled, fit.leaves) and run.epoch.room > 0:
                 return run
-        run = Joined(fit.compiled, fit.leaves, self._slots)
+        run = Joined(fit.compiled, fit.leaves, self._slots, self.bell)
         self._runs[run] = {}
         self.epochs += 1
         return run

@@ -254,26 +254,30 @@ class Copying(Memory):
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         if not size or not n:
             return super().alike(addresses, dtype, shape, array0, owners)
-        order = owners.argsort(kind="stable")
-        tensors = self._copied(addresses[order], size).view(dtype).reshape(n, *shape)
-        ends = (owners[order[1:]] != owners[order[:-1]]).nonzero()[0] + 1
+        order = None if (owners[1:] >= owners[:-1]).all() else owners.argsort(kind="stable")
+        if order is not None:
+            addresses, owners = addresses[order], owners[order]
+        tensors = self._copied(addresses, size).view(dtype).reshape(n, *shape)
+        ends = [*((owners[1:] != owners[:-1]).nonzero()[0] + 1).tolist(), n]
         found: list[Any] = []
-        for one in np.split(tensors, ends):
-            own = one.copy()
+        for start, end in zip([0, *ends], ends, strict=False):
+            own = tensors[start:end].copy()
             own.flags.writeable = False
             found.extend(own if shape or not array0 else [own[k, ...] for k in range(len(own))])
+        if order is None:
+            return found
         out: list[Any] = [None] * n
         for place, value in zip(order.tolist(), found, strict=True):
             out[place] = value
         return out
 
-    def _copied(self, addresses: Words, size: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes at addresses: uint8[n, size]."""
-        out = np.empty((len(addresses), size), np.uint8)
+    def _copied(self, addresses: Words, size: int) -> npt.NDArray[Any]:
+        """Return what lies at addresses, so many bytes each: void[n]."""
+        out = np.empty(len(addresses), f"V{size}")
         owners, _ = self._owners(addresses)
         for k in set(owners.tolist()):
             some, data = (owners == k).nonzero()[0], self._bytes(k)
-            windows = np.ndarray((len(data) - size + 1, size), np.uint8, data, strides=(1, 1))
+            windows = np.ndarray(len(data) - size + 1, out.dtype, data, strides=(1,))
             out[some] = windows[addresses[some] - self._bases[k]]
         return out
 

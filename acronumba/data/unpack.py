@@ -208,7 +208,6 @@ class Class(Kind):
         super().__init__(layout)
         self.put = setter_of(layout.cls)
         self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
-        self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
         self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
 
     def fill(self, out: Any, reader: Reader, data: list[int], rest: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from acronumba.data.wraps import wrapped
 from acronumba.runtime.epoch import Epoch
 
 if TYPE_CHECKING:
+    from acronumba.data.buffers import Words
     from acronumba.data.heap import Heap
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
@@ -42,16 +43,18 @@ class Joined:
         What `Compiled.leaves` returned.
     slots
         How many instances can join.
+    bell : int64[1]
+        See `Epoch`.
     """
 
-    def __init__(self, compiled: Compiled, leaves: Sequence[Any], slots: int) -> None:
+    def __init__(self, compiled: Compiled, leaves: Sequence[Any], slots: int, bell: Words) -> None:
         self.compiled, self.leaves = compiled, leaves
         self.rounds = 0
         given = compiled.shared_batches(leaves)
         words, keep = compiled.shared_words(None, leaves, given)
         self._shared = [heap for batch in given.values() for heap in batch.heaps]
         self._heaps: dict[int, Sequence[Heap]] = {}  # of who is there
-        self.epoch = Epoch(compiled.executable, words, slots, keep)
+        self.epoch = Epoch(compiled.executable, words, slots, keep, bell)
 
     def holds(self, compiled: Compiled, leaves: Sequence[Any]) -> bool:
         """Whether this is a run of a specialisation with such shared values."""
@@ -68,10 +71,10 @@ class Joined:
         self.epoch.withdraw(number)
         self._heaps.pop(number, None)
 
-    def round(self) -> list[tuple[int, Any, Failure | None]]:
-        """Run a round; return number, result and failure of each instance that has left."""
-        self.rounds += 1
-        left = self.epoch.round()
+    def round(self, alone: bool = False) -> list[tuple[int, Any, Failure | None]]:
+        """Run a round, or several, see `Epoch.round`; return number, result and failure of who has left."""
+        left = self.epoch.round(alone)
+        self.rounds = self.epoch.rounds
         done = [one.number for one in left if one.failure is None]
         results = dict(zip(done, self._results(done), strict=True)) if done else {}
         numbers = [one.number for one in left]

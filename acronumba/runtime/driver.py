@@ -53,7 +53,7 @@ _FRESH = np.array(  # words that are 0 when a run begins
         for name in (
             "stage pc n next batches arena_used edges failures spent run_batches taken rounds more single kept rtop "
             "wtop stubs planned result_bytes work_size work_used work_most result_bytes_before nodes_before part_start "
-            "part_nodes part_bytes reading noted ended_count"
+            "part_nodes part_bytes reading noted ended_count until"
         ).split()
     ]
 )
@@ -115,7 +115,9 @@ class Processor:
         return False
 
     def stops(self, m: MiniBatch) -> Sequence[int]:
-        return range(1, m.last + 1) if m.timed else (1, m.last) if self._in_steps(m) else (m.last,)
+        if m.timed:
+            return range(1, m.last + 1)
+        return (1, m.last) if m.by_caller or m.keeps_nodes else (m.last,)
 
     @staticmethod
     def _in_steps(m: MiniBatch) -> bool:
@@ -128,6 +130,8 @@ class Processor:
         start = time.perf_counter()
         while (status := self.engine.drive(m.buffers.address)) != state.DONE:
             self.room.grow(m, status)
+            if m.failures:
+                m.buffers["until"] = 0
         return time.perf_counter() - start
 
     def _batches(self, m: MiniBatch) -> float:
@@ -457,11 +461,13 @@ class Executable:
         prepared = self.shared.prepare(shared, stable=True)
         return self._mini_batch(roots, prepared, keep, True, False, _EXECUTE, None, epoch=True)
 
-    def round(self, m: MiniBatch) -> None:
-        """Run a round of an epoch."""
-        m.buffers["taken"] = 0
+    def round(self, m: MiniBatch, until: int = 0) -> None:
+        """Run a round of an epoch, or several, see `state.STATE`."""
+        buffers, before = m.buffers, m.buffers["rounds"]
+        buffers["taken"], buffers["etop_known"] = 0, buffers["etop"]
+        buffers["until"] = 0 if m.by_caller or m.keeps_nodes else until
         self._with_threads(m, self._round)
-        self._recent = 1e-9 * m.buffers["taken"]
+        self._recent = 1e-9 * buffers["taken"] / max(1, buffers["rounds"] - before)
 
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
         """Run stages, with the threads that the last run's kernels would have kept busy."""

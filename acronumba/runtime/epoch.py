@@ -57,13 +57,17 @@ class Epoch:
         How many instances can join.
     keep
         The arrays that shared values point into.
+    bell : int64[1]
+        Whether `round` is to return after the round that runs, even if nobody has left.
     """
 
     def __init__(
-        self, executable: Executable, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]] = ()
+        self, executable: Executable, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]], bell: Words
     ) -> None:
         self._executable, self._recorded = executable, executable.recorded
         self._m = executable.epoch(shared, slots, keep)
+        self._bell = bell
+        executable.engine.reach(bell)
         self._buffers = self._m.buffers
         self._reader = Copying()  # of what results may lead into
         given = {address(a): a for a in keep if a.nbytes}
@@ -125,8 +129,18 @@ class Epoch:
             self._buffers.lives[number] = state.DEAD
             self.forget([number])
 
-    def round(self) -> list[Left]:
+    @property
+    def rounds(self) -> int:
+        """Rounds that have run."""
+        return self._buffers["rounds"]
+
+    def round(self, alone: bool = False) -> list[Left]:
         """Run until everyone waits again; return who has left. Its results hold until `forget`.
+
+        Parameters
+        ----------
+        alone : bool
+            Whether further rounds may follow, as long as nobody leaves and the bell is 0.
 
         Raises
         ------
@@ -137,8 +151,9 @@ class Epoch:
         if buffers["stage"] == state.EXECUTED:
             buffers["kept"] = self.bytes
             buffers["more"] = 1  # go on, even if all who were there have left
+            buffers["single"] = 2
         arenas = len(m.arenas)
-        self._executable.round(m)
+        self._executable.round(m, address(self._bell) if alone and not self._unwanted else 0)
         self._closed += [buffers["instances"]] * (len(m.arenas) - arenas)
         if buffers["failures"]:
             self._executable.room.fail_nodes(m)

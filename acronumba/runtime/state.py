@@ -56,7 +56,8 @@ base                `top` when it was
 waits               whether the program reads values of tensors: only then the words down to `lives` are used
 rounds              rounds that have been executed
 more                whether fibers wait for the values of this round
-single              whether `drive` returns after each stage that it is to stop at, of each round
+single              1: `drive` returns after each stage that it is to stop at, of each round; 2: so, but first goes on
+                    from a round that is executed
 kept                bytes of the arenas that hold results of earlier rounds or parts
 nodes_before        nodes of earlier rounds or parts
 fcap                fibers that `runnable` and `waiting` have room for
@@ -237,6 +238,9 @@ noted               number of them
 told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
 ended               int64[batch]: instances of an epoch that have returned since it was looked at, in their order
 ended_count         number of them
+until               of an epoch: address of a word; while it is 0, and nobody has ended, `drive` goes on with the next
+                    round. 0: it does not
+etop_known          `etop` when it was looked at
 free                heads of the lists of free frames follow, and for each kernel the first node that is looked for
                     whether it is equal to another
 """)

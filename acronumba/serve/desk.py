@@ -17,6 +17,9 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isnan
+from operator import index
+from threading import TIMEOUT_MAX
 from typing import Any
 
 from acronumba.serve.metrics import SECONDS, SIZES, Metrics, Tally
@@ -74,8 +77,8 @@ class Desk:
     """
 
     def __init__(self, max_batch: int, max_wait: float, max_queue: int) -> None:
-        if max_batch < 1 or max_queue < 1 or max_wait < 0:
-            raise ValueError("max_batch and max_queue are at least 1, max_wait is not negative")
+        if index(max_batch) < 1 or index(max_queue) < 1 or not 0 <= max_wait <= TIMEOUT_MAX:
+            raise ValueError("max_batch and max_queue are at least 1, max_wait is not negative, and a time to wait for")
         self.max_batch: int = max_batch
         self.max_wait: float = max_wait
         self.max_queue: int = max_queue
@@ -96,7 +99,11 @@ class Desk:
         Raises
         ------
         ServerClosed, Overloaded
+        ValueError
+            If the deadline is no number of seconds.
         """
+        if deadline is not None and isnan(deadline):
+            raise ValueError("a deadline is a number of seconds from now")
         request.number = next(self._numbers)
         if self.closed:
             self._count(request, "closed")
@@ -148,11 +155,11 @@ class Desk:
             taken.append(request)
         return taken
 
-    def ran(self, count: int, seconds: float) -> None:
-        """Count a mini-batch, or a round, of so many requests."""
-        self._batches += 1
-        self._sizes.add(count)
-        self._computed.add(seconds)
+    def ran(self, count: int, seconds: float, rounds: int = 1) -> None:
+        """Count a mini-batch of so many requests, or rounds that took so long together."""
+        self._batches += rounds
+        self._sizes.add(count, rounds)
+        self._computed.add(seconds / rounds, rounds)
 
     def finish(
         self, requests: Sequence[Request], outcomes: Iterable[tuple[Any, BaseException | None]], rounds: int = 1

@@ -41,10 +41,10 @@ class Tally:
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
-    def add(self, value: float) -> None:
-        """Count a value."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
+    def add(self, value: float, times: int = 1) -> None:
+        """Count a value, so many times."""
+        self._counts[bisect_left(self._bounds, value)] += times
+        self._sum += times * value
 
     def value(self) -> Histogram:
         """Return what it is now."""

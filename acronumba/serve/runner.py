@@ -14,7 +14,7 @@ from typing import Any
 from acronumba.api.flow import Flow, Gone, Member
 from acronumba.api.model import Model
 from acronumba.errors import InstanceErrors
-from acronumba.serve.desk import ENDED, Request
+from acronumba.serve.desk import ENDED, Outcome, Request
 
 Answer = tuple[Any, BaseException | None]  # a result, or an exception in its place
 
@@ -26,15 +26,17 @@ class Work:
     requests: list[Request]
     instances: list[tuple[Any, ...]]  # taken out while the desk was locked: requests that end hold none
     shared: dict[str, Any]
+    late: Sequence[Outcome] = ()  # those that do not begin any more
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A mini-batch, or a round."""
+    """A mini-batch, or rounds of the same requests."""
 
     count: int  # of requests that took part
     seconds: float
     done: list[tuple[Request, Answer, int]]  # who is done, with the number of its rounds
+    rounds: int = 1
     epochs: int = 0  # that have begun until now
     bytes: int = 0  # of tensors in them
 
@@ -58,8 +60,18 @@ class Runner:
         """Whether there is something to do even if no request begins."""
         return bool(self._there)
 
+    def ring(self) -> None:
+        """Let `step` return after the round that runs; any thread may."""
+        if self._flow is not None:
+            self._flow.bell[0] = 1
+
+    def hush(self) -> None:
+        """Let `step` run rounds until a request is done, or somebody rings."""
+        if self._flow is not None:
+            self._flow.bell[0] = 0
+
     def step(self, work: Work) -> Iterator[Ran]:
-        """Begin requests, and run one mini-batch or round of what there is."""
+        """Begin requests, and run one mini-batch or round of what there is, or several rounds: see `hush`."""
         self._drop()
         begin = time.perf_counter()
         joined = self._join(work)
@@ -86,16 +98,17 @@ class Runner:
 
     def _round(self) -> Ran:
         assert self._flow is not None
-        begin, count = time.perf_counter(), len(self._there)
+        begin, count, before = time.perf_counter(), len(self._there), self._flow.rounds
         gone = self._flow.round()
+        rounds = max(1, self._flow.rounds - before)
         done = []
         for one, answer in zip(gone, self._told(gone), strict=True):
             done.append((self._there.pop(one.member), answer, one.member.rounds))
-        return self._ran(count, begin, done)
+        return self._ran(count, begin, done, rounds)
 
-    def _ran(self, count: int, begin: float, done: list[tuple[Request, Answer, int]]) -> Ran:
+    def _ran(self, count: int, begin: float, done: list[tuple[Request, Answer, int]], rounds: int = 1) -> Ran:
         epochs, size = (self._flow.epochs, self._flow.bytes) if self._flow is not None else (0, 0)
-        return Ran(count, time.perf_counter() - begin, done, epochs, size)
+        return Ran(count, time.perf_counter() - begin, done, rounds, epochs, size)
 
     def _told(self, gone: Sequence[Gone]) -> list[Answer]:
         """Return the answers; instances of a run that broke are run again."""

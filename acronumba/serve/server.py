@@ -8,6 +8,7 @@ Python's, so that requests are taken while a mini-batch runs.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections import defaultdict
@@ -21,7 +22,7 @@ from acronumba.api.model import Model
 from acronumba.api.snapshot import pack
 from acronumba.errors import AcronumbaError
 from acronumba.generics import R
-from acronumba.serve.desk import Desk, Outcome, Request
+from acronumba.serve.desk import Desk, Outcome, Request, ServerClosed
 from acronumba.serve.metrics import Metrics
 from acronumba.serve.runner import Runner, Work
 
@@ -68,6 +69,7 @@ class Server(Generic[R]):
         self._desk = Desk(max_batch, max_wait, max_queue)
         self._requests = Runner(self.model)
         self._shared = {name: _snapshot(value) for name, value in shared.items()}
+        self._process = os.getpid()
         self._lock = threading.RLock()  # held while the desk is asked
         self._work = threading.Condition(self._lock)  # told when something waits
         self._room = threading.Condition(self._lock)  # ... when there is room in the queue
@@ -91,8 +93,10 @@ class Server(Generic[R]):
         Raises
         ------
         Overloaded, DeadlineExceeded, ServerClosed
-            Or what the model raises for this instance. If the task is cancelled the request is withdrawn.
+            Or what the model raises for this instance. If the task is cancelled the request is withdrawn. The server
+            of a process that has forked is closed for the new one.
         """
+        self._expect_process()
         loop = asyncio.get_running_loop()
         request = Request(instance, loop.create_future(), loop)
         self._admit(request, deadline, wait)
@@ -105,8 +109,10 @@ class Server(Generic[R]):
     def submit(self, *instance: Any, deadline: float | None = None, wait: bool = False) -> Future[R]:
         """Return a future of the result of an instance, for threads; `wait` blocks until there is room.
 
-        A future that is cancelled withdraws its request, until its mini-batch begins.
+        A future that is cancelled withdraws its request, until its mini-batch begins. What is added with
+        `add_done_callback` runs in the thread of the server, and must not wait for other results of it.
         """
+        self._expect_process()
         request = Request(instance, Future[R]())
         with self._lock:
             while wait and self._desk.full and not self._desk.closed:
@@ -138,6 +144,8 @@ class Server(Generic[R]):
             Whether those that wait are run. If not, they end with `ServerClosed`; what runs is always delivered.
         timeout : float, optional
         """
+        if self._process != os.getpid():  # its threads are not there, and its lock may be held by one of them
+            return
         with self._lock:
             ended = self._desk.close(drain)
             self._tell_all()
@@ -157,6 +165,10 @@ class Server(Generic[R]):
     async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self.close, kind is None)
 
+    def _expect_process(self) -> None:
+        if self._process != os.getpid():
+            raise ServerClosed("a server has no threads in a process that was forked: make another one there")
+
     def _admit(self, request: Request, deadline: float | None, wait: bool) -> None:
         with self._lock:
             self._desk.admit(request, self._clock(), deadline, wait)
@@ -165,11 +177,14 @@ class Server(Generic[R]):
                 self._watcher.start()
             if deadline is not None and self._desk.next_deadline == request.deadline:
                 self._times.notify()
+            if self._desk.due(request.arrived) == 0:
+                self._requests.ring()
             self._work.notify()
 
     def _withdraw(self, request: Request) -> None:
         with self._lock:
             self._desk.withdraw(request)
+            self._requests.ring()
             self._room.notify()
 
     def _tell_all(self) -> None:
@@ -179,9 +194,10 @@ class Server(Generic[R]):
     def _run(self) -> None:
         """Run what comes, until the server is closed and nothing waits or runs."""
         while (work := self._next()) is not None:
+            self._deliver(work.late)
             for ran in self._requests.step(work):
                 with self._lock:
-                    self._desk.ran(ran.count, ran.seconds)
+                    self._desk.ran(ran.count, ran.seconds, ran.rounds)
                     self._desk.epochs, self._desk.bytes = ran.epochs, ran.bytes
                     ended = [o for r, answer, rounds in ran.done for o in self._desk.finish([r], [answer], rounds)]
                     self._room.notify(len(ended))
@@ -195,16 +211,18 @@ class Server(Generic[R]):
         """Wait for requests, if nothing runs; return those that begin, None if there will be nothing to do."""
         with self._lock:
             while True:
-                due, busy = self._desk.due(now := self._clock()), self._requests.busy
-                if due is None and not busy and self._desk.closed:
+                late = self._desk.expire(now := self._clock())  # who is late does not begin
+                due, busy = self._desk.due(now), self._requests.busy
+                if due is None and not late and not busy and self._desk.closed:
                     return None
-                if due != 0 and not busy:
+                if due != 0 and not busy and not late:
                     self._work.wait(due)
                     continue
                 requests = [r for r in self._desk.take(now) if self._begins(r)] if due == 0 else []
-                self._room.notify(len(requests))
-                if requests or busy:
-                    return Work(requests, [r.instance for r in requests], self._shared)
+                self._room.notify(len(requests) + len(late))
+                if requests or busy or late:
+                    self._requests.hush()
+                    return Work(requests, [r.instance for r in requests], self._shared, late)
 
     def _begins(self, request: Request) -> bool:
         """Whether a request still wants to run: a future may have been cancelled."""
@@ -219,11 +237,13 @@ class Server(Generic[R]):
             with self._lock:
                 late = self._desk.expire(now := self._clock())
                 self._room.notify(len(late))
-                if not late:
+                if late:
+                    self._requests.ring()
+                else:
                     if self._desk.closed and self._desk.idle:
                         return
                     at = self._desk.next_deadline
-                    self._times.wait(None if at is None else max(at - now, _SHORTEST))
+                    self._times.wait(None if at is None else min(max(at - now, _SHORTEST), threading.TIMEOUT_MAX))
             self._deliver(late)
 
     @staticmethod

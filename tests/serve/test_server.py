@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -327,3 +328,53 @@ def test_metrics_are_exported() -> None:
         assert registry.get_sample_value("mine_requests_total", {"ended": "delivered"}) == 1
         assert registry.get_sample_value("mine_batch_sizes_count") == 1
         assert registry.get_sample_value("mine_batch_sizes_bucket", {"le": "1.0"}) == 1
+
+
+def test_who_is_late_already_never_runs() -> None:
+    with Server(total, p=P) as server:
+        for deadline in (0, 0.0, -1, -np.inf):
+            assert isinstance(server.submit(node(3), deadline=deadline).exception(60), DeadlineExceeded)
+        assert (server.metrics().expired, server.metrics().batches) == (4, 0)
+
+
+@pytest.mark.parametrize("deadline", [np.inf, 1e300, threading.TIMEOUT_MAX])
+def test_a_deadline_far_away_keeps_no_other_from_its_time(deadline: float) -> None:
+    slow = Slow()
+    with Server(cast("Any", slow), max_batch=1) as server:
+        far = server.submit(1, deadline=deadline)
+        assert slow.begun.acquire(timeout=20)
+        assert isinstance(server.submit(2, deadline=0.01).exception(60), DeadlineExceeded)
+        slow.go.release()
+        assert far.result(60) == (1,)
+
+
+def test_what_is_no_time_is_refused() -> None:
+    with Server(total, p=P) as server:
+        with pytest.raises(ValueError, match="a deadline is a number"):
+            server.submit(node(3), deadline=np.nan)
+        with pytest.raises(TypeError):
+            server.submit(node(3), deadline=cast("Any", "soon"))
+        assert server.metrics().requests == 0
+    for wait in (np.nan, np.inf, -1.0):
+        with pytest.raises(ValueError, match="max_wait"):
+            Server(total, max_wait=wait, p=P)
+    with pytest.raises(TypeError):
+        Server(total, max_batch=cast("Any", 2.5), p=P)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_that_was_forked_is_told_so() -> None:
+    with Server(total, p=P) as server:
+        assert server.submit(node(3)).result(60).shape == (8,)
+        with server._lock:  # another thread may have it
+            child = os.fork()
+            if not child:
+                try:
+                    server.submit(node(3))
+                except ServerClosed:
+                    server.close()
+                    os._exit(7)
+                os._exit(8)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert server.submit(node(3)).result(60).shape == (8,)

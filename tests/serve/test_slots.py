@@ -33,7 +33,7 @@ class Step:
     left: list[Step]
 
 
-@model(max_steps=100_000)
+@model(max_steps=1_000_000)
 def walk(s: Start, *, w: np.ndarray) -> tuple[int, list[Step]]:
     """Return how many turns a start takes, and all that was met."""
     h = s.x
@@ -88,7 +88,7 @@ class Gate:
         rounds, self.open, self.comes = Epoch.round, threading.Event(), threading.Semaphore(0)
         self.open.set()
 
-        def waits(epoch: Epoch) -> list[Left]:
+        def waits(epoch: Epoch, alone: bool = False) -> list[Left]:  # one by one, in any case
             self.comes.release()
             assert self.open.wait(20)
             return rounds(epoch)
@@ -143,6 +143,7 @@ def test_joining_changes_no_answer(alone: list[Any], slots: int) -> None:
         some = [left.pop() for _ in range(min(len(left), chance.randrange(5)))]
         if some:
             who |= dict(zip(join(flow, shared, *map(start, some)), some, strict=True))
+        flow.bell[0] = chance.randrange(2)
         if len(flow):
             for gone in flow.round():
                 assert gone.error is None
@@ -279,7 +280,7 @@ def test_closing_while_requests_run(drain: bool, alone: list[Any], gate: Gate) -
 def test_a_run_that_breaks_is_run_again(monkeypatch: pytest.MonkeyPatch, alone: list[Any]) -> None:
     rounds, calls = Epoch.round, list[int]()
 
-    def breaks(self: Epoch) -> Any:
+    def breaks(self: Epoch, alone: bool = False) -> Any:
         calls.append(len(self))
         if len(calls) == 3:
             raise MemoryError("too much")
@@ -340,3 +341,30 @@ def test_100_000_requests_under_all_faults_end_once_and_leave_no_memory() -> Non
 
     asyncio.run(main())
     assert max(sizes[10:]) - max(sizes[:10]) < 1 << 23
+
+
+def test_rounds_follow_one_another_until_someone_leaves_or_rings(alone: list[Any]) -> None:
+    flow, shared = flow_of(64)
+    join(flow, shared, start(0, 10), start(1, 30), start(2, -1), start(3, 30, bad=True))
+    flow.bell[0] = 0
+    for rounds, left, failed in ((11, 1, 0), (31, 2, 1)):
+        gone = flow.round()
+        assert (flow.rounds, len(gone), sum(g.error is not None for g in gone)) == (rounds, left, failed)
+        assert all(g.member.rounds == rounds for g in gone)
+    threading.Timer(0.05, flow.bell.__setitem__, (0, 1)).start()
+    assert not flow.round() and flow.rounds > 32  # the bell
+    at = flow.rounds
+    assert not flow.round() and flow.rounds == at + 1
+    (member,) = flow._runs[next(iter(flow._runs))].values()
+    flow.withdraw(member)
+    assert not len(flow)
+
+
+def test_runs_take_turns_round_by_round(alone: list[Any]) -> None:
+    flow, shared = flow_of(64)
+    join(flow, shared, start(2, 50))
+    join(flow, {"w": pack({"w": W.T.copy()}).value["w"]}, start(2, 50))
+    flow.bell[0] = 0
+    flow.round()
+    flow.round()
+    assert flow.rounds == 2 and [run.rounds for run in flow._runs] == [1, 1]

@@ -209,8 +209,8 @@ def attention(q: Sequence[Any], k: Sequence[Any], v: Sequence[Any], *, heads: in
         x = torch.from_numpy(np.stack(rows))
         return x.view(*x.shape[:2], heads, -1).transpose(1, 2)
 
-    arrays = [split(rows) for rows in (q, k, v)]
+    queries, keys, values = (split(rows) for rows in (q, k, v))
     return Program(
-        run=lambda: F.scaled_dot_product_attention(*arrays, is_causal=causal),
+        run=lambda: F.scaled_dot_product_attention(queries, keys, values, is_causal=causal),
         results=lambda out: [y.transpose(0, 1).reshape(y.shape[1], -1).numpy() for y in out],
     )

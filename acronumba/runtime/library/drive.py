@@ -26,11 +26,11 @@ from acronumba.runtime.state import (
 )
 
 from acronumba.runtime.library.words import (  # isort: skip
-    AHEAD, AHEAD_COUNT, AIM, ARENA, ARENA_SIZE, ARENA_USED, BATCHES, CEILING, EDGES, FAILURES, INSTANCES, KEPT,
-    KIND, K_ARGS, K_BYTES, K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LEAST, MACHINE, MORE, N, NODES_BEFORE,
-    NODE_MOST, PART_BYTES, PART_END, PART_NODES, PART_START, PLANNED, RECORD_SHAPE, RESULT_BYTES,
-    RESULT_BYTES_BEFORE, ROUNDS, ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE, SIZES, STAGE, STOP, TABLE, WAITING,
-    WORK_MOST, WORK_USED, WTOP,
+    AHEAD, AHEAD_COUNT, AIM, ARENA, ARENA_SIZE, ARENA_USED, BATCHES, CEILING, EDGES, ENDED_COUNT, ETOP,
+    ETOP_KNOWN, FAILURES, INSTANCES, KEPT, KIND, K_ARGS, K_BYTES, K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS,
+    LEAST, MACHINE, MORE, N, NODES_BEFORE, NODE_MOST, PART_BYTES, PART_END, PART_NODES, PART_START, PLANNED,
+    RECORD_SHAPE, RESULT_BYTES, RESULT_BYTES_BEFORE, ROUNDS, ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE, SIZES,
+    STAGE, STOP, TABLE, UNTIL, WAITING, WORK_MOST, WORK_USED, WTOP,
 )  # fmt: skip
 
 
@@ -142,13 +142,25 @@ def unfinished(ST: i64) -> i64:
     return left
 
 
+def quiet(ST: i64) -> i64:
+    """Return whether whoever has called may be left alone for another round: see `until`."""
+    until, more, ended, failed, known = lds(ST, UNTIL, MORE, ENDED_COUNT, ETOP, ETOP_KNOWN)
+    going = 0
+    if until != 0 and more != 0 and ended == 0 and failed == known:
+        if ld(until) == 0:
+            going = 1
+    return going
+
+
 def drive(ST: i64) -> i64:
     """Run the stages from `stage` to `stop`, round by round or part by part; called again, go on where it returned."""
     stop = ld(ST, STOP)
     while True:
         if ld(ST, STAGE) == EXECUTED:
-            if ld(ST, SINGLE) != 0 and stop == EXECUTED:
+            if ld(ST, SINGLE) == 1 and stop == EXECUTED and quiet(ST) == 0:
                 return DONE
+            if ld(ST, SINGLE) == 2:
+                st(ST, SINGLE, 1)
             if ld(ST, MORE) != 0:
                 next_round(ST)
             elif ld(ST, PART_END) < ld(ST, INSTANCES):
