@@ -138,7 +138,10 @@ def finished(w: Walker, made: Made) -> Val:
         return made
     forget_object(w, made)
     if cls in w.know.changing:
-        return Ref((cls,), w.new_row(cls, found), own=True)
+        w.building.add(made.key)  # what is found in it is inside of itself
+        row = w.new_row(cls, found)
+        w.building.discard(made.key)
+        return Ref((cls,), row, own=True)
     declared = [n for n in field_names(cls) if n in found]
     names = (*declared, *(n for n in found if n not in declared))
     return Record(cls, names, tuple(found[n] for n in names))

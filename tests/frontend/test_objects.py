@@ -461,6 +461,31 @@ def seen_while_it_is_made(n):
     return all_of[0].x, all_of[1].x, all_of[0] is a, a.place + b.place
 
 
+class Owner:
+    """Holds itself, and what holds it."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+        self.me = self
+        self.parts = [Part(self), Part(self)]
+        self.before: Any = None
+
+
+class Part:
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+
+@case(0, 3)
+def objects_that_hold_themselves_when_they_are_made(n):
+    one = Owner(n)
+    for k in range(n):
+        other = Owner(k)
+        other.before = one
+        one = other
+    return one, one.me is one, one.parts[1].owner.k, one.parts[0].owner is one
+
+
 class Grown:
     def __init__(self, depth: int) -> None:
         self.depth = depth
