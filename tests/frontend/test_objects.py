@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -484,6 +484,24 @@ def objects_that_hold_themselves_when_they_are_made(n):
         other.before = one
         one = other
     return one, one.me is one, one.parts[1].owner.k, one.parts[0].owner is one
+
+
+@dataclass
+class Counted:
+    n: int
+    parts: list[int] = field(default_factory=list)
+
+
+@case(0, 3)
+def replaced_after_a_change(n):
+    one = Counted(n)
+    one.n += 1
+    other = replace(one, n=n + 5)
+    other.parts.append(n)
+    other.n += 1
+    for k in range(n):
+        one = replace(one, n=one.n + k)
+    return one, other, other.parts is one.parts
 
 
 class Grown:
