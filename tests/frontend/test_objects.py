@@ -486,6 +486,37 @@ def objects_that_hold_themselves_when_they_are_made(n):
     return one, one.me is one, one.parts[1].owner.k, one.parts[0].owner is one
 
 
+@dataclass(frozen=True)
+class Selfish:
+    k: int
+    me: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "me", self)
+
+
+@case(0, 3)
+def frozen_objects_that_hold_themselves(n):
+    one = Selfish(n)
+    for k in range(n):
+        one = Selfish(one.k + k)
+    return one, one.me is one
+
+
+@model
+def frozen_and_done(n: int):
+    one = Selfish(n)
+    for k in range(n):
+        one = Selfish(k)
+    object.__setattr__(one, "k", 3)
+    return one
+
+
+def test_a_frozen_object_is_set_only_while_it_is_made() -> None:
+    with pytest.raises(AcronumbaError, match="ACR113"):
+        frozen_and_done.batch([2])
+
+
 @dataclass
 class Counted:
     n: int
