@@ -138,7 +138,10 @@ def finished(w: Walker, made: Made) -> Val:
         return made
     forget_object(w, made)
     if cls in w.know.changing:
-        return Ref((cls,), w.new_row(cls, found), own=True)
+        w.building.add(made.key)  # what is found in it is inside of itself
+        var = w.new_row(cls, found)
+        w.building.discard(made.key)
+        return Ref((cls,), var, own=True)
     declared = [n for n in field_names(cls) if n in found]
     names = (*declared, *(n for n in found if n not in declared))
     return Record(cls, names, tuple(found[n] for n in names))
@@ -209,8 +212,9 @@ def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val, node: a
     """Refuse an attribute that an object of a class cannot have, or whose assignment runs code."""
     params = getattr(cls, "__dataclass_params__", None)
     if params is not None and params.frozen:
-        building = isinstance(owner, Made) and owner.key in w.building and isinstance(node, ast.Call)
-        if not building:
+        here = owner.key in w.building if isinstance(owner, Made) else False
+        early = owner in [w.state[(key, "")] for key in w.building if (key, "") in w.state]  # `know.early`
+        if not ((here or early) and isinstance(node, ast.Call)):
             raise w.refuse("ACR113", node, seen=f"an assignment to .{name} of {cls.__name__}, which is frozen",
                            rewrite=f"dataclasses.replace(x, {name}=...)")  # fmt: skip
     if found is not ABSENT and hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):

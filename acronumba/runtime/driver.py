@@ -362,24 +362,24 @@ class Executable:
         ScheduleError
             If a user's schedule is none.
         """
-        instances = None
-        given = roots = np.ascontiguousarray(roots, np.int64)
-        if len(skip):
-            instances = np.array([k for k in range(len(roots)) if k not in skip], np.int64)
-            roots = roots[instances]
-        start = time.perf_counter()
-        m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told)
-        try:
-            self._with_threads(m, self._stages)
-        except TooLarge as error:
-            if told is not None:
-                raise Astray from None
-            found = error.instances if instances is None else instances[error.instances].tolist()
-            rest = self.run(given, shared, skip={*skip, *found}, keep=keep, stable=stable, timed=timed)
-            rest.errors = dict(sorted({**rest.errors, **{k: Failure(site=MEMORY) for k in found}}.items()))
-            return rest
+        given, lost = np.ascontiguousarray(roots, np.int64), dict[int, Failure]()
+        while True:  # without those that are found to be too large
+            instances = np.array([k for k in range(len(given)) if k not in skip], np.int64) if len(skip) else None
+            roots, start = given if instances is None else given[instances], time.perf_counter()
+            m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told)
+            try:
+                self._with_threads(m, self._stages)
+                break
+            except TooLarge as error:
+                if told is not None:
+                    raise Astray from None
+                found = error.instances if instances is None else instances[error.instances].tolist()
+            skip, last = {*skip, *found}, _EXECUTE
+            lost |= dict.fromkeys(found, Failure(site=MEMORY))
         m.seconds["total"] = time.perf_counter() - start - m.noted
-        return self._done(m, instances)
+        run = self._done(m, instances)
+        run.errors = dict(sorted({**run.errors, **lost}.items())) if lost else run.errors
+        return run
 
     def _done(self, m: MiniBatch, instances: Words | None) -> Run:
         """Return the run of a mini-batch that has been run; `instances` are their numbers, if some were left out."""

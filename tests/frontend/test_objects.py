@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -459,6 +459,80 @@ def seen_while_it_is_made(n):
     a, b = Registered(all_of, n), Registered(all_of, n + 1)
     b.x = 7
     return all_of[0].x, all_of[1].x, all_of[0] is a, a.place + b.place
+
+
+class Owner:
+    """Holds itself, and what holds it."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+        self.me = self
+        self.parts = [Part(self), Part(self)]
+        self.before: Any = None
+
+
+class Part:
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+
+@case(0, 3)
+def objects_that_hold_themselves_when_they_are_made(n):
+    one = Owner(n)
+    for k in range(n):
+        other = Owner(k)
+        other.before = one
+        one = other
+    return one, one.me is one, one.parts[1].owner.k, one.parts[0].owner is one
+
+
+@dataclass(frozen=True)
+class Selfish:
+    k: int
+    me: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "me", self)
+
+
+@case(0, 3)
+def frozen_objects_that_hold_themselves(n):
+    one = Selfish(n)
+    for k in range(n):
+        one = Selfish(one.k + k)
+    return one, one.me is one
+
+
+@model
+def frozen_and_done(n: int):
+    one = Selfish(n)
+    for k in range(n):
+        one = Selfish(k)
+    object.__setattr__(one, "k", 3)
+    return one
+
+
+def test_a_frozen_object_is_set_only_while_it_is_made() -> None:
+    with pytest.raises(AcronumbaError, match="ACR113"):
+        frozen_and_done.batch([2])
+
+
+@dataclass
+class Counted:
+    n: int
+    parts: list[int] = field(default_factory=list)
+
+
+@case(0, 3)
+def replaced_after_a_change(n):
+    one = Counted(n)
+    one.n += 1
+    other = replace(one, n=n + 5)
+    other.parts.append(n)
+    other.n += 1
+    for k in range(n):
+        one = replace(one, n=one.n + k)
+    return one, other, other.parts is one.parts
 
 
 class Grown:

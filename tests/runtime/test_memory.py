@@ -21,6 +21,7 @@ from acronumba.ir.types import TensorT
 from acronumba.memory import address
 from acronumba.runtime import driver, state
 from acronumba.runtime.forms import forms
+from acronumba.runtime.room import TooLarge
 from tests.support import generate, recorded
 from tests.support.chosen import one_in, quarter
 from tests.support.memory_models import (
@@ -304,3 +305,28 @@ def test_weights_of_a_wider_dtype_are_packed_without_a_copy() -> None:
     prepared = f._entries[0].executable.shared.recent[-1]
     shapes = [a.shape for a in prepared.keep if a.dtype == np.float64]
     assert (64, 200) not in shapes and (200,) in shapes
+
+
+@model
+def waiting(x: np.ndarray, steps: int) -> Any:
+    for _ in range(steps):
+        if np.sum(x) < 1e9:
+            x = x + 1
+    return x
+
+
+def test_as_many_may_be_too_large_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    many, run = 1200, driver.Executable._stages
+    left = [many]
+
+    def stages(self: driver.Executable, m: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise TooLarge([0])
+        run(self, m)
+
+    monkeypatch.setattr(driver.Executable, "_stages", stages)
+    with pytest.raises(InstanceErrors) as caught:
+        waiting.batch([np.ones(2)] * (many + 2), [1] * (many + 2))
+    assert list(caught.value.errors) == [*range(many)]
+    assert [x.tolist() for x in caught.value.results[many:]] == [[2, 2], [2, 2]]

@@ -67,6 +67,7 @@ from acronumba.frontend.values import (
     Generator,
     Kept,
     ListVal,
+    Made,
     Method,
     NoneVal,
     Num,
@@ -324,7 +325,7 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val], node: Nod
         raise w.refuse("ACR203", place_of(node, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
 
     def one(obj: Val) -> Val:
-        cls = obj.classes[0] if isinstance(obj, Ref) else obj.cls if isinstance(obj, Record) else None
+        cls = obj.classes[0] if isinstance(obj, Ref) else obj.cls if isinstance(obj, Record | Made) else None
         if isinstance(obj, SharedVal) and obj.node.kind == "object":
             cls = obj.node.cls
         if cls is None:
