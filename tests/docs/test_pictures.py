@@ -15,7 +15,7 @@ from acronumba.cli.main import main
 RESULTS = "benchmarks/results"
 README = {"readme_schedule": (), "readme_graph": ("--graph", "32")}
 PICTURES = {
-    "performance": f"{RESULTS}/models-icelake-2cores.json",
+    "performance": f"{RESULTS}/models-znver4-2cores.json",
     "sst": f"{RESULTS}/sst.json",
     **dict.fromkeys(README, "readme.py:classify"),
 }

@@ -192,14 +192,14 @@ def figures(told: dict[str, Any]) -> Any:
         )
         return bench.ragged_view(Ragged(layers=tuple(layers), attention=tuple(alone), **told))
     rows = told.pop("rows")
+    if "verdicts" in rows[0]:
+        made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]
+        return bench.speeds_view(Speeds(rows=tuple(made), ceiling=Ceiling(**told.pop("ceiling")), **told))
     if "unmeasured" in told:
         steps = [
             TrainingStep(seconds={k: Quartiles(**q) for k, q in row.pop("seconds").items()}, **row) for row in rows
         ]
         return bench.training_view(Steps(rows=tuple(steps), **told))
-    if "ceiling" in told:
-        made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]
-        return bench.speeds_view(Speeds(rows=tuple(made), ceiling=Ceiling(**told.pop("ceiling")), **told))
     if "threads" in told:
         scales = [Scale(seconds=Quartiles(**row.pop("seconds")), **row) for row in rows]
         return bench.scaling_view(Scaling(rows=tuple(scales), **told))
