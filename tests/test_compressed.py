@@ -52,7 +52,7 @@ def sentences(n: int, seed: int = 0) -> list[list[int]]:
 
 @model
 def tag(words: list[int], *, p: Params) -> list[np.ndarray]:
-    h = np.zeros(16, np.float32)
+    h = np.zeros(p.b.shape[0] // 3, np.float32)
     found = []
     for k in words:
         i, f, u = np.split(p.w @ np.concatenate([p.embed[k], h]) + p.b, 3)
@@ -238,28 +238,17 @@ def pools() -> Params:
     return compress(p, "pool", skip="out")
 
 
-@model
-def tag_wide(words: list[int], *, p: Params) -> list[np.ndarray]:
-    h = np.zeros(48, np.float32)
-    found = []
-    for k in words:
-        i, f, u = np.split(p.w @ np.concatenate([p.embed[k], h]) + p.b, 3)
-        h = np.tanh(i) * u + f * h
-        found.append(p.out @ h)
-    return found
-
-
 def test_products_with_pools_are_those_of_their_codes() -> None:
     small, xs = pools(), sentences(12)
     assert isinstance(small.embed, Pool) and isinstance(small.w, Pool) and isinstance(small.out, np.ndarray)
-    done = tag_wide.batch(xs, p=small)
-    alike(list(done), [tag_wide(x, p=small) for x in xs])
+    done = tag.batch(xs, p=small)
+    alike(list(done), [tag(x, p=small) for x in xs])
     codes = Int8(small.w.codes, np.repeat(small.w.scale, 144))
-    assert bits(tag_wide.batch(xs, p=replace(small, w=codes))) == bits(done)
-    assert bits(r for x in xs for r in tag_wide.batch([x], p=small)) == bits(done)
-    alike(tag_wide._interpret(xs[:2], p=small), [tag_wide(x, p=small) for x in xs[:2]])
-    alike(Run(tag_wide, xs[:2], p=small).results, [tag_wide(x, p=small) for x in xs[:2]])
-    once = str(tag_wide.stages(xs, p=small)["once"])  # of all nodes
+    assert bits(tag.batch(xs, p=replace(small, w=codes))) == bits(done)
+    assert bits(r for x in xs for r in tag.batch([x], p=small)) == bits(done)
+    alike(tag._interpret(xs[:2], p=small), [tag(x, p=small) for x in xs[:2]])
+    alike(Run(tag, xs[:2], p=small).results, [tag(x, p=small) for x in xs[:2]])
+    once = str(tag.stages(xs, p=small)["once"])  # of all nodes
     assert "take(p.w.pool, p.w.index)" in once and "p.embed" not in once
 
 

@@ -117,12 +117,12 @@ class Processor:
     def stops(self, m: MiniBatch) -> Sequence[int]:
         if m.timed:
             return range(1, m.last + 1)
-        return (1, m.last) if m.by_caller or m.keeps_nodes else (m.last,)
+        return (1, m.last) if m.watched else (m.last,)
 
     @staticmethod
     def _in_steps(m: MiniBatch) -> bool:
         """Whether a call does not run more than a round."""
-        return m.timed or m.by_caller or m.keeps_nodes or m.epoch
+        return m.timed or m.watched or m.epoch
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         if m.timed and stop == _EXECUTE:
@@ -465,7 +465,7 @@ class Executable:
         """Run a round of an epoch, or several, see `state.STATE`."""
         buffers, before = m.buffers, m.buffers["rounds"]
         buffers["taken"], buffers["etop_known"] = 0, buffers["etop"]
-        buffers["until"] = 0 if m.by_caller or m.keeps_nodes else until
+        buffers["until"] = 0 if m.watched else until
         self._with_threads(m, self._round)
         self._recent = 1e-9 * buffers["taken"] / max(1, buffers["rounds"] - before)
 

@@ -47,3 +47,8 @@ class MiniBatch:
     seconds: dict[str, float] = field(default_factory=dict)  # of stages, if it is timed
     taken: list[float] = field(default_factory=list)  # seconds of each batch, if it is timed
     noted: float = 0.0  # seconds in which rounds were noted
+
+    @property
+    def watched(self) -> bool:
+        """Whether Python does something in each round."""
+        return self.by_caller or self.keeps_nodes
