@@ -41,7 +41,7 @@ from acronumba.host.segments import DYNAMIC, Frame, Segment, constants_of
 from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BoolT, FloatT, TensorT, Word
+from acronumba.ir.types import BoolT, FloatT, ListT, RefT, TensorT, Word
 from acronumba.ir.visit import writes
 from acronumba.runtime import state
 from acronumba.runtime.library.records import node_of
@@ -80,6 +80,7 @@ class _Machine(Writer):
         self.reads = 1 + max((i.number for i in instrs if isinstance(i, ir.Read)), default=-1)
         self.waiting = self.arrive >= 0 or self.reads > 0
         self.waits: dict[int, Loc] = {}
+        self.leads: dict[int, tuple[int, ...]] = {}
         self.ghosts = min(sum(i.levels for i in instrs if isinstance(i, ir.Pad)), _PADDING)
         self.calls: dict[int, Loc] = {}
         self.loops: dict[int, Loc] = {}
@@ -137,6 +138,7 @@ class _Machine(Writer):
             ghosts=self.ghosts,
             waiting=self.waiting,
             waits=self.waits,
+            leads=self.leads,
             reads=self.reads,
             arrive=self.arrive,
             ended=ended,
@@ -237,6 +239,8 @@ class _Machine(Writer):
         with b.when(node_of(load(record, RECORD.at["head"])) >= 0):
             back = self.spill(segment)
             self.waits[back] = instr.loc
+            places = [segment.frame.slots[v] for v in segment.live if isinstance(v.type, ListT | RefT | TensorT)]
+            self.leads[back] = (0, *places)
             b.store(self.reg["fp"], 1, back)
             at = b.let("at", self.word("waiting") + self.word("wtop") * 16)
             b.store(at, 0, self.reg["fp"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -39,7 +39,6 @@ from acronumba.runtime.shared import Prepared, SharedValues
 from acronumba.runtime.state import AT, MEMORY, TABLE
 from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
-from acronumba.strategy import Strategy
 
 _LOOK = 10  # nanoseconds that it takes to look for an equal node
 _HOST = 20  # ... to record, schedule and place a node
@@ -184,6 +183,8 @@ class Executable:
         for array in (shapes, *self.forms):
             self.engine.reach(array)
         self.arenas, self.works = ArenaPool(1 << 16, self.executor.allocate), ArenaPool(0)
+        self._leads = _leads(self.host.leads)
+        self.engine.reach(self._leads)
         self.recorded = Recorded(plan, self.host, self.engine, shapes)
         self.pieces = ArenaPool(_PIECE, self.executor.allocate, idle=_PIECES)
         self.room = Room(options, self.recorded, self.arenas, self.pieces, self.works)
@@ -227,7 +228,10 @@ class Executable:
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
         buffers["unit"] = self.options.decisions.unit
-        buffers["launch"] = _launch(specs, self.options.decisions)
+        buffers["weights"] = weights = _weights(specs)
+        each = reading(weights, self.options.decisions) // max(len(specs), 1)
+        buffers["launch"] = self.options.decisions.launch + each
+        buffers["leads"] = address(self._leads)
         buffers["steps"] = min(self.options.max_steps, state.SLICE)
         buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
         buffers["largest"] = max(self.options.memory_limit or available(), _LARGEST)
@@ -601,18 +605,26 @@ def credit_of(cost: int, kernels: int) -> tuple[int, int, int]:
     gain
         How many more when one is found.
     pause
-        Most nodes, of all kernels, that are recorded before the kernel is looked for again.
+        Most nodes, of all kernels, that are recorded before the kernel is looked for again, once any has been found.
     """
     gain = max(1, cost // _LOOK)
     return _FOREVER if gain > 200 else _TRIES, min(gain, _TRIES), max(1, state.EQUAL_AGAIN * _RARE * kernels // gain)
 
 
-def _launch(specs: Sequence[KernelSpec], strategy: Strategy) -> int:
-    """Return about how many nanoseconds a batch takes beside its nodes, over all kernels: its start, its weights."""
+def _weights(specs: Sequence[KernelSpec]) -> int:
+    """Return how many bytes of shared weights the kernels read."""
     weights = 0
     for spec in specs:
         read = {k for op in spec.body if op.op == "matmul" for k in op.args if k < len(spec.operands)}
         for operand in (spec.operands[k] for k in read):
             if operand.kind == "shared":
                 weights += math.prod(n for n in operand.shape if isinstance(n, int)) * np.dtype(operand.dtype).itemsize
-    return strategy.launch + reading(weights, strategy) // max(len(specs), 1)
+    return weights
+
+
+def _leads(leads: Mapping[int, tuple[int, ...]]) -> Words:
+    """Return the table `leads` of `state.STATE`."""
+    blocks = 1 + max(leads, default=-1)
+    counts = [len(leads.get(k, ())) for k in range(blocks)]
+    starts = np.cumsum([blocks + 1, *counts])
+    return np.array([*starts, *(x for k in range(blocks) for x in leads.get(k, ()))], np.int64)

@@ -31,6 +31,7 @@ class Host:
     ghosts: int  # most levels that a value may be deeper than its node
     waiting: bool  # whether the program waits for values
     waits: Mapping[int, Loc]  # block that a fiber goes on with -> what it waited for
+    leads: Mapping[int, tuple[int, ...]]  # such a block -> words of its frame that lead to what it is about to use
     reads: int  # the numbers of its reads are below
     arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
     ended: int  # block that instances of an epoch return to

@@ -65,6 +65,9 @@ runnable            int64[fcap, 2]: frame and instance of fibers that can go on,
 rtop                number of them
 waiting             int64[fcap, 2]: frame and instance of fibers that wait for a value
 wtop                number of them
+leads               int64[...]: of a block that a fiber goes on with, where in this table begin, and those of the next,
+                    the words of its frame that lead to what it is about to use
+weights             bytes of shared weights that the kernels read
 granted             fuel at which `spent` was measured last
 stubs               head of the list of free stubs
 lives               int64[batch]: steps that each instance has left; DEAD if it has failed
@@ -268,7 +271,7 @@ shares      address of rows of STAGE
 bytes       bytes that a node takes, about; 0: they depend on its extents
 equal_tries 0, or the credit with which a mini-batch begins: its nodes are recorded once for all that are equal
 equal_gain  what finding one adds to it
-equal_pause most nodes of all kernels that are recorded before it is looked for again
+equal_pause most nodes of all kernels that are recorded before it is looked for again, once any has been found
 equal_late  whether looking for them begins when a node of any kernel has been found: they read results of others
 """)
 TABLE = KERNEL.at
@@ -324,11 +327,13 @@ BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
 
 EQUAL_SLOTS = 64  # entries of the table with which a round begins to look for equal nodes
 EQUAL_PAUSE = 32  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
+EQUAL_NONE = 4  # pauses may be so many times longer while no node of the mini-batch has been equal to another
 EQUAL_AGAIN = 4  # nodes of it that are looked for then, if none is found
 
 MOST_GRAPHS = 8  # graphs of groups that are remembered
 MOST_GROUPS = 1024  # a graph of more keys is cut into components by kernels: its bit matrix would be too large
 
+CACHE = 1 << 19  # bytes: kernels that use more of weights and results leave nothing else in a core's own cache
 FRAME = 3  # words of a frame before its slots
 MARKED = 1 << 31  # bit of the head of a value record, above its depth: the value is returned
 

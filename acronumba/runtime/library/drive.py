@@ -13,6 +13,7 @@ from acronumba.runtime.library.execute import execute
 from acronumba.runtime.library.places import layout
 from acronumba.runtime.library.schedule import schedule
 from acronumba.runtime.state import (
+    CACHE,
     DONE,
     EXECUTED,
     NODE_BYTES,
@@ -28,9 +29,9 @@ from acronumba.runtime.state import (
 from acronumba.runtime.library.words import (  # isort: skip
     AHEAD, AHEAD_COUNT, AIM, ARENA, ARENA_SIZE, ARENA_USED, BATCHES, CEILING, EDGES, ENDED_COUNT, ETOP,
     ETOP_KNOWN, FAILURES, INSTANCES, KEPT, KIND, K_ARGS, K_BYTES, K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS,
-    LEAST, MACHINE, MORE, N, NODES_BEFORE, NODE_MOST, PART_BYTES, PART_END, PART_NODES, PART_START, PLANNED,
+    LEADS, LEAST, MACHINE, MORE, N, NODES_BEFORE, NODE_MOST, PART_BYTES, PART_END, PART_NODES, PART_START, PLANNED,
     RECORD_SHAPE, RESULT_BYTES, RESULT_BYTES_BEFORE, ROUNDS, ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE, SIZES,
-    STAGE, STOP, TABLE, UNTIL, WAITING, WORK_MOST, WORK_USED, WTOP,
+    STAGE, STOP, TABLE, UNTIL, WAITING, WEIGHTS, WORK_MOST, WORK_USED, WTOP,
 )  # fmt: skip
 
 
@@ -56,10 +57,25 @@ def next_round(ST: i64) -> None:
     for k in range(count):
         st(runnable, 2 * k, ld(waiting, 2 * (count - 1 - k)))
         st(runnable, 2 * k + 1, ld(waiting, 2 * (count - 1 - k) + 1))
+    if ld(ST, WEIGHTS) + ld(ST, RESULT_BYTES) > CACHE:
+        fetch_fibers(ST, runnable, count)
     st(ST, RTOP, count)
     st(ST, WTOP, 0)
     st(ST, MORE, 0)
     forget(ST)
+
+
+def fetch_fibers(ST: i64, runnable: i64, count: i64) -> None:
+    """Fetch the frames of fibers, and then what they lead to: kernels have driven it out of the cache."""
+    leads = ld(ST, LEADS)
+    for k in range(count):
+        prefetch(ld(runnable, 2 * k))
+        prefetch(ld(runnable, 2 * k) + 64)
+    for k in range(count):
+        frame = ld(runnable, 2 * k)
+        block = ld(frame, 1)
+        for j in range(ld(leads, block), ld(leads, block + 1)):
+            prefetch(ld(frame, ld(leads, j)))
 
 
 def forget(ST: i64) -> None:

@@ -15,7 +15,7 @@ from acronumba.runtime.library.rows import count_rows, rows_width
 from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, NEVER
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARENA, ARENA_SIZE, ARENA_USED, AREAS, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEYTAB, K_ARGS, K_DIMS,
+    ARENA, ARENA_SIZE, ARENA_USED, AREAS, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEPT, KEYTAB, K_ARGS, K_DIMS,
     K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART_END, PART_START, PLANNED,
     PLENTY, RECORD_DATA, RECORD_HEAD, RESULT_BYTES, SCRATCH_SIZE, SCRATCH_WANTED, SIZES, STRIDE, TABLE, WORK,
     WORK_SIZE, WORK_USED,
@@ -31,7 +31,10 @@ def layout(ST: i64) -> i64:
         plenty = ld(ST, PLENTY)
         if plenty < NEVER and ld(ST, PART_END) - ld(ST, PART_START) < ld(ST, INSTANCES):
             plenty = -1  # other parts use the places of this one
-        if ld(ST, MORE) == 0 and ld(ST, RESULT_BYTES) // (ld(ST, N) + 4096) > plenty:
+        kept, size = lds(ST, KEPT, RESULT_BYTES)
+        if plenty >= 0 and kept > size:
+            plenty = NEVER  # the last round has little of all that would have to be looked through
+        if ld(ST, MORE) == 0 and size // (ld(ST, N) + 4096) > plenty:
             st(ST, PLANNED, 1)
     if ld(ST, PLANNED) == 1:
         status = share_places(ST)
