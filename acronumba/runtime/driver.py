@@ -470,7 +470,7 @@ class Executable:
         buffers, before = m.buffers, m.buffers["rounds"]
         buffers["taken"], buffers["etop_known"] = 0, buffers["etop"]
         buffers["until"] = 0 if m.watched else until
-        self._with_threads(m, self._round)
+        self._with_threads(m, lambda m: self._round(m, self.executor.stops(m)))
         self._recent = 1e-9 * buffers["taken"] / max(1, buffers["rounds"] - before)
 
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
@@ -494,15 +494,35 @@ class Executable:
         if self.executor.whole(m):
             return
         while True:
-            self._round(m)
+            try:
+                self._round(m, self.executor.stops(m))
+            except TooLarge as error:
+                raise TooLarge(self._all_too_large(m, error.instances)) from None
             if not buffers["more"] and buffers["part_end"] == buffers["instances"]:
                 return
 
-    def _round(self, m: MiniBatch) -> None:
-        """Run the stages of a round or part, or of all of them, if the executor does not stop between them."""
+    def _all_too_large(self, m: MiniBatch, found: list[int]) -> list[int]:
+        """Return the instances that no memory suffices for: those of a part, and those of the parts after it."""
+        buffers, top = m.buffers, m.buffers["top"]
+        while buffers["part_end"] < buffers["instances"]:
+            for name in ("arena_used", "work_used", "result_bytes", "planned", "stubs"):
+                buffers[name] = 0
+            buffers.heads[:] = 0
+            buffers.rewind(top)
+            buffers["stage"] = state.EXECUTED  # as if it had run, and taken no memory
+            try:
+                self._round(m, (state.TO_SCHEDULE, state.TO_EXECUTE))
+            except TooLarge as error:
+                found = found + error.instances
+            except MemoryError:
+                break
+        return found
+
+    def _round(self, m: MiniBatch, stops: Sequence[int]) -> None:
+        """Run the stages of a round or part up to these stops; of all of them, if there is none between them."""
         buffers = m.buffers
         buffers["policy"] = self._policy
-        for stop in self.executor.stops(m):
+        for stop in stops:
             taken = 0.0
             if m.by_caller and buffers["stage"] == state.TO_SCHEDULE:
                 start = time.perf_counter()

@@ -330,3 +330,29 @@ def test_as_many_may_be_too_large_as_there_are(monkeypatch: pytest.MonkeyPatch) 
         waiting.batch([np.ones(2)] * (many + 2), [1] * (many + 2))
     assert list(caught.value.errors) == [*range(many)]
     assert [x.tolist() for x in caught.value.results[many:]] == [[2, 2], [2, 2]]
+
+
+@model
+def held(x: np.ndarray, steps: int) -> Any:
+    out = [x]
+    for _ in range(steps):
+        out.append(np.tanh(out[-1]))
+    return out
+
+
+@pytest.mark.parametrize("shape", [(1000,), None], ids=["alike", "different"])
+def test_those_that_are_too_large_are_found_in_one_run(
+    shape: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is alone in its part: the parts after the first one are only recorded."""
+    runs, begin = list[int](), driver.Executable._begin
+    monkeypatch.setattr(driver.Executable, "_begin", lambda self, m: (runs.append(len(m.roots)), begin(self, m))[1])
+    steps = [900 if k % 2 else 2 for k in range(40)]
+    xs = [np.full(shape or 1000 + k % 3, k, np.float64) for k in range(40)]
+    with pytest.raises(InstanceErrors) as caught:
+        held.with_options(memory_limit=5 << 20, threads=1).batch(xs, steps)
+    assert list(caught.value.errors) == [k for k in range(40) if k % 2]
+    assert all(e.code == "ACR704" for e in caught.value.errors.values())
+    assert runs == [40, 20]
+    want = held.with_options(threads=1).batch(xs[::2], steps[::2])
+    assert all(map(equal, caught.value.results[::2], want))
