@@ -32,7 +32,6 @@ MODELS = ("tree_lstm", "birnn", "bilstm_tagger", "mv_rnn", "graph_rnn_emulated",
 INSTANCES = (1, 8, 64)
 ROUNDS = 7  # runs, twice
 NAMES = tuple(f.name for f in dataclasses.fields(Figures))
-_FIXED = "batch"  # what a kernel takes that did not run just before cannot be told from what these have in common
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +120,6 @@ def fit(known: Counted, begin: Figures) -> Figures:
     What the kernels say nothing of stays near to where it began. Figures are changed one by one, by less and less.
     """
     start = np.array([getattr(begin, name) for name in NAMES])
-    moving = [k for k, name in enumerate(NAMES) if name != _FIXED]
 
     def loss(figures: Floats) -> float:
         wrong = np.abs(np.log(known.counts @ figures / known.first))
@@ -131,7 +129,7 @@ def fit(known: Counted, begin: Figures) -> Figures:
     found, best, by = start.copy(), loss(start), 0.5
     while by > 0.005:
         before = best
-        for k in moving:
+        for k in range(len(NAMES)):
             for factor in (math.exp(by), math.exp(-by)):
                 tried = found.copy()
                 tried[k] *= factor

@@ -410,7 +410,8 @@ class _Counter:
                 self.time.add(self.figures.element * row.cost, self.shape_of_vectors(u))
             for a in op.args:
                 if row.moves and (self.graph.op(a) is None or self.stages.leaf(a)) and self.graph.shape(a):
-                    self.load(a, op.shape)
+                    shared = a < self.graph.first and self.graph.spec.operands[a].kind == "shared"
+                    self.load(a, op.shape, chosen=shared and len(op.args) > 1)
                 elif row.kind == "element" or row.moves:
                     todo.append(a)
 
@@ -423,13 +424,15 @@ class _Counter:
         used = {a for op in spec.body for a in op.args if a < self.graph.first and spec.operands[a].kind != "shared"}
         return out | used
 
-    def load(self, v: int, shape: Sequence[Size]) -> None:
-        """Count the bytes of elements that are read."""
+    def load(self, v: int, shape: Sequence[Size], chosen: bool = False) -> None:
+        """Count the bytes of elements that are read; `chosen`: of a shared array, where an index says."""
         if v >= self.graph.first:
             if v not in self.counted:
                 self.time.add(self.figures.near * DTYPES[self.graph.dtype(v)].size, shape)
             return
-        self.time.add(self.figures.read * DTYPES[self.graph.dtype(v)].size, shape)
+        if isinstance(self.stage, ProductStage):
+            return  # it is fetched while tiles compute
+        self.time.add((self.figures.table if chosen else self.figures.read) * DTYPES[self.graph.dtype(v)].size, shape)
 
     def store(self, v: int) -> None:
         """Count the bytes of a value that is stored."""
