@@ -33,7 +33,7 @@ from acronumba.runtime.levels import check_levels
 from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.program import KernelEntry, Linked
 from acronumba.runtime.recorded import Failure, Recorded
-from acronumba.runtime.room import Astray, Room, TooLarge
+from acronumba.runtime.room import Astray, LeftOut, Room, TooLarge
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared, SharedValues
 from acronumba.runtime.state import AT, MEMORY, TABLE
@@ -366,20 +366,25 @@ class Executable:
         ScheduleError
             If a user's schedule is none.
         """
-        given, lost = np.ascontiguousarray(roots, np.int64), dict[int, Failure]()
-        while True:  # without those that are found to be too large
-            instances = np.array([k for k in range(len(given)) if k not in skip], np.int64) if len(skip) else None
+        given, left_out = np.ascontiguousarray(roots, np.int64), LeftOut()
+        while True:
+            out = {*skip, *left_out.all}
+            instances = np.array([k for k in range(len(given)) if k not in out], np.int64) if out else None
             roots, start = given if instances is None else given[instances], time.perf_counter()
             m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told)
             try:
                 self._with_threads(m, self._stages)
-                break
             except TooLarge as error:
                 if told is not None:
                     raise Astray from None
-                found = error.instances if instances is None else instances[error.instances].tolist()
-            skip, last = {*skip, *found}, _EXECUTE
-            lost |= dict.fromkeys(found, Failure(site=MEMORY))
+                at = range(len(given)) if instances is None else instances.tolist()
+                left_out.too_few([at[k] for k in error.instances], [at[k] for k in error.suspects])
+            else:
+                if left_out.suffice():
+                    break
+                self.give_buffers(m.buffers)
+            last = _EXECUTE
+        lost = dict.fromkeys(left_out.all, Failure(site=MEMORY))
         m.seconds["total"] = time.perf_counter() - start - m.noted
         run = self._done(m, instances)
         run.errors = dict(sorted({**run.errors, **lost}.items())) if lost else run.errors
@@ -497,7 +502,7 @@ class Executable:
             try:
                 self._round(m, self.executor.stops(m))
             except TooLarge as error:
-                raise TooLarge(self._all_too_large(m, error.instances)) from None
+                raise TooLarge(self._all_too_large(m, [*error.instances]), error.suspects) from None
             if not buffers["more"] and buffers["part_end"] == buffers["instances"]:
                 return
 
@@ -513,7 +518,7 @@ class Executable:
             try:
                 self._round(m, (state.TO_SCHEDULE, state.TO_EXECUTE))
             except TooLarge as error:
-                found = found + error.instances
+                found += error.instances
             except MemoryError:
                 break
         return found

@@ -6,6 +6,7 @@ In: a mini-batch that has stopped with a status. Out: more room, or the failure 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -24,10 +25,47 @@ _MANY = 8  # an instance that takes so many times the steps of the others is not
 
 
 class TooLarge(Exception):
-    """Instances whose own tensors need more memory than allowed."""
+    """Instances whose own tensors need more memory than allowed; or the first of `suspects`, who took far more."""
 
-    def __init__(self, instances: list[int]) -> None:
-        self.instances = instances
+    def __init__(self, instances: Sequence[int], suspects: Sequence[int] = ()) -> None:
+        self.instances, self.suspects = instances, suspects
+
+
+class LeftOut:
+    """Which instances a mini-batch runs without, as they are too large: it is run until the others fit.
+
+    Of suspects, the worst comes first. One of them is left out, then two more, then four more, until the others fit,
+    and then only as many of the last ones as must be: few runs find many.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[int] = []
+        self._suspects: list[int] = []
+        self._low, self._many, self._high = 0, 0, 0  # so many do not suffice, are left out, suffice (0: not known)
+
+    @property
+    def all(self) -> list[int]:
+        """The instances that are left out."""
+        return [*self._found, *self._suspects[: self._many]]
+
+    def too_few(self, found: Sequence[int], suspects: Sequence[int]) -> None:
+        """Note that others are too large, too."""
+        if not suspects:
+            self._found += found
+        elif self._many < self._high:
+            self._low = self._many
+            self._many = max((self._low + self._high) // 2, self._low + 1)
+        else:
+            self._found, self._suspects = self.all, [*suspects]
+            self._low, self._many, self._high = 0, min(max(2 * self._many, 1), len(suspects)), 0
+
+    def suffice(self) -> bool:
+        """Note that the others fit; return whether as few are left out as can be."""
+        if self._many - self._low <= 1:
+            return True
+        self._high = self._many
+        self._many = (self._low + self._high) // 2
+        return False
 
 
 class Astray(Exception):
@@ -168,21 +206,26 @@ class Room:
 
     def _no_memory(self, m: MiniBatch) -> None:
         """Fail the instance that has used up the memory."""
-        if (runaway := self._runaway(m.buffers)) >= 0:
-            raise TooLarge([runaway])
+        if suspects := self._runaways(m.buffers):
+            raise TooLarge(suspects[:1], suspects)
         self._abandon(m, MEMORY)
 
-    def _runaway(self, buffers: Buffers) -> int:
-        """Return the instance that has taken many times the steps of the others, between which it waits; or -1."""
+    def _runaways(self, buffers: Buffers) -> list[int]:
+        """Return the instances that have taken many times the steps of those that took fewer; the worst first."""
         if not self.host.waiting:
-            return -1
+            return []
         left = buffers.lives[: buffers["next"]].copy()
         if buffers["inst"] >= 0:
             left[buffers["inst"]] = buffers["fuel"] + buffers["left"]
         taken = np.where(left < 0, 0, self.options.max_steps - left)
-        found = int(np.argmax(taken))
-        others = np.delete(taken, found)
-        return found if not len(others) or taken[found] > _MANY * max(1, int(np.median(others))) else -1
+        order = np.argsort(-taken, kind="stable")
+        found = 0
+        while found < len(order):
+            others = taken[order[found + 1 :]]
+            if len(others) and taken[order[found]] <= _MANY * max(1, int(np.median(others))):
+                break
+            found += 1
+        return [int(k) for k in order[:found]]
 
     def fail_nodes(self, m: MiniBatch) -> None:
         """Note the failures of nodes of a round or part; what their instances still have to do is dropped."""
@@ -196,8 +239,8 @@ class Room:
 
     def _too_large(self, buffers: Buffers) -> NoReturn:
         """Raise `TooLarge` for the instances that no memory suffices for, `MemoryError` if there are none."""
-        if buffers["rounds"] and (runaway := self._runaway(buffers)) >= 0:
-            raise TooLarge([runaway])
+        if buffers["rounds"] and (suspects := self._runaways(buffers)):
+            raise TooLarge(suspects[:1], suspects)
         n, batches, most = buffers["n"], buffers["batches"], buffers.most
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         place, sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2).transpose(2, 0, 1)

@@ -21,7 +21,7 @@ from acronumba.ir.types import TensorT
 from acronumba.memory import address
 from acronumba.runtime import driver, state
 from acronumba.runtime.forms import forms
-from acronumba.runtime.room import TooLarge
+from acronumba.runtime.room import LeftOut, TooLarge
 from tests.support import generate, recorded
 from tests.support.chosen import one_in, quarter
 from tests.support.memory_models import (
@@ -356,3 +356,28 @@ def test_those_that_are_too_large_are_found_in_one_run(
     assert runs == [40, 20]
     want = held.with_options(threads=1).batch(xs[::2], steps[::2])
     assert all(map(equal, caught.value.results[::2], want))
+
+
+@pytest.mark.parametrize(("many", "share"), [(1, 1), (40, 2), (41, 5), (300, 2), (300, 100)])
+def test_those_that_never_end_are_found_in_few_runs(many: int, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, begin = list[int](), driver.Executable._begin
+    monkeypatch.setattr(driver.Executable, "_begin", lambda self, m: (runs.append(len(m.roots)), begin(self, m))[1])
+    xs, steps = [np.full(100, k) for k in range(many)], [1 if k % share else 1 << 40 for k in range(many)]
+    with pytest.raises(InstanceErrors) as caught:
+        waiting.with_options(memory_limit=12 << 20, threads=1).batch(xs, steps)
+    large = list(range(0, many, share))
+    assert list(caught.value.errors) == large and all(e.code == "ACR704" for e in caught.value.errors.values())
+    assert len(runs) <= 3 + 2 * np.log2(len(large) + 1)
+    assert all(np.array_equal(caught.value.results[k], xs[k] + 1) for k in range(many) if k % share)
+
+
+def test_as_few_suspects_are_left_out_as_can_be() -> None:
+    for wanted in range(1, 40):
+        out, runs = LeftOut(), 0
+        while True:
+            runs += 1
+            if len(out.all) < wanted:
+                out.too_few([], [k for k in range(60) if k not in out.all])
+            elif out.suffice():
+                break
+        assert out.all == list(range(wanted)) and runs <= 3 + 2 * np.log2(wanted + 1)
