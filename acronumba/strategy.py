@@ -44,8 +44,8 @@ class Figures:
     across: float = 40.0  # adding up the lanes of a vector, and beginning the loop before it
     tile: float = 4.0  # a call of a register tile
     row: float = 1.5  # beginning what follows a tile, per row
-    read: float = 0.01  # a byte of an operand that is not multiplied in tiles
-    table: float = 0.1  # ... of a shared array: a row that a node chooses is in no cache
+    read: float = 0.01  # a byte of an operand
+    table: float = 0.01  # ... of a row of a shared array that a node chooses: it may be in no cache
     write: float = 0.11  # a byte of a result
     near: float = 0.024  # a byte that the kernel itself has just written
     weights: float = 0.01  # a byte of a shared weight, once for each block of nodes

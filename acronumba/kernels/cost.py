@@ -430,8 +430,6 @@ class _Counter:
             if v not in self.counted:
                 self.time.add(self.figures.near * DTYPES[self.graph.dtype(v)].size, shape)
             return
-        if isinstance(self.stage, ProductStage):
-            return  # it is fetched while tiles compute
         self.time.add((self.figures.table if chosen else self.figures.read) * DTYPES[self.graph.dtype(v)].size, shape)
 
     def store(self, v: int) -> None:

@@ -228,8 +228,8 @@ class Executable:
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
         buffers["unit"] = self.options.decisions.unit
-        buffers["weights"] = weights = _weights(specs)
-        each = reading(weights, self.options.decisions) // max(len(specs), 1)
+        buffers["weights"] = bytes_read = _weights(specs)
+        each = reading(bytes_read, self.options.decisions) // max(len(specs), 1)
         buffers["launch"] = self.options.decisions.launch + each
         buffers["leads"] = address(self._leads)
         buffers["steps"] = min(self.options.max_steps, state.SLICE)

@@ -327,7 +327,8 @@ BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
 
 EQUAL_SLOTS = 64  # entries of the table with which a round begins to look for equal nodes
 EQUAL_PAUSE = 32  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
-EQUAL_NONE = 4  # pauses may be so many times longer while no node of the mini-batch has been equal to another
+EQUAL_MANY = 1024  # nodes, after which pauses may be longer, while no node of the mini-batch has been equal to another:
+EQUAL_NONE = 4  # so many times as long at most
 EQUAL_AGAIN = 4  # nodes of it that are looked for then, if none is found
 
 MOST_GRAPHS = 8  # graphs of groups that are remembered

@@ -10,8 +10,9 @@ or that of the node which has its number since.
 A kernel whose nodes are seldom equal is looked for seldom: its credit falls by one where none is found, and where one
 is rises by what that saves. Where it is used up, looking pauses until so many nodes have been recorded, and begins
 again with little credit; the next pause is four times as long, or twice if any node of the mini-batch has been found,
-up to where looking in vain costs little beside the work. Where none has been found, entries and code that are
-looked at so seldom are not in the cache, and looking takes several times as long: pauses may be longer then.
+up to where looking in vain costs little beside the work. Where many have been recorded and none has been found,
+entries and code that are looked at so seldom are not in the cache, and looking takes several times as long: pauses
+may be longer then.
 Kernels that read results of others begin with little credit, as they are seldom equal where nothing else is, and get
 more when the first node is found. Whether nodes are looked for changes how many there are, and no bit of what they
 compute.
@@ -22,7 +23,7 @@ from __future__ import annotations
 from acronumba.emit.language import fill_bytes, i64, ld, ld32, lds, st
 from acronumba.runtime.library.extents import same_words
 from acronumba.runtime.library.records import halves, high_half, low_half
-from acronumba.runtime.state import EQUAL_AGAIN, EQUAL_NONE, EQUAL_PAUSE, EQUAL_SLOTS
+from acronumba.runtime.state import EQUAL_AGAIN, EQUAL_MANY, EQUAL_NONE, EQUAL_PAUSE, EQUAL_SLOTS
 
 from acronumba.runtime.library.words import (  # isort: skip
     CREDIT, EQUAL, EQUAL_COUNT, EQUAL_FIRST, EQUAL_FOUND, EQUAL_MASK, EQUAL_MOST, KERNELS, KIND, K_EQUAL_GAIN,
@@ -84,7 +85,9 @@ def pay(ST: i64, k: i64, n: i64) -> None:
     left = ld(credit) - 1
     if left == 0:
         most = ld(ld(ST, TABLE), K_WORDS * k + K_EQUAL_PAUSE)
-        pause = min(ld(credit, 1), most * (EQUAL_NONE - (EQUAL_NONE - 1) * ld(ST, EQUAL_FOUND)))
+        if ld(ST, EQUAL_FOUND) == 0:
+            most = most * min(1 + n // EQUAL_MANY, EQUAL_NONE)
+        pause = min(ld(credit, 1), most)
         st(ld(ST, LOOK), k, n + pause)
         st(credit, 1, (4 - 2 * ld(ST, EQUAL_FOUND)) * pause)
         left = EQUAL_AGAIN
