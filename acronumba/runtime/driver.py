@@ -368,21 +368,18 @@ class Executable:
         """
         given, left_out = np.ascontiguousarray(roots, np.int64), LeftOut()
         while True:
-            out = {*skip, *left_out.all}
-            instances = np.array([k for k in range(len(given)) if k not in out], np.int64) if out else None
+            instances = _others(len(given), {*skip, *left_out.all})
             roots, start = given if instances is None else given[instances], time.perf_counter()
             m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told)
             try:
                 self._with_threads(m, self._stages)
-            except TooLarge as error:
-                if told is not None:
-                    raise Astray from None
-                at = range(len(given)) if instances is None else instances.tolist()
-                left_out.too_few([at[k] for k in error.instances], [at[k] for k in error.suspects])
-            else:
                 if left_out.suffice():
                     break
                 self.give_buffers(m.buffers)
+            except TooLarge as error:
+                if told is not None:
+                    raise Astray from None
+                left_out.too_few(*error.numbered(instances))
             last = _EXECUTE
         lost = dict.fromkeys(left_out.all, Failure(site=MEMORY))
         m.seconds["total"] = time.perf_counter() - start - m.noted
@@ -575,6 +572,11 @@ class Executable:
             self.works.wanted = max(
                 buffers["work_used"], buffers["work_most"], self.works.wanted - self.works.wanted // 8 - 1
             )
+
+
+def _others(count: int, out: Collection[int]) -> Words | None:
+    """Return the numbers of the instances that run; None: all."""
+    return np.array([k for k in range(count) if k not in out], np.int64) if out else None
 
 
 def ragged_words(args: int, dims: int, results: int, step: int) -> list[int]:

@@ -15,7 +15,7 @@ from acronumba.config import Options
 from acronumba.data.words import RECORD
 from acronumba.memory import available
 from acronumba.runtime import state
-from acronumba.runtime.buffers import ArenaPool, Buffers
+from acronumba.runtime.buffers import ArenaPool, Buffers, Words
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.state import MEMORY, STEPS, TABLE
@@ -29,6 +29,11 @@ class TooLarge(Exception):
 
     def __init__(self, instances: Sequence[int], suspects: Sequence[int] = ()) -> None:
         self.instances, self.suspects = instances, suspects
+
+    def numbered(self, instances: Words | None) -> tuple[list[int], list[int]]:
+        """Return both by the numbers that instances have for the caller; None: the same."""
+        at = range(1 << 62) if instances is None else instances.tolist()
+        return [at[k] for k in self.instances], [at[k] for k in self.suspects]
 
 
 class LeftOut:
