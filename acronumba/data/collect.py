@@ -79,9 +79,9 @@ class Room:
         self._pools.append(Pooled(self, frozenset((cls,)), width, refs, cls))
         return self._pools[-1]
 
-    def lists(self, listed: ListT, width: int, refs: tuple[int, ...], exact: bool = False) -> Lists:
-        """Return the pool of lists of a type, with elements of `width` words; `exact`: a tuple is none."""
-        self._pools.append(pool := Lists(self, listed, width, refs, exact))
+    def lists(self, listed: ListT, width: int, refs: tuple[int, ...]) -> Lists:
+        """Return the pool of lists or tuples of a type, with elements of `width` words."""
+        self._pools.append(pool := Lists(self, listed, width, refs, tuple if listed.tupled else list))
         return pool
 
     def maps(self, mapped: MapT, width: int, refs: tuple[int, ...]) -> Maps:
@@ -225,10 +225,10 @@ class Pooled:
 
 
 class Lists(Pooled):
-    """The lists of one type: a row for each, and their elements one after the other."""
+    """The lists, or tuples, of one type: a row for each, and their elements one after the other."""
 
-    def __init__(self, room: Room, listed: ListT | MapT, width: int, refs: tuple[int, ...], exact: bool) -> None:
-        super().__init__(room, frozenset((list,) if exact else (list, tuple)), width, refs, None)
+    def __init__(self, room: Room, listed: ListT | MapT, width: int, refs: tuple[int, ...], kind: type) -> None:
+        super().__init__(room, frozenset((kind,)), width, refs, None)
         self.listed = listed
         self.lengths: list[int] = []
         self.items: Region
@@ -255,8 +255,7 @@ class Maps(Lists):
     """The dicts or sets of one type: entries as those of lists, and a table that finds them, see `host.maps`."""
 
     def __init__(self, room: Room, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
-        super().__init__(room, mapped, width, refs, exact=True)
-        self.kinds = frozenset((set if mapped.item is None else dict,))
+        super().__init__(room, mapped, width, refs, set if mapped.item is None else dict)
 
     def take(self) -> list[Any]:
         """Return the keys and values of the next new dicts, in pairs; those of sets are None."""

@@ -140,13 +140,12 @@ class _Writer:
         return _Pool(name, made)
 
     def _list_pool(self, listed: ListT | MapT) -> _Pool:
-        kind = "list" if isinstance(listed, ListT) else "dict"
+        kind = "dict" if isinstance(listed, MapT) else "tuple" if listed.tupled else "list"
         item, name = item_type(listed), self._name(f"{kind}{len(self._lists)}")
         constant = self._constant(name.upper(), listed)
         if isinstance(listed, MapT):
             return _Pool(name, f"room.maps({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
-        exact = ", exact=True" if self._exact else ""
-        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r}{exact})")
+        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
 
     def _slot(self, t: Type, name: str, first: int) -> _Slot:
         slot = _Slot(t, self._name(name), first, self._name(f"{name}_now"), self._name(f"{name}_case"))

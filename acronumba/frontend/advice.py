@@ -77,5 +77,5 @@ def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
 def storable(val: Val) -> str:
     """Return what may be stored in place of a value that exists only when the model is compiled; "" if nothing may."""
     if isinstance(val, Kept):
-        return f"{'list' if val.kind in (deque, tuple) else 'dict'}(...)"
+        return f"{'list' if val.kind is deque else 'dict'}(...)"
     return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""

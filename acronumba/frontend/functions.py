@@ -40,6 +40,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     Made,
     Method,
@@ -220,6 +221,8 @@ def shared_by_calls(w: Walker, val: Val, func: Func, node: ast.AST | None) -> Va
             return val
         case ListVal():
             return replace(val, own=False)
+        case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
+            return replace(val, inner=replace(inner, own=False))
     seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
     raise w.refuse("ACR210", node, seen=seen, rewrite="return a tuple, or leave out the cache")
 

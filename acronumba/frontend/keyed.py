@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acronumba.frontend.block import Dead
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.lists import widen_items
 from acronumba.frontend.loops import iterate
@@ -44,6 +45,7 @@ from acronumba.ir.types import (
     NONE,
     EnumT,
     FloatT,
+    ListT,
     ScalarT,
     StrT,
     TensorT,
@@ -111,6 +113,8 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
             return val
         case Tensor() if not val.type.rank and not val.type.dtype.startswith("float"):
             return HostScalar(val.type.dtype, w.as_int(host_value(w, val, node, "a key of a dict", index=True)))
+    if is_tuple(val):
+        check_key(w, w.type_of(val), node)
     raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}")
 
 
@@ -119,6 +123,8 @@ def check_key(w: Walker, t: Type, node: ast.AST) -> None:
     wrong = wrong_key(t)
     if wrong:
         rewrite = "keys of one type: int(k)" if wrong.endswith("equal") else ""
+        if any(isinstance(m, ListT) and m.tupled for m in members(t)):
+            rewrite = "a number made of the elements: k * n + i"
         raise w.refuse("ACR309", node, seen=f"keys {wrong}", rewrite=rewrite)
 
 

@@ -76,7 +76,7 @@ MISTAKES = [
     (negative_of_what_is_refused, "msort_of", ""),
     (array_of_what_is_shared, "float64[3, 3]", "own = copy.deepcopy(NET)"),
     (array_that_came_in, "float64[?]", "x = x.copy()"),
-    (growing_key, "a tuple that grows", "a number made of its elements"),
+    (growing_key, "keys of type tuple[int, ...]", "a number made of the elements"),
     (changed_list_as_a_record, "list[", "a tuple"),
 ]
 

@@ -1,0 +1,192 @@
+"""Models that read, make, keep and return tuples of a length that only run time knows, each with its instances."""
+
+# ruff: noqa: C417, RUF005, RUF007 -- as people write it
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+TUPLES = [(1, 2), (3,), (4, 5, 6), (1, 1, 2, 3, 5)]
+LISTS = [list(t) for t in TUPLES]
+EITHER = [(1, 2), [3], (4, 5, 6), [1, 1, 2, 3, 5]]
+NESTED = [((1, 2), 3), 5, (((1, 4, 4),),), (1, (2, 3, (4,)))]
+CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+
+
+def case(*columns: Any) -> Callable[[Any], Any]:
+    """Register a function of one parameter: with each of some columns, or with tuples alone."""
+
+    def register(f: Any) -> Any:
+        CASES.extend((f, (column,)) for column in columns or (TUPLES,))
+        return f
+
+    return register
+
+
+@case(TUPLES, LISTS, EITHER)
+def is_read(t):
+    total = 0
+    for x in t:
+        total += x
+    pairs = [a * b for a, b in zip(t, t[1:], strict=False)]
+    first, *rest = t
+    numbers = {x: i for i, x in enumerate(t)}
+    return total, len(t), t[0] + t[-1], 3 in t, pairs, first, rest, numbers, [i * x for i, x in enumerate(t)]
+
+
+@case(TUPLES, LISTS)
+def goes_into_functions(t):
+    ends = min(t), max(t), sorted(t, reverse=True), list(reversed(t)), sum(x * 2 for x in t), any(x > 2 for x in t)
+    mapped = list(map(lambda v: v + 1, t)), [*filter(lambda v: v > 1, t)], functools.reduce(lambda a, b: a * b, t)
+    return ends, mapped, math.prod(t), t.index(t[-1]), t.count(1), len(set(t)), np.array(t), np.mean(t), np.eye(7)[t[0]]
+
+
+@case(TUPLES, LISTS, EITHER)
+def is_of_a_class(t):
+    return isinstance(t, tuple), isinstance(t, list), isinstance(t, (list, tuple)), not t
+
+
+@case(TUPLES, LISTS)
+def has_a_type(t):
+    return type(t) is tuple, type(t) is list
+
+
+@case()
+def is_compared(t):
+    return t == (1, 2), t != (1, 2), t < (2,), t >= (1, 1), t == t[:2], t == [1, 2], t != [1, 2], max([t, t[1:] + (0,)])
+
+
+@case()
+def is_added(t):
+    return t + (7,), (7,) + t, t + t, t * 2, 2 * t, t[1:], t[::-1], tuple(t), (*[0], *t)
+
+
+@case()
+def grows(t):
+    out, ends = (), [(0, 0)]
+    for x in t:
+        out = out + (x,)
+        ends[0] += (x,)
+    return out, ends, len(out), isinstance(out, tuple)
+
+
+@case()
+def beams(t):
+    kept = [((), 0.0)]
+    for n in t:
+        kept = sorted([((*path, k), s + k / n) for path, s in kept for k in range(3)], key=lambda e: -e[1])[:2]
+    return kept
+
+
+@dataclass
+class Kept:
+    what: Any
+    rest: tuple[int, ...]
+
+
+@case()
+def is_kept(t):
+    parts = [t[i:] for i in range(len(t))]
+    named = {k: t[:k] for k in range(3)}
+    one = Kept(parts[0], t[1:])
+    one.rest = one.rest + (1,)
+    return parts, named[1], one, (t, (t, 1))
+
+
+@case(TUPLES, EITHER)
+def is_one_of_several(t):
+    longer = t if len(t) > 2 else None
+    listed = t if len(t) > 1 else [0]
+    known = t if len(t) > 3 else (0,)
+    return longer, listed, known, len(listed), isinstance(listed, tuple), sum(known)
+
+
+@case(TUPLES, LISTS)
+def is_matched(t):
+    match t:
+        case (a,):
+            return a, [], 0
+        case (a, b):
+            return a + b, [], 1
+        case (a, *rest):
+            return a, rest, 2
+
+
+@case()
+def is_taken_apart(t):
+    return 0 if not t else t[0] + is_taken_apart(t[1:])
+
+
+@case(NESTED)
+def depth(t):
+    return 1 + max([depth(c) for c in t]) if isinstance(t, tuple) else 0
+
+
+@case(NESTED)
+def leaves(t):
+    if not isinstance(t, tuple):
+        return (t,)
+    out = ()
+    for c in t:
+        out = out + leaves(c)
+    return out
+
+
+class Node:
+    def __init__(self, value, children=()):
+        self.value = value
+        self.children = children
+
+
+@dataclass
+class Tree:
+    value: int
+    children: tuple[Tree, ...] = ()
+
+
+def forest(make, box, other):
+    """Return trees of a class, with children in boxes of one class, or of two."""
+    inner = make(1, other([make(2), make(3, box([make(4)]))]))
+    return [make(1, box([inner, make(5)])), make(5), make(6, box([make(7, other([make(8)])), make(9), inner]))]
+
+
+FORESTS = (
+    forest(Node, tuple, tuple),
+    forest(Node, list, tuple),
+    forest(Tree, tuple, tuple),
+    forest(Tree, tuple, list),  # not as the annotation says
+)
+
+
+@case(*FORESTS)
+def total(t):
+    return t.value + sum(total(c) for c in t.children) * len(t.children)
+
+
+@case(*FORESTS)
+def listed(t):
+    here = isinstance(t.children, list)
+    for c in t.children:
+        here = here or listed(c)
+    return here
+
+
+@case(FORESTS[2])
+def made(t):
+    return Tree(t.value + 1, tuple([made(c) for c in t.children]))
+
+
+@case(FORESTS[0], FORESTS[1])
+def returned(t):
+    return t.children, t.children[:1], tuple(returned(c)[1] for c in t.children[:1])
+
+
+@case()
+def is_too_short(t):
+    return t[2]
