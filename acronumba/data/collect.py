@@ -27,7 +27,7 @@ from acronumba.data.heap import (
 )
 from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
-from acronumba.ir.types import NO_VALUE, ListT, MapT
+from acronumba.ir.types import NO_VALUE, ListT, MapT, words
 
 FEW = 32  # numbers that are not worth a call of NumPy
 FIRST_CHECK = 1 << 16  # objects after which is looked for the first time whether one was found twice
@@ -278,8 +278,10 @@ class Maps(Lists):
         starts = np.cumsum(self._slots + 1) - self._slots - 1
         heads[:, LIST.count] = heap.address(self._tables) + 8 * starts
 
-    def index(self, heap: Heap, key: int, strings: tuple[int, ...]) -> None:
-        """Fill the tables, when the entries are there: `key` words of each are its key, some of them of strings."""
+    def index(self, heap: Heap) -> None:
+        """Fill the tables, when the entries are there."""
+        assert isinstance(self.listed, MapT)
+        key = words(self.listed.key)
         counts = np.array(self.lengths, np.int64)
         number = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(counts)
         mask = (self._slots - 1).repeat(counts)
@@ -287,7 +289,7 @@ class Maps(Lists):
         starts = np.cumsum(self._slots + 1) - self._slots - 1
         table[starts] = self._slots - 1
         first = (starts + 1).repeat(counts)
-        slot = hashes(heap, heap.table(self.items)[:, :key], strings) & mask
+        slot = hashes(heap, heap.table(self.items)[:, : len(key)], key) & mask
         left = np.arange(len(number))
         while len(left):  # each finds a place, or goes on to the next slot; of several in one place, one has it
             at = first[left] + slot[left]

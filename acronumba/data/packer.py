@@ -340,9 +340,7 @@ class _Writer:
                 self._write(pool.slots[0], "rows", ":")
         for listed, pool in self._lists.items():
             if isinstance(listed, MapT):
-                key = words(listed.key)
-                strings = tuple(k for k, word in enumerate(key) if isinstance(word, TextT))
-                self.line(1, f"{pool.name}.index(heap, {len(key)}, {strings})")
+                self.line(1, f"{pool.name}.index(heap)")
         self.line(0, "")
         self.line(1, f"roots = zeros((count, {width}), int64)")
         for slot in roots:

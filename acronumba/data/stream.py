@@ -189,6 +189,8 @@ class Nodes:
                 values |= self._items(items, way, keys)
             case MapT() if t.item is not None:
                 key = words(t.key)
+                if any(isinstance(word, ListT) for word in key):
+                    raise Unknown
                 texts = sum(1 << j for j, word in enumerate(key) if isinstance(word, TextT))
                 values |= {"key": self._node(t.key, (*way, 1)), "item": self._node(t.item, (*way, 0))}
                 values |= {"count": len(words(t.entry)), "width": len(key), "texts": texts}

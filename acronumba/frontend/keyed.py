@@ -22,6 +22,7 @@ from acronumba.frontend.values import (
     NOT_CONST,
     EnumVal,
     HostScalar,
+    Kept,
     MapVal,
     MapView,
     NoneVal,
@@ -115,6 +116,7 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
             return HostScalar(val.type.dtype, w.as_int(host_value(w, val, node, "a key of a dict", index=True)))
     if is_tuple(val):
         check_key(w, w.type_of(val), node)
+        return val
     raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}")
 
 
@@ -123,8 +125,6 @@ def check_key(w: Walker, t: Type, node: ast.AST) -> None:
     wrong = wrong_key(t)
     if wrong:
         rewrite = "keys of one type: int(k)" if wrong.endswith("equal") else ""
-        if any(isinstance(m, ListT) and m.tupled for m in members(t)):
-            rewrite = "a number made of the elements: k * n + i"
         raise w.refuse("ACR309", node, seen=f"keys {wrong}", rewrite=rewrite)
 
 
@@ -156,14 +156,25 @@ def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
         case TupleVal():
             for m in kinds:
                 if isinstance(m, TupleT) and len(m.items) == len(key.items):
-                    parts = [fitted(w, v, u, node) for v, u in zip(key.items, m.items, strict=True)]
-                    got = [p for p in parts if p is not None]
-                    return TupleVal(tuple(got)) if len(got) == len(parts) else None
+                    return _fitted_parts(w, key, m.items, node)
+                if isinstance(m, ListT):
+                    return _fitted_parts(w, key, (m.item,) * len(key.items), node)
+        case Kept() if any(isinstance(m, TupleT | ListT) for m in kinds):
+            raise w.refuse("ACR309", node, seen=f"{type_text(mine)} where the keys are {type_text(t)}")
     return None
 
 
+def _fitted_parts(w: Walker, key: TupleVal, types: Sequence[Type], node: ast.AST) -> TupleVal | None:
+    parts = [fitted(w, v, u, node) for v, u in zip(key.items, types, strict=True)]
+    got = [p for p in parts if p is not None]
+    return TupleVal(tuple(got)) if len(got) == len(parts) else None
+
+
 def with_texts(kept: Type, asked: Type) -> Type:
-    """Return a type of keys in which constants are strings of run time, if one of such a type is looked for."""
+    """Return a type of keys in which constants are strings of run time, if one of such a type is looked for.
+
+    So are tuples of a known length tuples of any.
+    """
     for a in members(asked):
         for k in members(kept):
             match k, a:
@@ -171,6 +182,12 @@ def with_texts(kept: Type, asked: Type) -> Type:
                     return union(kept, a)
                 case TupleT(), TupleT() if len(k.items) == len(a.items):
                     kept = union(kept, TupleT(tuple(map(with_texts, k.items, a.items))))
+                case ListT(), TupleT():
+                    kept = union(kept, ListT(with_texts(k.item, union(*a.items)), k.tupled))
+                case TupleT(), ListT():
+                    kept = union(kept, ListT(with_texts(union(*k.items), a.item), a.tupled))
+                case ListT(), ListT():
+                    kept = union(kept, ListT(with_texts(k.item, a.item), k.tupled))
     return kept
 
 

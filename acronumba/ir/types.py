@@ -383,8 +383,8 @@ def wrong_key(t: Type) -> str:
     """Say why values of a type are no keys of dicts: equal keys must have equal words. "" if they are."""
     kinds = members(t)
     for m in kinds:
-        if isinstance(m, TupleT):
-            inner = next(filter(None, map(wrong_key, m.items)), "")
+        if isinstance(m, TupleT) or (isinstance(m, ListT) and m.tupled):
+            inner = next(filter(None, map(wrong_key, m.items if isinstance(m, TupleT) else (m.item,))), "")
             if inner:
                 return inner
         elif not isinstance(m, IntT | BoolT | ScalarT | StrT | TextT | EnumT | NoneT):

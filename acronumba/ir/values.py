@@ -93,18 +93,23 @@ class List:
         if self.index is None:
             key, width = entry_widths(self.item)
             starts = [k * width for k in range(self.count)]
-            self.index = {tuple(self.words[at : at + key]): k for k, at in enumerate(starts)}
+            self.index = {contents(self.words[at : at + key]): k for k, at in enumerate(starts)}
         return self.index
 
     def put(self, entry: Sequence[Any]) -> None:
         """Put an entry in the place of the one that has its key, or at the end."""
         key, width = entry_widths(self.item)
-        place = self.places().setdefault(tuple(entry[:key]), self.count)
+        place = self.places().setdefault(contents(entry[:key]), self.count)
         if place == self.count:
             self.words += entry
             self.count += 1
         else:
             self.words[place * width + key : place * width + width] = entry[key:]
+
+
+def contents(key: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what the words of a key of a dict are compared by: of a tuple of any length, its elements."""
+    return tuple([(word.count, *contents(word.words)) if isinstance(word, List) else word for word in key])
 
 
 class Memo:

@@ -58,7 +58,7 @@ def growing_key(x):
     for i in range(len(x)):
         new = {}
         for k, v in beam.items():
-            new[k + (i,)] = v + 1.0
+            new[k + (x[i],)] = v + 1.0
         beam = new
     return len(beam)
 
@@ -76,7 +76,7 @@ MISTAKES = [
     (negative_of_what_is_refused, "msort_of", ""),
     (array_of_what_is_shared, "float64[3, 3]", "own = copy.deepcopy(NET)"),
     (array_that_came_in, "float64[?]", "x = x.copy()"),
-    (growing_key, "keys of type tuple[int, ...]", "a number made of the elements"),
+    (growing_key, "a key float64[]", "an int, bool"),
     (changed_list_as_a_record, "list[", "a tuple"),
 ]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -190,3 +191,76 @@ def returned(t):
 @case()
 def is_too_short(t):
     return t[2]
+
+
+# ---- keys of dicts and sets
+
+
+@case([*TUPLES, ()])
+def is_a_key(t):
+    d = {t: 1, (1, 2): 2}
+    parts = {t[:i]: i for i in range(len(t) + 1)}
+    seen = {t[i:j] for i in range(len(t)) for j in range(i, len(t) + 1)}
+    asked = d.get((1, 2), 0), d.get((3,), -1), d[t], (True, 2) in d, (7, 7) in seen, t[:2] in seen
+    return d, parts, sorted(parts), len(seen), asked, {(i % 2, t[:i]): i for i in range(len(t))}
+
+
+@case(TUPLES)
+def leaves_a_dict(t):
+    d = {t[:i]: i for i in range(len(t) + 1)}
+    d.pop(t[:1])
+    del d[()]
+    e = dict(d)
+    e[(*t, 1)] = 5
+    e.update(d)
+    return d, e, d == e, d | e, {t[i:] if i % 2 else None: i for i in range(len(t))}
+
+
+@case([["a", "b", "a", "b"], ["ab"], ["a", "bc"], []])
+def of_strings(words):
+    counts = {}
+    for i in range(len(words)):
+        pair = tuple(words[i : i + 2])
+        counts[pair] = counts.get(pair, 0) + 1
+    return counts, counts.get(("a", "b"), 0), counts.get(("zz",), 0)
+
+
+@case([{(1,): 1, (1, 2): 2}, {(2, 3): 3, (): 4}, {(1, 2, 3): 3}])
+def given_keys(d):
+    return sorted(d), d.get((1,), -1), [d[k] for k in d], (2, 3) in d, {k: v + 1 for k, v in d.items()}
+
+
+@case([{(1,), (1, 2)}, {(2, 3)}, {()}])
+def given_elements(s):
+    return (1,) in s, (1, 2) in s, len(s), s
+
+
+@case(TUPLES)
+def no_such_key(t):
+    return {t[:1]: 1}[t]
+
+
+@case([1, 2, 6])
+def prefix_beam_search(n):
+    """Decode a connectionist temporal classification (Hannun et al., 2014), as it is usually written."""
+    never = -1e30
+    beam = [((), (0.0, never))]
+    for t in range(n):
+        new = defaultdict(lambda: (never, never))
+        for s in range(3):
+            p = np.log([0.1, 0.5, 0.4][(s + t) % 3])
+            for prefix, (blank, other) in beam:
+                if s == 0:
+                    b, o = new[prefix]
+                    new[prefix] = (np.logaddexp(b, np.logaddexp(blank + p, other + p)), o)
+                    continue
+                end = prefix[-1] if prefix else None
+                longer = prefix + (s,)
+                b, o = new[longer]
+                o = np.logaddexp(o, np.logaddexp(blank + p, other + p) if s != end else blank + p)
+                new[longer] = (b, o)
+                if s == end:
+                    b, o = new[prefix]
+                    new[prefix] = (b, np.logaddexp(o, other + p))
+        beam = sorted(new.items(), key=lambda e: np.logaddexp(*e[1]), reverse=True)[:4]
+    return beam[0][0], -np.logaddexp(*beam[0][1])
