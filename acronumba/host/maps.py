@@ -115,7 +115,7 @@ def _library(w: Writer, instr: ListOp) -> str:
 
 
 def _kind(w: Writer, word: Word) -> str:
-    """Return the name of the functions that hash and compare words by what they refer to; "" where they do by themselves."""
+    """Return the name of the functions that hash and compare words by what they refer to; "" if to nothing."""
     if isinstance(word, TextT):
         use(w)
         return "text"
