@@ -260,7 +260,10 @@ def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, ar
     source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
     defaults = tuple(w.value(d) for d in args.defaults)
     kw = {a.arg: w.value(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
-    scope = outer.overlays[-1][0] if outer.overlays else outer.scope
+    scope: Any = outer.overlays[-1][0] if outer.overlays else outer.scope
+    taken = source.facts.free | source.facts.outer
+    while scope is not None and taken.isdisjoint(w.scopes[scope][0]):  # it is the same function in any other call
+        scope = w.scopes[scope][1].scope
     return Func(source, outer.func.globals, outer.func.closure, scope, None, defaults, kw)
 
 

@@ -264,3 +264,40 @@ def prefix_beam_search(n):
                     new[prefix] = (b, np.logaddexp(o, other + p))
         beam = sorted(new.items(), key=lambda e: np.logaddexp(*e[1]), reverse=True)[:4]
     return beam[0][0], -np.logaddexp(*beam[0][1])
+
+
+# ---- what such models also do
+
+
+def empty_counts():
+    def zero():
+        return 0, 0.0
+
+    return defaultdict(zero)
+
+
+@case([0, 1, 3])
+def defaults_made_by_a_helper(n):
+    counts = empty_counts()
+    for i in range(n):
+        new = empty_counts()
+        for k in range(i + 1):
+            many, total = counts[k]
+            new[k] = (many + 1, total + k / 2)
+        counts = new
+    return dict(counts)
+
+
+def largest(*args):
+    if all(a == -np.inf for a in args):
+        return -np.inf
+    most = np.max(args)
+    return most + np.log(sum(np.exp(a - most) for a in args))
+
+
+@case([0, 1, 2, 5])
+def numbers_of_several_kinds(n):
+    pair = (0, -np.inf)
+    for i in range(n):
+        pair = (largest(*pair), largest(pair[0], np.float64(i), pair[1])) if i % 3 else (pair[0], i)
+    return pair, np.mean(pair), np.array([pair[0], 1])
