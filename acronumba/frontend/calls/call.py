@@ -149,21 +149,35 @@ def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
     """Call a handler for each alternative of those of its arguments that are one of several kinds."""
     if row.whole:
         return _as_python(w, row, a, row.handler(w, a, node))
+    found = _first_choice(a)
+    if found is None:
+        return _as_python(w, row, a, row.handler(w, a, node))
+    name, which, with_case = found
+
+    def one(case: Val) -> Val:
+        made = _distribute(w, row, with_case(case), node)
+        return w.made(made, node) if w.block is not None and isinstance(node, ast.expr) else made
+
+    return w.each(which if name in a.optional else not_none(w, which, node), one, node)
+
+
+def _first_choice(a: Args) -> tuple[str, UnionVal, Callable[[Val], Args]] | None:
+    """Return an argument that is one of several kinds, by name and value, and what makes the arguments of one kind."""
     for name, val in a.values.items():
         items = val.items if name.startswith("*") and isinstance(val, TupleVal) else (val,)
         for k, item in enumerate(items):
             choice = _choice(item)
-            if choice is None:
-                continue
-            which, with_case = choice
+            if choice is not None:
+                which, whole = choice
+                return name, which, functools.partial(_with_case, a, name, k, whole)
+    return None
 
-            def one(case: Val, name: str = name, items: tuple[Val, ...] = items, k: int = k, whole=with_case) -> Val:
-                rest = TupleVal((*items[:k], whole(case), *items[k + 1 :]))
-                made = _distribute(w, row, a.replaced(name, rest if name.startswith("*") else whole(case)), node)
-                return w.made(made, node) if w.block is not None and isinstance(node, ast.expr) else made
 
-            return w.each(which if name in a.optional else not_none(w, which, node), one, node)
-    return _as_python(w, row, a, row.handler(w, a, node))
+def _with_case(a: Args, name: str, k: int, whole: Callable[[Val], Val], case: Val) -> Args:
+    """Return the arguments with an item of one kind in a place."""
+    if not name.startswith("*"):
+        return a.replaced(name, whole(case))
+    return a.replaced(name, TupleVal((*a.rest[:k], whole(case), *a.rest[k + 1 :])))
 
 
 _MOST_MIXED = 3  # numbers of several dtypes in one sequence: each doubles the code, or more
