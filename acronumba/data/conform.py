@@ -15,7 +15,7 @@ import numpy as np
 
 from acronumba.data.collect import FLOATS, WHOLE
 from acronumba.data.heap import AllVisible, Mismatch, free_bytes
-from acronumba.data.schema import MISSING, attribute
+from acronumba.data.schema import MISSING, NESTING, NODES, attribute
 from acronumba.data.shared import hiding
 from acronumba.errors import DataError
 from acronumba.foreign import as_numpy, is_foreign
@@ -296,6 +296,13 @@ def _too_large(instance: int, link: Link, value: Any, nbytes: int) -> DataError:
     )
 
 
+def _depth(link: Link) -> int:
+    depth = -1  # of an instance
+    while link is not None:
+        link, depth = link[0], depth + 1
+    return depth
+
+
 def _path(link: Link) -> tuple[str, str]:
     """Return a path as a message shows it, and all of it."""
     path = path_text(link)
@@ -317,7 +324,7 @@ def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") ->
         instance=instance,
         path=path,
         seen=_short(value),
-        rewrite=_rewrite(t, value),
+        rewrite=_rewrite(t, value) or (NODES if _depth(link) >= NESTING and type(value) in (list, tuple, dict) else ""),
     )
 
 

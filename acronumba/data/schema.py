@@ -72,6 +72,7 @@ Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class
 
 NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
 LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is one of any length
+NODES = "give the nodes a class, such as a dataclass, which may hold itself"
 ENDLESS = OpaqueT(f"a structure inside itself, or nested more than {NESTING} deep")
 
 
