@@ -74,7 +74,7 @@ def test_a_row_is_whole_numbers_times_a_scale() -> None:
     assert small.codes.dtype == np.int8 and small.shape == w.shape and small.ndim == 2 and len(small) == 7
     assert np.all(np.abs(small.codes).max(axis=1) == 127)
     assert np.all(np.abs(small.whole() - w) <= 0.5001 * small.scale[:, None])
-    assert small.nbytes == 7 * 40 + 7 * 4
+    assert small.nbytes == 7 * 40 + 7 * 4 + 4
     assert np.array_equal(np.asarray(small), small.whole()) and np.array_equal(np.tanh(small), np.tanh(small.whole()))
 
 
@@ -91,7 +91,7 @@ def test_a_pool_has_the_vectors_that_rows_are_made_of() -> None:
     small = Pool.of(w)
     assert small.index.dtype == np.uint8 and small.index.shape == (64, 12) and small.pool.dtype == np.int8
     assert np.allclose(small.whole(), w, rtol=0, atol=1e-6) and small.shape == w.shape and len(small) == 64
-    assert small.nbytes == 64 * 12 + 256 * 8 + 4
+    assert small.nbytes == 64 * 12 + 256 * 8 + 4 + 4
     other = normal(64, 96)
     near = Pool.of(other)
     assert 0.1 < np.square(near.whole() - other).mean() / np.square(other).mean() < 0.5
@@ -132,7 +132,7 @@ def test_a_row_that_is_not_finite_gives_nan_and_disturbs_no_other(bad: float) ->
     x = normal(3, 40)
     x[1, 7] = bad
     small = Int8.of(normal(9, 40))
-    found = product(x, small.codes, small.scale)
+    found = product(x, small.codes, small.scale, small.most)
     assert np.isnan(found[1]).all() and np.array_equal(found[[0, 2]], (x @ small.T)[[0, 2]])
     assert np.isfinite(found[[0, 2]]).all()
 
@@ -426,7 +426,7 @@ def test_files_hold_the_pool(tmp_path: Any) -> None:
     save(tmp_path / "small", small)
     again = load(tmp_path / "small", like=pools())
     assert np.array_equal(again.w.index, small.w.index) and np.array_equal(again.w.whole(), small.w.whole())
-    assert again.embed.nbytes == 300 * 3 + 2048 + 4
+    assert again.embed.nbytes == 300 * 3 + 2048 + 4 + 4
 
 
 def test_files_hold_the_codes(tmp_path: Any) -> None:

@@ -131,7 +131,7 @@ class _Finder:
         return self.values[key]
 
     def _fits(self, op: ir.Op, single: Mapping[ir.Var, ir.Instr]) -> bool:
-        """Whether an index is made of bytes and its array has a place for each: nothing has to check it."""
+        """Whether an index is made of shared bytes that nothing has checked: the last row stands for what is beyond."""
         array, index = op.args
         made = single.get(index) if isinstance(index, ir.Var) else None
         if not isinstance(array, ir.SharedArg) or not isinstance(made, ir.Op) or made.op != "cast":
@@ -140,7 +140,7 @@ class _Finder:
         byte = self.program.shared[of.index].type if isinstance(of, ir.SharedArg) else of.type
         if not isinstance(byte, TensorT) or byte.dtype != "uint8" or not isinstance(t, TensorT):
             return False
-        return op.attrs[0] == 0 and isinstance(rows := t.shape[0], int) and rows >= 256
+        return op.attrs[0] == 0 and isinstance(rows := t.shape[0], int) and rows > 0
 
     def _given(
         self, a: ir.Var | ir.SharedArg, single: Mapping[ir.Var, ir.Instr], known: Mapping[ir.Var, _Value]
