@@ -40,7 +40,7 @@ class Target:
     @property
     def lookups(self) -> bool:
         """Whether an instruction finds 32 numbers of 16 bits among 64, and `dots` makes such tables."""
-        return self.vector_bits == 512 and self.dots and has_picks(self.features)
+        return self.vector_bits == 512 and not self.warps and self.dots and has_picks(self.features)
 
     @property
     def warps(self) -> bool:

@@ -257,7 +257,7 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strate
     """
     if dtype == "lookups":
         q = lookups.panel_width(gates, n)
-        return PanelShape(q, lookups.ROWS, gates * q)
+        return PanelShape(q, min(lookups.ROWS, strategy.tile_rows), gates * q)
     target = free(target, dtype)
     lanes = target.lanes(TYPES[dtype])
     needed = max(1, -(-n // lanes))  # vectors of columns per gate

@@ -158,7 +158,7 @@ def open_operands(spec: KernelSpec, which: set[int]) -> KernelSpec:
     for v in order:
         o = spec.operands[v]
         kind = "tensor" if v in which else o.kind
-        operands.append(Operand(kind, o.name, o.dtype, o.shape, o.index if kind == "shared" else args.index(v)))
+        operands.append(Operand(kind, o.name, o.dtype, o.shape, o.index if kind == "shared" else args.index(v), o.pool if kind == "shared" else 0))
 
     def attr(x: object) -> object:
         match x:

@@ -224,7 +224,7 @@ def find_once(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[
         t = value.op.out.type
         assert isinstance(t, TensorT)
         shape = tuple(n for n in value.op.shape if isinstance(n, int))
-        shared.append(ir.SharedParam(path=value.text, type=TensorT(t.dtype, shape)))
+        shared.append(ir.SharedParam(path=value.text, type=TensorT(t.dtype, shape), pool=_pool(value, program)))
         body, single = _body(value, index)
         loc = value.op.loc
         computed.append(Computed(index=index[value], body=body, single=single, loc=loc))
@@ -262,6 +262,20 @@ def _root(value: _Value) -> _Value:
     while value.views and isinstance(inner := value.args[0], _Value):
         value = inner
     return value
+
+
+def _pool(value: _Value, program: ir.Program) -> int:
+    """Return `SharedParam.pool` of a value that is computed."""
+    if value.op.op != "take" or value.op.attrs != (0,):
+        return 0
+    array, index = value.args
+    if not isinstance(array, ir.SharedArg) or not isinstance(index, _Value) or index.op.op != "cast":
+        return 0
+    (of,), t = index.args, program.shared[array.index].type
+    given = program.shared[of.index].type if isinstance(of, ir.SharedArg) else None
+    if not isinstance(given, TensorT) or given.dtype != "uint8" or not isinstance(t, TensorT):
+        return 0
+    return t.shape[0] or 0
 
 
 def _by_element(value: _Value) -> bool:
