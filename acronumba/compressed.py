@@ -55,7 +55,7 @@ def whole_numbers(x: Array) -> Array:
 
 def largest_code(bits: int) -> Array:
     """Return the largest code of so many bits, float32 [1]; what models read, so that another compiles nothing."""
-    return np.float32([(1 << bits - 1) - 1])
+    return np.array([(1 << bits - 1) - 1], np.float32)
 
 
 def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
@@ -199,8 +199,8 @@ class OfCodes(Compressed):
     Products with float32 (`w @ x`, `x @ w.T`) round the other operand to `bits` bits, too; see `product`.
     """
 
-    choices = ("bits",)
-    later = ("most",)
+    choices: tuple[str, ...] = ("bits",)
+    later: tuple[str, ...] = ("most",)
 
     codes: Array  # int8 [n, k]
     scale: Array  # float32 [n]: of the rows; or [1], of all

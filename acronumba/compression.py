@@ -15,7 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.api.check import float_errors, together
-from acronumba.compressed import BITS, GROUP, KINDS, POOL, Compressed, OfCodes, Pool, largest_code, nearest, summed
+from acronumba.compressed import (
+    BITS,
+    GROUP,
+    KINDS,
+    POOL,
+    Compressed,
+    Int8,
+    OfCodes,
+    Pool,
+    largest_code,
+    nearest,
+    summed,
+)
 from acronumba.errors.codes import refuse
 from acronumba.optim import Optimiser
 from acronumba.storage import assembled, leaves, named, replaced
@@ -26,13 +38,9 @@ Params = TypeVar("Params")
 
 
 def compress(
-    params: Params,
-    kind: str = "int8",
-    *,
-    skip: str | Sequence[str] = (),
-    bits: int | None = None,
+    params: Params, kind: str = "int8", *, skip: str | Sequence[str] = (), bits: int | None = None,
     vectors: int | None = None,
-) -> Params:
+) -> Params:  # fmt: skip
     """Return parameters of the same structure with matrices in fewer bits, which models take unchanged.
 
     Matrices of float32 are compressed: arrays of two axes. Everything else is as it was, and shared with `params`.
@@ -43,19 +51,17 @@ def compress(
         Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers.
     kind : str
         "int8": whole numbers of 8 bits, with a scale for each row. Products with float32 (`w @ x`, `x @ w.T`) round the
-        other operand to 8 bits or fewer, each row of it by its own largest magnitude. "bf16": the upper 16 bits of each
-        float; products are those of float32. "pool": each 8 neighbours of a row are one of the vectors of a pool that
-        the array has, given by its number; products are those of "int8". Of little use unless parameters are trained
-        so, see `compression.Pooled`.
+        other operand, too, each row of it by its own largest magnitude. "bf16": the upper 16 bits of each float;
+        products are those of float32. "pool": each 8 neighbours of a row are one of the vectors of a pool that the
+        array has, given by its number; products are those of "int8". Of little use without `compression.Pooled`.
     skip : str or sequence of str
         Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"w_out"``,
         ``("*.embed", "head.*")``.
     bits : int, optional
-        Of "int8" and "pool", 2 to 8: to how many bits products round the other operand. 8 if it is not said;
+        Of "int8" and "pool", 2 to 8 (the default): to how many bits products round the other operand. Then
         `compression.with_bits` changes it.
     vectors : int, optional
-        Of "pool", 1 to 256: how many vectors a pool has. 256 if it is not said. Sums of 64 and fewer are looked up
-        on processors that are fast at it.
+        Of "pool", 1 to 256 (the default). Sums of 64 and fewer are looked up where a processor is fast at it.
 
     Returns
     -------
@@ -65,8 +71,8 @@ def compress(
     Raises
     ------
     TypeMismatch
-        If the kind is unknown, it has no bits or vectors, or not so many, nothing can be compressed, a name in `skip`
-        fits no array, or an array holds NaN or infinities.
+        If the kind or its number of bits or vectors is unknown, nothing can be compressed, a name in `skip` fits no
+        array, or an array holds NaN or infinities.
 
     Examples
     --------
@@ -76,20 +82,15 @@ def compress(
     >>> small["w"].nbytes
     4352
     """
-    make = KINDS.get(kind)
-    if make is None:
-        raise refuse("ACR706", message=f"there is no kind {kind!r} of weights", rewrite=f"one of: {', '.join(KINDS)}")
-    chosen = {"bits": bits, "vectors": vectors}
-    options = {name: _number(name, x, make) for name, x in chosen.items() if x is not None}
+    make, options = _kind(kind, {"bits": bits, "vectors": vectors})
     given = dict(named(params))
     patterns = _patterns(list(given), skip)
     found: list[str] = []
 
     def one(name: str, array: npt.NDArray[Any]) -> Any:
-        if array.dtype != np.float32 or array.ndim != 2 or not array.size:
+        matrix = array.dtype == np.float32 and array.ndim == 2 and array.size
+        if not matrix or any(fnmatchcase(name, p) for p in patterns):
             return given[name] if array.ndim else array
-        if any(fnmatchcase(name, p) for p in patterns):
-            return given[name]
         found.append(name)
         return _made(make, name, array, options)
 
@@ -97,6 +98,14 @@ def compress(
     if not found:
         raise refuse("ACR706", message="there is no matrix of float32 to compress", seen=", ".join([*given][:20]))
     return small
+
+
+def _kind(kind: str, given: Mapping[str, int | None]) -> tuple[type[Compressed], dict[str, int]]:
+    """Return a kind of weights, and what of its choices is given."""
+    make = KINDS.get(kind)
+    if make is None:
+        raise refuse("ACR706", message=f"there is no kind {kind!r} of weights", rewrite=f"one of: {', '.join(KINDS)}")
+    return make, {name: _number(name, x, make) for name, x in given.items() if x is not None}
 
 
 def _number(name: str, x: object, make: type[Compressed]) -> int:
@@ -150,13 +159,10 @@ def with_bits(small: Params, bits: int) -> Params:
     """
     most = largest_code(_number("bits", bits, OfCodes))
     given = dict(named(small))
-    if not any(isinstance(v, OfCodes) for v in given.values()):
+    if not any(isinstance(v, Int8 | Pool) for v in given.values()):
         raise refuse("ACR706", message="no array is of whole numbers", rewrite="with_bits(compress(p), 6)")
 
-    def one(name: str, value: Any) -> Any:
-        return replace(value, most=most) if isinstance(value, OfCodes) else value
-
-    return replaced(small, one)
+    return replaced(small, lambda name, v: replace(v, most=most) if isinstance(v, Int8 | Pool) else v)
 
 
 def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...]:
@@ -208,9 +214,7 @@ class Pooled:
     >>> small = pooled.compressed()  # doctest: +SKIP
     """
 
-    def __init__(
-        self, params: Any, *, skip: str | Sequence[str] = (), every: int = 10, vectors: int = POOL
-    ) -> None:
+    def __init__(self, params: Any, *, skip: str | Sequence[str] = (), every: int = 10, vectors: int = POOL) -> None:
         pooled = compress(params, "pool", skip=skip, vectors=vectors)
         small = {n: v for n, v in named(pooled) if isinstance(v, Pool)}
         behind = assembled(params, lambda name, array: array.copy())
@@ -229,12 +233,11 @@ class Pooled:
         grads : object
             What `value_and_grad` returns for `params`.
         """
-        of = {name: np.asarray(g) for name, g in leaves(grads)}
-        sums = {
-            name: summed(of[name].reshape(-1, GROUP), index.reshape(-1), len(self.trained["pools"][name]))[0].astype(np.float32)
-            for name, index in self._index.items()
-            if name in of
-        }
+        of = {name: np.asarray(g).reshape(-1, GROUP) for name, g in leaves(grads) if name in self._index}
+        sums = {}
+        for name, g in of.items():
+            found, _ = summed(g, self._index[name].reshape(-1), len(self.trained["pools"][name]))
+            sums[name] = found.astype(np.float32)
         opt.update(self.trained, {"params": grads, "pools": sums})
         if opt.state["step"] % self._every == 0:
             self.choose()

@@ -44,6 +44,8 @@ from acronumba.zoo import listops  # noqa: E402
 
 BATCHES = (1, 8, 64)
 ZOO = ("birnn", "listops", "bilstm_tagger", "stack_rnn_emulated")  # of the same work with any weights
+POOLS = (256, 64)  # vectors
+WIDTHS = (6, 4, 3)  # bits of the other operand of a product, beside 8
 Columns = tuple[Sequence[Any], ...]
 
 
@@ -148,21 +150,26 @@ def all_kinds(task: Task, args: argparse.Namespace) -> dict[str, Any]:
         train(task, again, 1, on, task.rate / 2)
         return again
 
-    def with_pools() -> Any:
-        pooled = compression.Pooled(p, skip=task.skip["pool"])
+    def with_pools(vectors: int) -> Any:
+        pooled = compression.Pooled(p, skip=task.skip["pool"], vectors=vectors)
         train(task, pooled.params, 1, on, task.rate / 2, pooled)
         return pooled.compressed()
 
     p = kept(args.params, f"{task.name}", task.start, whole)
-    pools = compress(p, "pool", skip=task.skip["pool"])
-    return {
+    found = {
         "float32": p,
+        "float32, trained on": kept(args.params, f"{task.name}-on", p, trained_on),
         "bf16": compress(p, "bf16"),
         "int8": compress(p, "int8"),
-        "pool": pools,
-        "float32, trained on": kept(args.params, f"{task.name}-on", p, trained_on),
-        "pool, trained on": kept(args.params, f"{task.name}-pool", pools, with_pools),
     }
+    for vectors in POOLS:
+        pools = compress(p, "pool", skip=task.skip["pool"], vectors=vectors)
+        found[f"pool of {vectors}"] = pools
+        made = kept(args.params, f"{task.name}-pool{vectors}", pools, partial(with_pools, vectors))
+        found[f"pool of {vectors}, trained on"] = made
+    for name in ("int8", *(f"pool of {vectors}, trained on" for vectors in POOLS)):
+        found |= {f"{name}, {bits} bits": compression.with_bits(found[name], bits) for bits in WIDTHS}
+    return found
 
 
 def ratios(one: Any, xs: Any, ps: Mapping[str, Any], turns: int) -> dict[str, float]:
@@ -202,7 +209,7 @@ def trained(args: argparse.Namespace) -> list[dict[str, Any]]:
             }  # fmt: skip
             rows.append(row)
             print(
-                f"{task.name:8} {name:20} accuracy {row['accuracy']:.4f}  {told.after:10,} bytes"
+                f"{task.name:8} {name:29} accuracy {row['accuracy']:.4f}  {told.after:10,} bytes"
                 f" ({row['smaller']:.1f} times fewer)  faster at 1, 8, 64:"
                 + " ".join(f"{x:5.2f}" for x in faster.values())
                 + f"  other classes: {row['other classes']:.2%}",

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit import tree
-from acronumba.emit.tree import I8, I16, I32, I64, Expr, const, convert, intrinsic, select
+from acronumba.emit.tree import I8, I16, I32, I64, Expr, Operand, const, convert, intrinsic, select
 from acronumba.memory import aligned
 
 if TYPE_CHECKING:
-    from acronumba.emit.target import Target
+    pass
 
 GROUP = 8  # elements of a vector
 NUMBERS = 64  # of a table
@@ -202,12 +202,16 @@ def _columns(f: tree.Builder, vectors: int, groups: Expr, tables: Expr, every: E
     even = f.let("even", tree.Load(f["W"] + _SPREAD, I16.vector(2 * LANES)))
     odd = f.let("odd", tree.Load(f["W"] + (_SPREAD + 64), I16.vector(2 * LANES)))
     numbers = f.let("numbers", f["W"] + _HEAD)
+
+    def some(first: Operand, vectors: int) -> None:
+        at = f.let("at", c + first * (8 * _BLOCK * LANES))
+        _block(f, vectors, groups, tables, every, at, numbers, (even, odd))
+
     if whole:
         with f.loop("block", 0, whole) as block:
-            _block(f, 2 * _BLOCK, groups, tables, every, f.let("at", c + block * (8 * _BLOCK * LANES)), numbers, (even, odd))
+            some(block, 2 * _BLOCK)
     if rest:
-        at = f.let("at", c + whole * (8 * _BLOCK * LANES))
-        _block(f, vectors - whole * 2 * _BLOCK, groups, tables, every, at, numbers, (even, odd))
+        some(whole, vectors - whole * 2 * _BLOCK)
 
 
 def _block(

@@ -27,7 +27,6 @@ from acronumba.kernels.write.matrices import LINE, Turn
 from acronumba.kernels.write.orders import OrderWriter
 from acronumba.kernels.write.writer import to_memory
 
-
 _FETCHED = 8  # vectors of a panel that are fetched ahead, for each value
 
 
@@ -340,20 +339,23 @@ class ProductWriter(OrderWriter):
 
     def weights(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> Local:
         """Return the address of the packed weights of some products, side by side."""
-        packings: list[Packing | CodePacking | ViewPacking | LookupPacking] = []
+        operands = tuple(part.product.right for part in parts)
+        entry = self.kernel.share(operands, self.packing(parts, n, q, lanes, dtype))
+        name = "_".join(self.kernel.names[v] for v in operands)
+        return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
+
+    def packing(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> object:
+        """Return how the weights of some products are packed."""
+        if dtype == "lookups":  # never side by side
+            return LookupPacking(gates=parts[0].gates, n=n, k=self.inner(parts[0].product), q=q)
+        packings: list[Packing | CodePacking | ViewPacking] = []
         for part in parts:
             weight, flip = part.product.weight, part.product.flip
             assert weight is not None
             k = self.inner(part.product)
-            if part.product.form == "lookups":
-                packings.append(LookupPacking(gates=part.gates, n=n, k=k, q=q))
-                continue
             packing = packing_of(self.target, dtype, gates=part.gates, n=n, k=k, q=q, lanes=lanes, transposed=flip)
             packings.append(ViewPacking(weight.steps, packing) if weight.steps else packing)
-        operands = tuple(part.product.right for part in parts)
-        entry = self.kernel.share(operands, packings[0] if len(parts) == 1 else SideBySide(tuple(packings)))
-        name = "_".join(self.kernel.names[v] for v in operands)
-        return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
+        return packings[0] if len(parts) == 1 else SideBySide(tuple(packings))
 
     def row_addresses(
         self, v: int, lead: tuple[Size, ...], table: Expr, first: Expr, members: int, member: int
