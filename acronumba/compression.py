@@ -55,11 +55,9 @@ def compress(
         products are those of float32. "pool": each 8 neighbours of a row are one of the vectors of a pool that the
         array has, given by its number; products are those of "int8". Of little use without `compression.Pooled`.
     skip : str or sequence of str
-        Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"w_out"``,
-        ``("*.embed", "head.*")``.
+        Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"*.embed"``.
     bits : int, optional
-        Of "int8" and "pool", 2 to 8 (the default): to how many bits products round the other operand. Then
-        `compression.with_bits` changes it.
+        Of "int8" and "pool", 2 to 8 (the default): of what products round the other operand to; see `with_bits`.
     vectors : int, optional
         Of "pool", 1 to 256 (the default). Sums of 64 and fewer are looked up where a processor is fast at it.
 
@@ -80,7 +78,7 @@ def compress(
     >>> from acronumba import compress
     >>> small = compress({"w": np.ones((64, 64), np.float32), "b": np.zeros(64, np.float32)})
     >>> small["w"].nbytes
-    4352
+    4356
     """
     make, options = _kind(kind, {"bits": bits, "vectors": vectors})
     given = dict(named(params))
