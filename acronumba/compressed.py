@@ -54,8 +54,9 @@ def whole_numbers(x: Array) -> Array:
 
 
 def largest_code(bits: int) -> Array:
-    """Return the largest code of so many bits, float32 [1]; what models read, so that another compiles nothing."""
-    return np.array([(1 << bits - 1) - 1], np.float32)
+    """Return the largest code of so many bits, and 1 / it, float32 [2]; models read it: another compiles nothing."""
+    most = (1 << bits - 1) - 1
+    return np.array([most, 1 / most], np.float32)
 
 
 def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
@@ -69,8 +70,8 @@ def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
     x : float32 array [..., k]
     codes : int8 array [n, k]
     scale : float32 array [n]
-    most : float32 array [1]
-        The largest code of `x`, see `largest_code`.
+    most : float32 array [2]
+        The largest code of `x`, and 1 / it; see `largest_code`.
 
     Returns
     -------
@@ -78,9 +79,9 @@ def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
     """
     largest = np.max(np.abs(x), axis=-1, keepdims=True)
     some = (largest >= 1e-30) & (largest < np.inf)  # and not NaN
-    by = most / np.where(some, largest, 1)
+    by = most[0] / np.where(some, largest, 1)
     rounded = whole_numbers(np.where(some, x, 0) * by)
-    step = np.where(largest < np.inf, largest / most, np.nan)
+    step = np.where(largest < np.inf, largest * most[1], np.nan)
     return sums(rounded, codes).astype(np.float32) * scale * step
 
 
@@ -204,7 +205,7 @@ class OfCodes(Compressed):
 
     codes: Array  # int8 [n, k]
     scale: Array  # float32 [n]: of the rows; or [1], of all
-    most: Array  # float32 [1]: the largest code that the other operand of a product is rounded to
+    most: Array  # float32 [2]: the largest code that the other operand of a product is rounded to, and 1 / it
 
     @property
     def bits(self) -> int:

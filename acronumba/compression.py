@@ -78,7 +78,7 @@ def compress(
     >>> from acronumba import compress
     >>> small = compress({"w": np.ones((64, 64), np.float32), "b": np.zeros(64, np.float32)})
     >>> small["w"].nbytes
-    4356
+    4360
     """
     make, options = _kind(kind, {"bits": bits, "vectors": vectors})
     given = dict(named(params))

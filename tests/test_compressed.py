@@ -75,7 +75,7 @@ def test_a_row_is_whole_numbers_times_a_scale() -> None:
     assert small.codes.dtype == np.int8 and small.shape == w.shape and small.ndim == 2 and len(small) == 7
     assert np.all(np.abs(small.codes).max(axis=1) == 127)
     assert np.all(np.abs(small.whole() - w) <= 0.5001 * small.scale[:, None])
-    assert small.nbytes == 7 * 40 + 7 * 4 + 4
+    assert small.nbytes == 7 * 40 + 7 * 4 + 8
     assert np.array_equal(np.asarray(small), small.whole()) and np.array_equal(np.tanh(small), np.tanh(small.whole()))
 
 
@@ -92,7 +92,7 @@ def test_a_pool_has_the_vectors_that_rows_are_made_of() -> None:
     small = Pool.of(w)
     assert small.index.dtype == np.uint8 and small.index.shape == (64, 12) and small.pool.dtype == np.int8
     assert np.allclose(small.whole(), w, rtol=0, atol=1e-6) and small.shape == w.shape and len(small) == 64
-    assert small.nbytes == 64 * 12 + 256 * 8 + 4 + 4
+    assert small.nbytes == 64 * 12 + 256 * 8 + 4 + 8
     other = normal(64, 96)
     near = Pool.of(other)
     assert 0.1 < np.square(near.whole() - other).mean() / np.square(other).mean() < 0.5
@@ -138,7 +138,7 @@ def test_the_other_operand_has_as_many_bits_as_are_chosen(bits: int) -> None:
     largest = np.abs(x).max(axis=1, keepdims=True)
     codes = np.rint(x * (most / largest)).astype(np.int64)
     assert np.abs(codes).max() == most
-    exact = (codes @ small.codes.T.astype(np.int64)).astype(np.float32) * small.scale * (largest / most)
+    exact = (codes @ small.codes.T.astype(np.int64)).astype(np.float32) * small.scale * (largest * (1 / most))
     assert np.array_equal(x @ small.T, exact)
 
 
@@ -269,7 +269,7 @@ def test_another_number_of_bits_compiles_nothing(kind: str, monkeypatch: pytest.
 def test_small_pools_mean_the_same_everywhere() -> None:
     p = Params(embed=normal(300, 24), w=normal(144, 72, seed=1), b=normal(144, seed=2), out=normal(5, 48, seed=3))
     small, xs = compress(p, "pool", skip="out", vectors=30, bits=5), sentences(6)
-    assert small.w.pool.shape == (30, 8) and small.w.bits == 5 and small.w.nbytes == 144 * 9 + 240 + 8
+    assert small.w.pool.shape == (30, 8) and small.w.bits == 5 and small.w.nbytes == 144 * 9 + 240 + 12
     small.w.index[3, 3] = 200  # beyond the pool: the last vector
     assert np.array_equal(small.w.whole()[3, 24:32], small.w.pool[29].astype(np.float32) * small.w.scale)
     wanted = [tag(x, p=small) for x in xs]
@@ -485,7 +485,7 @@ def test_files_hold_the_pool(tmp_path: Any) -> None:
     save(tmp_path / "small", small)
     again = load(tmp_path / "small", like=pools())
     assert np.array_equal(again.w.index, small.w.index) and np.array_equal(again.w.whole(), small.w.whole())
-    assert again.embed.nbytes == 300 * 3 + 2048 + 4 + 4
+    assert again.embed.nbytes == 300 * 3 + 2048 + 4 + 8
 
 
 def test_files_hold_the_bits_and_older_ones_do_not(tmp_path: Any) -> None:
