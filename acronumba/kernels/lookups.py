@@ -189,7 +189,7 @@ def _tables(f: tree.Builder, row: Expr, groups: Expr, tables: Expr, halves: Expr
     with f.when(halves.eq(0)):
         write(lambda word: convert(word, words, "spread"))
     with f.otherwise():
-        shift = f.let("shift", convert(4 - plane * 4, I32))
+        shift = f.let("shift", convert(4 - plane * 4, I32))  # of one word: LLVM 22 does not end with vectors of them
         write(lambda word: convert(intrinsic("lshr", word, shift) & 0x0F0F0F0F, words, "spread"))
 
 
