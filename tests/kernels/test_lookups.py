@@ -15,6 +15,7 @@ from acronumba.emit import compile, interpret, tree
 from acronumba.emit.target import host, override
 from acronumba.kernels import lookups
 from acronumba.kernels.tiles import TileKey, bytes_of_panel, panel_shape, tile_module
+from acronumba.strategy import Strategy
 from tests.support.aligned import aligned_zeros
 
 MACHINE = replace(host(), vector_bits=512, features=f"{host().features},+avx512bw,+avx512vl,+avx512vnni")
@@ -158,6 +159,14 @@ def test_the_same_bits_without_look_ups_in_any_company_and_by_threads() -> None:
     with override(replace(host(), features=without)) as target:
         assert not target.lookups
         assert bits_of(model(many.__wrapped__).batch(XS, **p)) == whole
+
+
+@pytest.mark.parametrize(
+    "chosen", [Strategy(lookups=0, tile_rows=1), Strategy(lookups=1 << 20), Strategy(vertical=False)]
+)
+def test_the_same_bits_whatever_is_looked_up(chosen: Strategy) -> None:
+    p = weights()
+    assert bits_of(many.with_options(strategy=chosen).batch(XS, **p)) == bits_of(many.batch(XS, **p))
 
 
 @pytest.mark.skipif(not host().lookups, reason="this processor looks nothing up")
