@@ -169,6 +169,31 @@ def test_the_same_bits_whatever_is_looked_up(chosen: Strategy) -> None:
     assert bits_of(many.with_options(strategy=chosen).batch(XS, **p)) == bits_of(many.batch(XS, **p))
 
 
+def layer(x: np.ndarray, a: Any, b: Any) -> Any:
+    return np.tanh(a @ x + b @ x), a @ x
+
+
+@model
+def layers(x: np.ndarray, *, ws: list[Any]) -> Any:
+    found = []
+    for k in range(0, len(ws), 2):
+        y, z = layer(x, ws[k], ws[k + 1])
+        found.append(y)
+        found.append(z)
+        x = y[:72]
+    return found
+
+
+def test_several_pools_in_one_kernel() -> None:
+    r = np.random.default_rng(8)
+    ws = compress([r.standard_normal((400, 72)).astype(np.float32) for _ in range(6)], "pool", vectors=50)
+    wide = [Int8(w.codes, np.repeat(w.scale, 400)) for w in ws]
+    assert bits_of(layers.batch(XS, ws=ws)) == bits_of(layers.batch(XS, ws=wide))
+    ws[3].pool[7] = 0  # in place
+    wide[3].codes[:] = ws[3].codes
+    assert bits_of(layers.batch(XS, ws=ws)) == bits_of(layers.batch(XS, ws=wide))
+
+
 @pytest.mark.skipif(not host().lookups, reason="this processor looks nothing up")
 def test_what_is_looked_up_needs_no_array_of_codes() -> None:
     p = weights()
