@@ -224,11 +224,13 @@ def find_once(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[
         t = value.op.out.type
         assert isinstance(t, TensorT)
         shape = tuple(n for n in value.op.shape if isinstance(n, int))
-        shared.append(ir.SharedParam(path=value.text, type=TensorT(t.dtype, shape), pool=_pool(value, program)))
+        pool = _pool(value, program)
+        shared.append(ir.SharedParam(path=value.text, type=TensorT(t.dtype, shape), pool=pool))
         body, single = _body(value, index)
         loc = value.op.loc
         computed.append(Computed(index=index[value], body=body, single=single, loc=loc))
         told = f"`{value.text}` is the same for all instances: it is computed once per mini-batch"
+        told += ", unless all that reads it looks sums up" if pool else ""
         notes.append(Note(loc=loc, kind="once", text=told, option="hoist"))
     functions = tuple(_rewritten(f, finder.of[k], index) for k, f in enumerate(program.functions))
     return replace(program, functions=functions, shared=tuple(shared)), tuple(computed), tuple(notes)
