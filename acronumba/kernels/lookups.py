@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,6 @@ from numpy.typing import NDArray
 from acronumba.emit import tree
 from acronumba.emit.tree import I8, I16, I32, I64, Expr, Operand, const, convert, intrinsic, select
 from acronumba.memory import aligned
-
-if TYPE_CHECKING:
-    pass
 
 GROUP = 8  # elements of a vector
 NUMBERS = 64  # of a table
