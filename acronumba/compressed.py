@@ -7,7 +7,7 @@ compiler, with the function here as its definition. So the plain call and the co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from acronumba.foreign import OfParts
 
 Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
 
+BITS = (2, 8)  # of codes that activations are rounded to: least and most
 MOST = 127  # the largest code of 8 bits; -128 is not used, so that codes are symmetric
 LONGEST = 1 << 16  # terms of a sum: more may not fit into 32 bits
 LARGEST = 3.39e38  # magnitude of an element: what stands for a larger one may be infinite
@@ -52,8 +53,14 @@ def whole_numbers(x: Array) -> Array:
     return np.rint(x).astype(np.int8)
 
 
-def product(x: Array, codes: Array, scale: Array) -> Array:
-    """Return ``x @ (codes * scale[:, None]).T``, each row of `x` rounded to 8 bits first.
+def largest_code(bits: int) -> Array:
+    """Return the largest code of so many bits, and 1 / it, float32 [2]; models read it: another compiles nothing."""
+    most = (1 << bits - 1) - 1
+    return np.array([most, 1 / most], np.float32)
+
+
+def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
+    """Return ``x @ (codes * scale[:, None]).T``, each row of `x` rounded to few bits first.
 
     A row is divided by its largest magnitude, whatever other rows there are. One with NaN or infinity gives NaN; one
     below 1e-30, whose codes would overflow, counts as zeros.
@@ -63,6 +70,8 @@ def product(x: Array, codes: Array, scale: Array) -> Array:
     x : float32 array [..., k]
     codes : int8 array [n, k]
     scale : float32 array [n]
+    most : float32 array [2]
+        The largest code of `x`, and 1 / it; see `largest_code`.
 
     Returns
     -------
@@ -70,9 +79,9 @@ def product(x: Array, codes: Array, scale: Array) -> Array:
     """
     largest = np.max(np.abs(x), axis=-1, keepdims=True)
     some = (largest >= 1e-30) & (largest < np.inf)  # and not NaN
-    by = 127.0 / np.where(some, largest, 1)
+    by = most[0] / np.where(some, largest, 1)
     rounded = whole_numbers(np.where(some, x, 0) * by)
-    step = np.where(largest < np.inf, largest * (1 / 127), np.nan)
+    step = np.where(largest < np.inf, largest * most[1], np.nan)
     return sums(rounded, codes).astype(np.float32) * scale * step
 
 
@@ -83,11 +92,19 @@ class Compressed(OfParts):
     ----------
     kind : str
         As `compress` calls it.
+    choices : tuple of str
+        What `of` takes beside the array: "bits", "vectors".
     nbytes : int
         In memory and in a file.
     """
 
     kind = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Its kind, and to how many bits it rounds if these are not 8."""
+        return self.kind
 
     @staticmethod
     def unfit(array: Array) -> str | None:
@@ -180,11 +197,23 @@ def _too_large(array: Array) -> str | None:
 class OfCodes(Compressed):
     """A matrix of whole numbers of 8 bits and scales.
 
-    Products with float32 (`w @ x`, `x @ w.T`) round the other operand to 8 bits, too; see `product`.
+    Products with float32 (`w @ x`, `x @ w.T`) round the other operand to `bits` bits, too; see `product`.
     """
+
+    choices: tuple[str, ...] = ("bits",)
+    later: tuple[str, ...] = ("most",)
 
     codes: Array  # int8 [n, k]
     scale: Array  # float32 [n]: of the rows; or [1], of all
+    most: Array  # float32 [2]: the largest code that the other operand of a product is rounded to, and 1 / it
+
+    @property
+    def bits(self) -> int:
+        return int(self.most[0]).bit_length() + 1
+
+    @property
+    def title(self) -> str:
+        return self.kind if self.bits == 8 else f"{self.kind}, {self.bits} bits"
 
     def whole(self) -> Array:
         return self.codes.astype(np.float32) * np.expand_dims(self.scale, -1)
@@ -196,7 +225,9 @@ class OfCodes(Compressed):
     def __matmul__(self, x: Array) -> Array:
         if x.dtype != np.float32 or x.ndim > 2:
             return self.whole() @ x
-        return product(x, self.codes, self.scale) if x.ndim == 1 else product(x.T, self.codes, self.scale).T
+        if x.ndim == 1:
+            return product(x, self.codes, self.scale, self.most)
+        return product(x.T, self.codes, self.scale, self.most).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,17 +238,18 @@ class Int8(OfCodes):
 
     codes: Array  # int8 [n, k]
     scale: Array  # float32 [n]
+    most: Array = field(default_factory=lambda: largest_code(8))
 
     @staticmethod
     def unfit(array: Array) -> str | None:
         return f"its rows have more than {LONGEST} elements" if array.shape[1] > LONGEST else _too_large(array)
 
     @staticmethod
-    def of(array: Array) -> Int8:
+    def of(array: Array, bits: int = 8) -> Int8:
         step = np.abs(array).max(axis=1) / np.float32(MOST)
         scale = np.where(step > 0, step, np.float32(1)).astype(np.float32)  # 0 below 1e-43, too
         codes = np.clip(np.rint(array / scale[:, None]), -MOST, MOST).astype(np.int8)
-        return Int8(codes, scale)
+        return Int8(codes, scale, largest_code(bits))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -227,7 +259,7 @@ class Int8(OfCodes):
         if isinstance(i, tuple):
             return self.whole()[i]
         if isinstance(i, slice):
-            return Int8(self.codes[i], self.scale[i])
+            return Int8(self.codes[i], self.scale[i], self.most)
         return self.codes[i].astype(np.float32) * np.expand_dims(self.scale[i], -1)
 
 
@@ -251,7 +283,7 @@ class Columns(Compressed):
     def __rmatmul__(self, x: Array) -> Array:
         if x.dtype != np.float32 or x.ndim > 2:
             return x @ self.whole()
-        return product(x, self.rows.codes, self.rows.scale)
+        return product(x, self.rows.codes, self.rows.scale, self.rows.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +349,9 @@ def widened(halves: Array) -> Array:
 
 
 GROUP = 8  # neighbours in a row that are one vector of a pool
-POOL = 256  # vectors of a pool: as many as a byte can number
+POOL = 256  # vectors of a pool at most: as many as a byte can number
+LOOKED_UP = 64  # vectors of a pool at most, of which sums are looked up where a processor does that fast
+STEEPEST = 255  # sum of the magnitudes of a vector of such a pool: its products with codes of 8 bits fit 16 bits
 _SAMPLE, _ROUNDS = 1 << 15, 20  # of the search for a pool: vectors that are looked at, and steps
 
 
@@ -329,35 +363,41 @@ class Pool(OfCodes):
     """
 
     kind = "pool"
+    choices = ("bits", "vectors")
 
     index: Array  # uint8 [n, k / 8]
-    pool: Array  # int8 [256, 8]
+    pool: Array  # int8 [vectors, 8]
     scale: Array  # float32 [1]
+    most: Array = field(default_factory=lambda: largest_code(8))
 
     @staticmethod
-    def unfit(array: Array) -> str | None:
+    def unfit(array: Array, vectors: int = POOL) -> str | None:
         if array.shape[1] % GROUP:
             return f"its rows have {array.shape[1]} elements, which is no multiple of {GROUP}"
-        if array.size < 2 * POOL * GROUP:
-            return f"it has {array.size} elements, too few for a pool of {POOL * GROUP}"
+        if array.size < 2 * vectors * GROUP:
+            return f"it has {array.size} elements, too few for a pool of {vectors * GROUP}"
         return Int8.unfit(array)
 
     @staticmethod
-    def of(array: Array) -> Pool:
+    def of(array: Array, bits: int = 8, vectors: int = POOL) -> Pool:
         """Return a near matrix of this kind, by a search that begins with some vectors of it (k-means)."""
-        vectors = np.reshape(array, (-1, GROUP))
-        some = vectors[np.random.default_rng(0).permutation(len(vectors))[:_SAMPLE]]
-        pool = some[:POOL].copy()
+        rows = np.reshape(array, (-1, GROUP))
+        some = rows[np.random.default_rng(0).permutation(len(rows))[:_SAMPLE]]
+        pool = some[:vectors].copy()
         for _ in range(_ROUNDS):
-            sums, counts = summed(some, nearest(some, pool))
+            sums, counts = summed(some, nearest(some, pool), vectors)
             pool = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], pool).astype(np.float32)
-        return Pool.made_of(nearest(vectors, pool).reshape(len(array), -1), pool)
+        return Pool.made_of(nearest(rows, pool).reshape(len(array), -1), pool, bits)
 
     @staticmethod
-    def made_of(index: Array, pool: Array) -> Pool:
-        """Return a matrix from the numbers of its vectors, and vectors that are still float32 [256, 8]."""
-        whole = Int8.of(pool.reshape(1, -1))
-        return Pool(index, whole.codes.reshape(pool.shape), whole.scale)
+    def made_of(index: Array, pool: Array, bits: int = 8) -> Pool:
+        """Return a matrix from the numbers of its vectors, and vectors that are still float32 [vectors, 8]."""
+        step = np.abs(pool).max() / np.float32(MOST)
+        if len(pool) <= LOOKED_UP:  # each code is rounded by a half at most
+            step = np.maximum(step, np.abs(pool).sum(axis=1).max() / np.float32(STEEPEST - GROUP // 2))
+        scale = np.where(step > 0, step, np.float32(1)).astype(np.float32)
+        codes = np.clip(np.rint(pool / scale), -MOST, MOST).astype(np.int8)
+        return Pool(index, codes, scale.reshape(1), largest_code(bits))
 
     @property
     def codes(self) -> Array:
@@ -371,23 +411,23 @@ class Pool(OfCodes):
         if isinstance(i, tuple):
             return self.whole()[i]
         if isinstance(i, slice):
-            return Pool(self.index[i], self.pool, self.scale)
+            return Pool(self.index[i], self.pool, self.scale, self.most)
         return rows_of(self.pool, self.index[i]).astype(np.float32) * self.scale
 
 
 def rows_of(pool: Array, index: Array) -> Array:
-    """Return the rows that are made of vectors of a pool.
+    """Return the rows that are made of vectors of a pool; a number that is too large stands for the last vector.
 
     Parameters
     ----------
-    pool : int8 array [256, 8]
+    pool : int8 array [vectors, 8]
     index : uint8 array [..., m]
 
     Returns
     -------
     int8 array [..., 8 m]
     """
-    return np.reshape(pool[index], (*index.shape[:-1], index.shape[-1] * GROUP))
+    return np.reshape(np.take(pool, index, axis=0, mode="clip"), (*index.shape[:-1], index.shape[-1] * GROUP))
 
 
 def nearest(vectors: Array, pool: Array) -> Array:
@@ -396,7 +436,7 @@ def nearest(vectors: Array, pool: Array) -> Array:
     Parameters
     ----------
     vectors : float32 array [m, 8]
-    pool : float32 array [256, 8]
+    pool : float32 array [n, 8]
 
     Returns
     -------
@@ -409,10 +449,10 @@ def nearest(vectors: Array, pool: Array) -> Array:
     return out
 
 
-def summed(vectors: Array, index: Array) -> tuple[Array, Array]:
-    """Return the sum of the vectors of each number, float64 [256, 8], and how many they are, int64 [256]."""
-    sums = [np.bincount(index, weights=column, minlength=POOL) for column in vectors.T]
-    return np.stack(sums, axis=1), np.bincount(index, minlength=POOL)
+def summed(vectors: Array, index: Array, n: int) -> tuple[Array, Array]:
+    """Return the sum of the vectors of each of n numbers, float64 [n, 8], and how many they are, int64 [n]."""
+    sums = [np.bincount(index, weights=column, minlength=n) for column in vectors.T]
+    return np.stack(sums, axis=1), np.bincount(index, minlength=n)
 
 
 KINDS: dict[str, type[Compressed]] = {"int8": Int8, "bf16": Bfloat16, "pool": Pool}  # by their names for `compress`

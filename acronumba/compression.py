@@ -6,8 +6,8 @@ In: parameters of float32, or results. Out: the same structure with `Compressed`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
@@ -15,17 +15,32 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.api.check import float_errors, together
-from acronumba.compressed import GROUP, KINDS, Compressed, Pool, nearest, summed
+from acronumba.compressed import (
+    BITS,
+    GROUP,
+    KINDS,
+    POOL,
+    Compressed,
+    Int8,
+    OfCodes,
+    Pool,
+    largest_code,
+    nearest,
+    summed,
+)
 from acronumba.errors.codes import refuse
 from acronumba.optim import Optimiser
-from acronumba.storage import assembled, leaves, named
+from acronumba.storage import assembled, leaves, named, replaced
 
-__all__ = ["ArrayReport", "Difference", "Pooled", "Report", "difference", "report"]
+__all__ = ["ArrayReport", "Difference", "Pooled", "Report", "difference", "report", "with_bits"]
 
 Params = TypeVar("Params")
 
 
-def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = ()) -> Params:
+def compress(
+    params: Params, kind: str = "int8", *, skip: str | Sequence[str] = (), bits: int | None = None,
+    vectors: int | None = None,
+) -> Params:  # fmt: skip
     """Return parameters of the same structure with matrices in fewer bits, which models take unchanged.
 
     Matrices of float32 are compressed: arrays of two axes. Everything else is as it was, and shared with `params`.
@@ -36,13 +51,15 @@ def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = 
         Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers.
     kind : str
         "int8": whole numbers of 8 bits, with a scale for each row. Products with float32 (`w @ x`, `x @ w.T`) round the
-        other operand to 8 bits, too, each row of it by its own largest magnitude. "bf16": the upper 16 bits of each
-        float; products are those of float32. "pool": each 8 neighbours of a row are one of the 256 vectors of a pool
-        that the array has, given by its number; products are those of "int8". Of little use unless parameters are
-        trained so, see `compression.Pooled`.
+        other operand, too, each row of it by its own largest magnitude. "bf16": the upper 16 bits of each float;
+        products are those of float32. "pool": each 8 neighbours of a row are one of the vectors of a pool that the
+        array has, given by its number; products are those of "int8". Of little use without `compression.Pooled`.
     skip : str or sequence of str
-        Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"w_out"``,
-        ``("*.embed", "head.*")``.
+        Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"*.embed"``.
+    bits : int, optional
+        Of "int8" and "pool", 2 to 8 (the default): of what products round the other operand to; see `with_bits`.
+    vectors : int, optional
+        Of "pool", 1 to 256 (the default). Sums of 64 and fewer are looked up where a processor is fast at it.
 
     Returns
     -------
@@ -52,8 +69,8 @@ def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = 
     Raises
     ------
     TypeMismatch
-        If the kind is unknown, nothing can be compressed, a name in `skip` fits no array, or an array holds NaN or
-        infinities.
+        If the kind or its number of bits or vectors is unknown, nothing can be compressed, a name in `skip` fits no
+        array, or an array holds NaN or infinities.
 
     Examples
     --------
@@ -61,22 +78,19 @@ def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = 
     >>> from acronumba import compress
     >>> small = compress({"w": np.ones((64, 64), np.float32), "b": np.zeros(64, np.float32)})
     >>> small["w"].nbytes
-    4352
+    4360
     """
-    make = KINDS.get(kind)
-    if make is None:
-        raise refuse("ACR706", message=f"there is no kind {kind!r} of weights", rewrite=f"one of: {', '.join(KINDS)}")
+    make, options = _kind(kind, {"bits": bits, "vectors": vectors})
     given = dict(named(params))
     patterns = _patterns(list(given), skip)
     found: list[str] = []
 
     def one(name: str, array: npt.NDArray[Any]) -> Any:
-        if array.dtype != np.float32 or array.ndim != 2 or not array.size:
+        matrix = array.dtype == np.float32 and array.ndim == 2 and array.size
+        if not matrix or any(fnmatchcase(name, p) for p in patterns):
             return given[name] if array.ndim else array
-        if any(fnmatchcase(name, p) for p in patterns):
-            return given[name]
         found.append(name)
-        return _made(make, name, array)
+        return _made(make, name, array, options)
 
     small = assembled(params, one)
     if not found:
@@ -84,13 +98,69 @@ def compress(params: Params, kind: str = "int8", *, skip: str | Sequence[str] = 
     return small
 
 
-def _made(make: type[Compressed], name: str, array: npt.NDArray[Any]) -> Compressed:
+def _kind(kind: str, given: Mapping[str, int | None]) -> tuple[type[Compressed], dict[str, int]]:
+    """Return a kind of weights, and what of its choices is given."""
+    make = KINDS.get(kind)
+    if make is None:
+        raise refuse("ACR706", message=f"there is no kind {kind!r} of weights", rewrite=f"one of: {', '.join(KINDS)}")
+    return make, {name: _number(name, x, make) for name, x in given.items() if x is not None}
+
+
+def _number(name: str, x: object, make: type[Compressed]) -> int:
+    """Return a choice of a kind of weights; it is one of those that there are."""
+    if name not in make.choices:
+        raise refuse("ACR706", message=f"weights of kind {make.kind!r} have no `{name}`", rewrite=f"leave out `{name}`")
+    least, most = {"bits": BITS, "vectors": (1, POOL)}[name]
+    if isinstance(x, bool) or not isinstance(x, int | np.integer) or not least <= x <= most:
+        raise refuse("ACR706", message=f"`{name}` is {x!r}", rewrite=f"a whole number from {least} to {most}")
+    return int(x)
+
+
+def _made(make: type[Compressed], name: str, array: npt.NDArray[Any], options: Mapping[str, int]) -> Compressed:
     """Return an array in fewer bits."""
     if not np.isfinite(array).all():
         raise refuse("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
-    if (wrong := make.unfit(array)) is not None:
+    if (wrong := make.unfit(array, **{k: n for k, n in options.items() if k == "vectors"})) is not None:
         raise refuse("ACR706", message=f"`{name}` cannot be {make.kind}: {wrong}", rewrite=f'skip="{name}"')
-    return make.of(array)
+    return make.of(array, **options)
+
+
+def with_bits(small: Params, bits: int) -> Params:
+    """Return compressed parameters whose products round the other operand to so many bits.
+
+    Models take them as they take `small`: nothing is compiled, and the weights are not packed again.
+
+    Parameters
+    ----------
+    small : object
+        What `compress` has returned.
+    bits : int
+        2 to 8.
+
+    Returns
+    -------
+    object
+        Of the structure of `small`, with the same arrays.
+
+    Raises
+    ------
+    TypeMismatch
+        If there can be no so many bits, or no array is of "int8" or "pool".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from acronumba import compress, compression
+    >>> small = compress({"w": np.ones((64, 64), np.float32)})
+    >>> compression.with_bits(small, 4)["w"].bits
+    4
+    """
+    most = largest_code(_number("bits", bits, OfCodes))
+    given = dict(named(small))
+    if not any(isinstance(v, Int8 | Pool) for v in given.values()):
+        raise refuse("ACR706", message="no array is of whole numbers", rewrite="with_bits(compress(p), 6)")
+
+    return replaced(small, lambda name, v: replace(v, most=most) if isinstance(v, Int8 | Pool) else v)
 
 
 def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...]:
@@ -117,6 +187,8 @@ class Pooled:
         Names of arrays that have no pool.
     every : int
         After how many steps vectors are chosen anew: those that are nearest.
+    vectors : int
+        Of each pool.
 
     Attributes
     ----------
@@ -140,8 +212,9 @@ class Pooled:
     >>> small = pooled.compressed()  # doctest: +SKIP
     """
 
-    def __init__(self, params: Any, *, skip: str | Sequence[str] = (), every: int = 10) -> None:
-        small = {n: v for n, v in named(compress(params, "pool", skip=skip)) if isinstance(v, Pool)}
+    def __init__(self, params: Any, *, skip: str | Sequence[str] = (), every: int = 10, vectors: int = POOL) -> None:
+        pooled = compress(params, "pool", skip=skip, vectors=vectors)
+        small = {n: v for n, v in named(pooled) if isinstance(v, Pool)}
         behind = assembled(params, lambda name, array: array.copy())
         self.params = assembled(behind, lambda name, array: small[name].whole() if name in small else array.copy())
         pools = {name: v.pool.astype(np.float32) * v.scale for name, v in small.items()}
@@ -158,12 +231,11 @@ class Pooled:
         grads : object
             What `value_and_grad` returns for `params`.
         """
-        of = {name: np.asarray(g) for name, g in leaves(grads)}
-        sums = {
-            name: summed(of[name].reshape(-1, GROUP), index.reshape(-1))[0].astype(np.float32)
-            for name, index in self._index.items()
-            if name in of
-        }
+        of = {name: np.asarray(g).reshape(-1, GROUP) for name, g in leaves(grads) if name in self._index}
+        sums = {}
+        for name, g in of.items():
+            found, _ = summed(g, self._index[name].reshape(-1), len(self.trained["pools"][name]))
+            sums[name] = found.astype(np.float32)
         opt.update(self.trained, {"params": grads, "pools": sums})
         if opt.state["step"] % self._every == 0:
             self.choose()
@@ -266,7 +338,7 @@ def report(params: object, small: object) -> Report:
             wide = array.astype(np.float64)
             error = np.abs(value.whole() - wide)
             rows.append(ArrayReport(
-                name=name, kind=value.kind, shape=array.shape, before=array.nbytes, after=value.nbytes,
+                name=name, kind=value.title, shape=array.shape, before=array.nbytes, after=value.nbytes,
                 largest=float(error.max() / (np.abs(wide).max() or 1.0)),
                 mean=float(np.sqrt(np.square(error).mean() / (np.square(wide).mean() or 1.0))),
             ))  # fmt: skip

@@ -20,6 +20,8 @@ _SIMPLE = frozenset((int, float, complex, bool, str, bytes, type(None), np.ndarr
 class OfParts:
     """What looks like an array to NumPy, and is a record of arrays to models: no array of another library."""
 
+    later: tuple[str, ...] = ()  # fields that files have not always had
+
 
 def is_foreign(value: object) -> bool:
     """Whether a value is an array of another library."""

@@ -13,7 +13,7 @@ import enum
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,7 +96,8 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
     Returns
     -------
     object
-        As `like`, with new arrays and numbers.
+        As `like`, with new arrays and numbers. What files have not always had is that of `like` where it is missing:
+        to how many bits weights in fewer bits round the other operand of a product.
 
     Raises
     ------
@@ -111,12 +112,15 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
         if name in wanted:
             raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
         wanted[name] = value
+    late = _late(like)
     with _opened(path) as file:
+        names = set(file.keys())
+        absent = {name: np.copy(wanted.pop(name)) for name in late if name not in names}
         wrong, only_shapes = _differences(file, wanted, cast)
         if wrong:
             code = "ACR709" if only_shapes else "ACR708"
             raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
-        found = {name: _read(path, file, name, value) for name, value in wanted.items()}
+        found = absent | {name: _read(path, file, name, value) for name, value in wanted.items()}
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
 
 
@@ -125,6 +129,12 @@ def assembled(like: Params, find: Callable[[str, npt.NDArray[Any]], npt.NDArray[
     like = _plain(like)
     found = {name: find(name, _tensor(name, value)) for name, value in _leaves(like)}
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
+
+
+def replaced(like: Params, change: Callable[[str, Any], Any]) -> Params:
+    """Return a value of the structure of `like` with what `change` returns for each name and value of `named`."""
+    like = _plain(like)
+    return _rebuild(like, {n: change(n, v) for n, v in named(like)}, "", parts=False)  # type: ignore[no-any-return]
 
 
 def shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
@@ -185,6 +195,12 @@ def leaves(params: object) -> list[tuple[str, Any]]:
 def named(params: object) -> list[tuple[str, Any]]:
     """Return the arrays and numbers of parameters by name; weights in fewer bits are one array each."""
     return list(_walk("", _plain(params), [], parts=False))
+
+
+def _late(params: Any) -> list[str]:
+    """Return the names of what older files do not have."""
+    of = [("" if v is params else f"{name}.", v) for name, v in named(params) if isinstance(v, OfParts)]
+    return [f"{before}{field}" for before, v in of for field in v.later]
 
 
 def _plain(params: Any) -> Any:
@@ -284,20 +300,23 @@ def _walk(path: str, value: Any, inside: list[int], parts: bool = True) -> Itera
         yield from _walk(f"{path}.{name}" if path else name, inner, [*inside, id(value)], parts)
 
 
-def _rebuild(like: Any, found: dict[str, npt.NDArray[Any]], path: str) -> Any:
+def _rebuild(like: Any, found: Mapping[str, Any], path: str, parts: bool = True) -> Any:
+    """Return a value of the structure of `like`; without `parts`, what is `found` takes its place as it is."""
     if _is_constant(like):
         return like
+    if not parts and (_is_leaf(like) or isinstance(like, OfParts)):
+        return found[path or "value"]
     if _is_leaf(like):
         value = found[path or "value"]
         if type(like) in _NUMBERS:
             return value.item()
         return value[()] if isinstance(like, np.generic) else value
-    parts = {n: _rebuild(v, found, f"{path}.{n}" if path else n) for n, v in _parts(path, like)}
+    inner = {n: _rebuild(v, found, f"{path}.{n}" if path else n, parts) for n, v in _parts(path, like)}
     if isinstance(like, dict):
-        return parts
+        return inner
     if is_object(like):
-        return _object(like, parts)
-    return list(parts.values()) if isinstance(like, list) else tuple(parts.values())
+        return _object(like, inner)
+    return list(inner.values()) if isinstance(like, list) else tuple(inner.values())
 
 
 def _object(like: Any, parts: dict[str, Any]) -> Any:

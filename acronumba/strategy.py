@@ -91,6 +91,7 @@ class Strategy:
     tile_rows: int = 12  # of a tile at most; their addresses live in integer registers
     panel_vectors: int = 0  # vectors of columns of a gate that a panel has at most; 0: as many as keep a tile busy
     gates: int = 6  # parts, split off a product, that lie side by side in a panel at most
+    lookups: int = 384  # columns of a product with a pool from which on its sums are looked up (`kernels.lookups`)
     turn_bytes: int = 1 << 18  # weights from which on every other block begins with the last panel
     prefetch: bool = True  # what follows a tile is fetched while the tile computes
 

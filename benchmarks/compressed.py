@@ -2,13 +2,16 @@
 
     python benchmarks/compressed.py --data FOLDER [--steps 1000] [--epochs 4] [--on 0.3] [--params FOLDER] [--json F]
     python benchmarks/compressed.py --zoo [--size large] [--turns 15] [--json FILE]
+    python benchmarks/compressed.py --products [--turns 15] [--json FILE]
 
 FOLDER has `listops/*.tsv`, lines of ListOps to test on, and `sst/train.txt` and `sst/dev.txt`, trees of the Sentiment
 Treebank. The reader of ListOps learns from random expressions; the Tree-LSTM, the model of `sst.py`, from all phrases
 of the trees. Both learn in float32. Then float32 and pools of vectors, which begin with these weights, learn for `--on`
 times as long; all other kinds are made of the weights as they are. `--params`: where weights are kept, and found again.
 
-`--zoo`: how many times faster than float32 models of the zoo are, for vectors and instructions that this CPU has.
+`--zoo`: how many times faster than float32 models of the zoo are, for vectors and instructions that this CPU has: with
+int8, bf16, and pools of 64 vectors with products of 8, 6, 4 and 3 bits. `--products`: 512 rows by matrices of such
+pools, against their codes as int8.
 Times are processor time of one thread, in turns; ratios are medians over the turns.
 """
 
@@ -34,16 +37,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np  # noqa: E402
 import sst  # noqa: E402
 
-from acronumba import compress, compression, load, model, nn, optim, pack, save  # noqa: E402
+from acronumba import compress, compression, leaves, load, model, nn, optim, pack, save  # noqa: E402
 from acronumba.bench.ablate import inputs  # noqa: E402
 from acronumba.bench.measure import machine, timed  # noqa: E402
 from acronumba.bench.workloads import WORKLOADS  # noqa: E402
+from acronumba.compressed import Int8, Pool  # noqa: E402
 from acronumba.emit.target import host, override  # noqa: E402
+from acronumba.strategy import DEFAULT  # noqa: E402
 from acronumba.views.progress import progress  # noqa: E402
 from acronumba.zoo import listops  # noqa: E402
 
 BATCHES = (1, 8, 64)
 ZOO = ("birnn", "listops", "bilstm_tagger", "stack_rnn_emulated")  # of the same work with any weights
+POOLS = (256, 64)  # vectors
+WIDTHS = (6, 4, 3)  # bits of the other operand of a product, beside 8
 Columns = tuple[Sequence[Any], ...]
 
 
@@ -148,36 +155,41 @@ def all_kinds(task: Task, args: argparse.Namespace) -> dict[str, Any]:
         train(task, again, 1, on, task.rate / 2)
         return again
 
-    def with_pools() -> Any:
-        pooled = compression.Pooled(p, skip=task.skip["pool"])
+    def with_pools(vectors: int) -> Any:
+        pooled = compression.Pooled(p, skip=task.skip["pool"], vectors=vectors)
         train(task, pooled.params, 1, on, task.rate / 2, pooled)
         return pooled.compressed()
 
     p = kept(args.params, f"{task.name}", task.start, whole)
-    pools = compress(p, "pool", skip=task.skip["pool"])
-    return {
+    found = {
         "float32": p,
+        "float32, trained on": kept(args.params, f"{task.name}-on", p, trained_on),
         "bf16": compress(p, "bf16"),
         "int8": compress(p, "int8"),
-        "pool": pools,
-        "float32, trained on": kept(args.params, f"{task.name}-on", p, trained_on),
-        "pool, trained on": kept(args.params, f"{task.name}-pool", pools, with_pools),
     }
+    for vectors in POOLS:
+        pools = compress(p, "pool", skip=task.skip["pool"], vectors=vectors)
+        found[f"pool of {vectors}"] = pools
+        made = kept(args.params, f"{task.name}-pool{vectors}", pools, partial(with_pools, vectors))
+        found[f"pool of {vectors}, trained on"] = made
+    for name in ("int8", *(f"pool of {vectors}, trained on" for vectors in POOLS)):
+        found |= {f"{name}, {bits} bits": compression.with_bits(found[name], bits) for bits in WIDTHS}
+    return found
 
 
-def ratios(one: Any, xs: Any, ps: Mapping[str, Any], turns: int) -> dict[str, float]:
-    """Return how many times faster than with the first parameters a model is with each of them."""
+def ratios(one: Any, xs: Any, ps: Mapping[str, Any], turns: int, by: str = "p") -> dict[str, float]:
+    """Return how many times faster than with the first parameters, named `by`, a model is with each of them."""
     ours, packed = one.with_options(threads=1), pack(xs)
     runs = [(name, pack(p)) for name, p in ps.items()]
     for _, p in runs:
-        ours.batch(packed, p=p)
-    once = timed(lambda: ours.batch(packed, p=runs[0][1]), time.thread_time)[0]
+        ours.batch(packed, **{by: p})
+    once = timed(lambda: ours.batch(packed, **{by: runs[0][1]}), time.thread_time)[0]
     repeats = max(1, int(5e-3 / max(once, 1e-6)))
     found: dict[str, list[float]] = {name: [] for name in ps}
     for _ in range(turns):
         for name, p in runs:
-            ours.batch(packed, p=p)
-            took = [timed(partial(ours.batch, packed, p=p), time.thread_time)[0] for _ in range(repeats)]
+            ours.batch(packed, **{by: p})
+            took = [timed(partial(ours.batch, packed, **{by: p}), time.thread_time)[0] for _ in range(repeats)]
             found[name].append(statistics.median(took))
     first = found[runs[0][0]]
     return {name: statistics.median(a / b for a, b in zip(first, took, strict=True)) for name, took in found.items()}
@@ -202,13 +214,20 @@ def trained(args: argparse.Namespace) -> list[dict[str, Any]]:
             }  # fmt: skip
             rows.append(row)
             print(
-                f"{task.name:8} {name:20} accuracy {row['accuracy']:.4f}  {told.after:10,} bytes"
+                f"{task.name:8} {name:29} accuracy {row['accuracy']:.4f}  {told.after:10,} bytes"
                 f" ({row['smaller']:.1f} times fewer)  faster at 1, 8, 64:"
                 + " ".join(f"{x:5.2f}" for x in faster.values())
                 + f"  other classes: {row['other classes']:.2%}",
                 flush=True,
             )
     return rows
+
+
+def few_vectors(p: Any) -> dict[str, Any]:
+    """Return parameters whose large matrices are made of 64 vectors, for several numbers of bits."""
+    small = [name for name, array in leaves(p) if array.ndim != 2 or Pool.unfit(array, 64) or len(array) < 64]
+    pools = compress(p, "pool", skip=small, vectors=64)
+    return {f"pool of 64, {bits} bits": compression.with_bits(pools, bits) for bits in (8, *WIDTHS)}
 
 
 def of_zoo(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -229,11 +248,32 @@ def of_zoo(args: argparse.Namespace) -> list[dict[str, Any]]:
                 times = {}
                 for n in BATCHES:
                     xs, p = inputs(workload, args.size, n, None)
-                    given = {"float32": p, "int8": compress(p, "int8"), "bf16": compress(p, "bf16")}
+                    given = {"float32": p, "int8": compress(p, "int8"), "bf16": compress(p, "bf16"), **few_vectors(p)}
                     times[n] = ratios(one, xs, given, args.turns)
             rows.append({"CPU": kind, "model": name, "size": args.size, "times faster": times})
-            text = "   ".join(f"{n}: int8 {t['int8']:.2f} bf16 {t['bf16']:.2f}" for n, t in times.items())
+            text = "   ".join(f"{n}: {' '.join(f'{x:.2f}' for x in t.values())}" for n, t in times.items())
             print(f"{kind:13} {name:18} {text}", flush=True)
+    return rows
+
+
+@model
+def rows_by(x: np.ndarray, *, w: Any) -> Any:
+    return x @ w.T
+
+
+def of_products(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return how many times faster than its codes on VNNI a product with a pool of 64 vectors is, looked up."""
+    one, rows = rows_by.with_options(strategy=replace(DEFAULT, lookups=0)), []
+    random = np.random.default_rng(0)
+    x = random.standard_normal((512, 1024)).astype(np.float32)
+    for k in (128, 256, 1024):
+        for n in (128, 256, 384, 512, 1024, 2048):
+            w = Pool.of(random.standard_normal((n, k)).astype(np.float32), vectors=64)
+            codes = Int8(w.codes, np.repeat(w.scale, n))
+            given = {"int8": codes} | {f"{b} bits": compression.with_bits(w, b) for b in (8, *WIDTHS)}
+            found = ratios(one, [np.ascontiguousarray(x[:, :k])], given, args.turns, "w")
+            rows.append({"terms": k, "columns": n, "times faster": found})
+            print(f"{k:5} terms {n:5} columns  " + "  ".join(f"{b}: {t:.2f}" for b, t in found.items()), flush=True)
     return rows
 
 
@@ -245,15 +285,18 @@ def main() -> int:
     parser.add_argument("--on", type=float, default=0.3, help="of these, once more with pools")
     parser.add_argument("--params", type=Path, help="a folder for weights")
     parser.add_argument("--zoo", action="store_true", help="times of models of the zoo, with random weights")
+    parser.add_argument("--products", action="store_true", help="times of products alone that look sums up")
     parser.add_argument("--size", default="large")
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    if not args.zoo and args.data is None:
-        parser.error("--data FOLDER, or --zoo")
+    if not (args.zoo or args.products) and args.data is None:
+        parser.error("--data FOLDER, --zoo or --products")
     result = {"machine": machine(), "turns": args.turns}
     if args.zoo:
         result["zoo"] = of_zoo(args)
+    elif args.products:
+        result["products"] = of_products(args)
     else:
         result |= {"steps": args.steps, "epochs": args.epochs, "on": args.on, "models": trained(args)}
     if args.json:

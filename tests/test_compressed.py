@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from acronumba import (
     InstanceErrors,
@@ -74,7 +75,7 @@ def test_a_row_is_whole_numbers_times_a_scale() -> None:
     assert small.codes.dtype == np.int8 and small.shape == w.shape and small.ndim == 2 and len(small) == 7
     assert np.all(np.abs(small.codes).max(axis=1) == 127)
     assert np.all(np.abs(small.whole() - w) <= 0.5001 * small.scale[:, None])
-    assert small.nbytes == 7 * 40 + 7 * 4
+    assert small.nbytes == 7 * 40 + 7 * 4 + 8
     assert np.array_equal(np.asarray(small), small.whole()) and np.array_equal(np.tanh(small), np.tanh(small.whole()))
 
 
@@ -91,7 +92,7 @@ def test_a_pool_has_the_vectors_that_rows_are_made_of() -> None:
     small = Pool.of(w)
     assert small.index.dtype == np.uint8 and small.index.shape == (64, 12) and small.pool.dtype == np.int8
     assert np.allclose(small.whole(), w, rtol=0, atol=1e-6) and small.shape == w.shape and len(small) == 64
-    assert small.nbytes == 64 * 12 + 256 * 8 + 4
+    assert small.nbytes == 64 * 12 + 256 * 8 + 4 + 8
     other = normal(64, 96)
     near = Pool.of(other)
     assert 0.1 < np.square(near.whole() - other).mean() / np.square(other).mean() < 0.5
@@ -127,12 +128,26 @@ def test_products_sum_whole_numbers_exactly() -> None:
     assert np.array_equal(np.matmul(small, x), small @ x)
 
 
+@pytest.mark.parametrize("bits", range(2, 9))
+def test_the_other_operand_has_as_many_bits_as_are_chosen(bits: int) -> None:
+    w, most = normal(9, 40), np.float32(2 ** (bits - 1) - 1)
+    small = compress({"w": w}, bits=bits)["w"]
+    assert small.bits == bits and np.array_equal(small.codes, Int8.of(w).codes)
+    x = normal(3, 40, seed=4)
+    x[1] *= 1e4
+    largest = np.abs(x).max(axis=1, keepdims=True)
+    codes = np.rint(x * (most / largest)).astype(np.int64)
+    assert np.abs(codes).max() == most
+    exact = (codes @ small.codes.T.astype(np.int64)).astype(np.float32) * small.scale * (largest * (1 / most))
+    assert np.array_equal(x @ small.T, exact)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_row_that_is_not_finite_gives_nan_and_disturbs_no_other(bad: float) -> None:
     x = normal(3, 40)
     x[1, 7] = bad
     small = Int8.of(normal(9, 40))
-    found = product(x, small.codes, small.scale)
+    found = product(x, small.codes, small.scale, small.most)
     assert np.isnan(found[1]).all() and np.array_equal(found[[0, 2]], (x @ small.T)[[0, 2]])
     assert np.isfinite(found[[0, 2]]).all()
 
@@ -230,6 +245,38 @@ def test_products_with_halves_are_those_of_float32() -> None:
     assert 1e-4 < compression.difference(tag.batch(xs, p=p), done).largest < 2.0**-6
     once = [line for line in str(tag.stages(xs, p=small)["once"]).splitlines() if "halves" in line]
     assert len(once) == 2 and "p.w.halves" in once[0] and "p.out.halves" in once[1]  # of all nodes
+
+
+@pytest.mark.parametrize("kind", ["int8", "pool"])
+def test_another_number_of_bits_compiles_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = compress({"w": normal(400, 72)}, kind, **{"vectors": 64} if kind == "pool" else {})["w"]
+    times, xs = model(_times), list(normal(5, 72, seed=4))
+    times.batch(xs, w=w)
+    compiled = times._specialise(times._bind((xs,), {"w": w}))[0]
+    monkeypatch.setattr("acronumba.emit.compile._build", None)  # nothing can be compiled any more
+    for packing in ("tiles.CodePacking", "lookups.LookupPacking"):  # or packed
+        monkeypatch.setattr(f"acronumba.kernels.{packing}.apply", None)
+    seen = set()
+    for bits in range(2, 9):
+        other = compression.with_bits({"w": w}, bits)["w"]
+        assert other.bits == bits and other.scale is w.scale
+        found = times.batch(xs, w=other)
+        assert all(np.array_equal(y, other @ x) for y, x in zip(found, xs, strict=True))
+        assert times._specialise(times._bind((xs,), {"w": other}))[0] is compiled
+        seen.add(found[0].tobytes())
+    assert len(seen) == 7
+
+
+def test_small_pools_mean_the_same_everywhere() -> None:
+    p = Params(embed=normal(300, 24), w=normal(144, 72, seed=1), b=normal(144, seed=2), out=normal(5, 48, seed=3))
+    small, xs = compress(p, "pool", skip="out", vectors=30, bits=5), sentences(6)
+    assert small.w.pool.shape == (30, 8) and small.w.bits == 5 and small.w.nbytes == 144 * 9 + 240 + 12
+    small.w.index[3, 3] = 200  # beyond the pool: the last vector
+    assert np.array_equal(small.w.whole()[3, 24:32], small.w.pool[29].astype(np.float32) * small.w.scale)
+    wanted = [tag(x, p=small) for x in xs]
+    alike(list(tag.batch(xs, p=small)), wanted)
+    alike(tag._interpret(xs[:2], p=small), wanted[:2])
+    alike(Run(tag, xs[:2], p=small).results, wanted[:2])
 
 
 def pools() -> Params:
@@ -386,6 +433,17 @@ def test_what_cannot_be_compressed_is_said() -> None:
         (lambda: compress({"w": np.ones((600, 12), np.float32)}, "pool"), "`w` cannot be pool: its rows have 12 elem"),
         (lambda: compress({"w": np.ones((8, 16), np.float32)}, "pool"), "`w` cannot be pool: it has 128 elements"),
         (lambda: compress({"w": np.full((2, 2), 3.4e38, np.float32)}), "`w` cannot be int8: it has elements"),
+        *(
+            (lambda bits=bits: compress(p, bits=bits), rf"`bits` is {bits!r}\n.*a whole number from 2 to 8")
+            for bits in (1, 9, True, "6", 6.0)
+        ),
+        (lambda: compress(p, "pool", vectors=0), r"`vectors` is 0\n.*a whole number from 1 to 256"),
+        (lambda: compress(p, "pool", vectors=257), "`vectors` is 257"),
+        (lambda: compress(p, vectors=64), r"weights of kind 'int8' have no `vectors`"),
+        (lambda: compress(p, "bf16", bits=8), r"weights of kind 'bf16' have no `bits`"),
+        (lambda: compression.with_bits(compress(p), 1), "`bits` is 1"),
+        (lambda: compression.with_bits(compress(p, "bf16"), 4), "no array is of whole numbers"),
+        (lambda: compress({"w": np.ones((8, 16), np.float32)}, "pool", vectors=9), "too few for a pool of 72"),
         (lambda: compression.report({"w": p.w}, {"w": p.embed}), "`w` is not the same array in both"),
     ]:
         with pytest.raises(TypeMismatch, match=match):
@@ -402,6 +460,8 @@ def test_a_report_has_the_exact_error_and_the_bytes() -> None:
     error = np.abs(small.w.whole().astype(np.float64) - p.w).max() / np.abs(p.w).max()
     assert found.arrays[1].largest == pytest.approx(error) and 1e-3 < found.arrays[1].largest < 127**-1
     assert found.arrays[1].largest / 10 < found.arrays[1].mean and "48x36" in str(found)
+    few = compression.report(p, compression.with_bits(small, 4))
+    assert [a.kind for a in few.arrays] == ["int8, 4 bits"] * 3 and few.arrays[1].mean == found.arrays[1].mean
 
 
 def test_a_difference_tells_numbers_choices_and_structure() -> None:
@@ -426,7 +486,27 @@ def test_files_hold_the_pool(tmp_path: Any) -> None:
     save(tmp_path / "small", small)
     again = load(tmp_path / "small", like=pools())
     assert np.array_equal(again.w.index, small.w.index) and np.array_equal(again.w.whole(), small.w.whole())
-    assert again.embed.nbytes == 300 * 3 + 2048 + 4
+    assert again.embed.nbytes == 300 * 3 + 2048 + 4 + 8
+
+
+def test_files_hold_the_bits_and_older_ones_do_not(tmp_path: Any) -> None:
+    small = {"a": compress(params(), bits=5), "b": pools()}
+    save(tmp_path / "small", small)
+    again = load(tmp_path / "small", like={"a": compress(params()), "b": pools()})
+    assert again["a"].w.bits == 5 and again["b"].w.bits == 8
+    arrays = load_file(tmp_path / "small")
+    older = {name: a for name, a in arrays.items() if not name.endswith(".most")}
+    assert len(older) == len(arrays) - 5
+    save_file(older, tmp_path / "older")
+    again = load(tmp_path / "older", like=compression.with_bits(small, 6))
+    assert again["a"].w.bits == again["b"].embed.bits == 6 and np.array_equal(again["a"].w.codes, small["a"].w.codes)
+    assert again["a"].w.most is not small["a"].w.most
+    save(tmp_path / "one", Int8.of(normal(3, 4)))
+    assert load(tmp_path / "one", like=Int8.of(normal(3, 4))).bits == 8
+    del older["a.w.scale"]
+    save_file(older, tmp_path / "older")
+    with pytest.raises(TypeMismatch, match=r"`a.w.scale` is missing\n"):
+        load(tmp_path / "older", like=small)
 
 
 def test_files_hold_the_codes(tmp_path: Any) -> None:

@@ -108,7 +108,8 @@ def _values(array: Any, hint: Hint, path: str) -> list[Any]:
         if values is not None and not values.null_count and not pa.types.is_nested(values.type):
             return _cut(array, values.to_numpy(zero_copy_only=False))
     if lists and isinstance(hint, ListHint):
-        return _cut(array, _values(array.flatten(), hint.item, f"{path}[...]"))
+        inside = _cut(array, _values(array.flatten(), hint.item, f"{path}[...]"))
+        return list(map(tuple, inside)) if hint.tupled else inside
     return array.to_pylist()  # type: ignore[no-any-return]
 
 

@@ -138,7 +138,8 @@ class _Tables:
             raise _Unfit
         offsets = array.offsets.to_numpy()
         inner = self.column(array.flatten(), hint.item if isinstance(hint, ListHint) else OBSERVED)
-        width, listed = len(inner.fills), ListT(inner.type)
+        tupled = isinstance(hint, ListHint) and hint.tupled
+        width, listed = len(inner.fills), ListT(inner.type, tupled)
         refs = reference_columns(words(inner.type))
         items = self._region("items", int(offsets[-1]) - int(offsets[0]), inner.fills, refs=refs)
 

@@ -27,7 +27,7 @@ from acronumba.data.heap import (
 )
 from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
-from acronumba.ir.types import NO_VALUE, ListT, MapT
+from acronumba.ir.types import NO_VALUE, ListT, MapT, words
 
 FEW = 32  # numbers that are not worth a call of NumPy
 FIRST_CHECK = 1 << 16  # objects after which is looked for the first time whether one was found twice
@@ -79,9 +79,9 @@ class Room:
         self._pools.append(Pooled(self, frozenset((cls,)), width, refs, cls))
         return self._pools[-1]
 
-    def lists(self, listed: ListT, width: int, refs: tuple[int, ...], exact: bool = False) -> Lists:
-        """Return the pool of lists of a type, with elements of `width` words; `exact`: a tuple is none."""
-        self._pools.append(pool := Lists(self, listed, width, refs, exact))
+    def lists(self, listed: ListT, width: int, refs: tuple[int, ...]) -> Lists:
+        """Return the pool of lists or tuples of a type, with elements of `width` words."""
+        self._pools.append(pool := Lists(self, listed, width, refs, tuple if listed.tupled else list))
         return pool
 
     def maps(self, mapped: MapT, width: int, refs: tuple[int, ...]) -> Maps:
@@ -225,10 +225,10 @@ class Pooled:
 
 
 class Lists(Pooled):
-    """The lists of one type: a row for each, and their elements one after the other."""
+    """The lists, or tuples, of one type: a row for each, and their elements one after the other."""
 
-    def __init__(self, room: Room, listed: ListT | MapT, width: int, refs: tuple[int, ...], exact: bool) -> None:
-        super().__init__(room, frozenset((list,) if exact else (list, tuple)), width, refs, None)
+    def __init__(self, room: Room, listed: ListT | MapT, width: int, refs: tuple[int, ...], kind: type) -> None:
+        super().__init__(room, frozenset((kind,)), width, refs, None)
         self.listed = listed
         self.lengths: list[int] = []
         self.items: Region
@@ -255,8 +255,7 @@ class Maps(Lists):
     """The dicts or sets of one type: entries as those of lists, and a table that finds them, see `host.maps`."""
 
     def __init__(self, room: Room, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
-        super().__init__(room, mapped, width, refs, exact=True)
-        self.kinds = frozenset((set if mapped.item is None else dict,))
+        super().__init__(room, mapped, width, refs, set if mapped.item is None else dict)
 
     def take(self) -> list[Any]:
         """Return the keys and values of the next new dicts, in pairs; those of sets are None."""
@@ -279,8 +278,10 @@ class Maps(Lists):
         starts = np.cumsum(self._slots + 1) - self._slots - 1
         heads[:, LIST.count] = heap.address(self._tables) + 8 * starts
 
-    def index(self, heap: Heap, key: int, strings: tuple[int, ...]) -> None:
-        """Fill the tables, when the entries are there: `key` words of each are its key, some of them of strings."""
+    def index(self, heap: Heap) -> None:
+        """Fill the tables, when the entries are there."""
+        assert isinstance(self.listed, MapT)
+        key = words(self.listed.key)
         counts = np.array(self.lengths, np.int64)
         number = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(counts)
         mask = (self._slots - 1).repeat(counts)
@@ -288,7 +289,7 @@ class Maps(Lists):
         starts = np.cumsum(self._slots + 1) - self._slots - 1
         table[starts] = self._slots - 1
         first = (starts + 1).repeat(counts)
-        slot = hashes(heap, heap.table(self.items)[:, :key], strings) & mask
+        slot = hashes(heap, heap.table(self.items)[:, : len(key)], key) & mask
         left = np.arange(len(number))
         while len(left):  # each finds a place, or goes on to the next slot; of several in one place, one has it
             at = first[left] + slot[left]

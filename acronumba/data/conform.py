@@ -15,7 +15,7 @@ import numpy as np
 
 from acronumba.data.collect import FLOATS, WHOLE
 from acronumba.data.heap import AllVisible, Mismatch, free_bytes
-from acronumba.data.schema import MISSING, attribute
+from acronumba.data.schema import MISSING, NESTING, NODES, attribute
 from acronumba.data.shared import hiding
 from acronumba.errors import DataError
 from acronumba.foreign import as_numpy, is_foreign
@@ -97,7 +97,7 @@ def accepts(t: Type, value: Any) -> bool:
         case DictT():
             return type(value) is dict and tuple(value) == t.keys
         case ListT():
-            return type(value) in (list, tuple)
+            return type(value) is (tuple if t.tupled else list)
         case UnionT():
             return any(accepts(m, value) for m in t.members)
         case MapT():
@@ -128,8 +128,6 @@ def _distance(t: Type, value: Any) -> int:
             return 0 if type(value) is int else 2
         case FloatT():
             return 1 if type(value) is float else 3
-        case ListT():
-            return 1
     return 0
 
 
@@ -163,7 +161,7 @@ def _class_decides(t: Type, cls: type) -> bool:
         case StructT():
             return cls is t.cls
         case ListT():
-            return cls is list
+            return cls is (tuple if t.tupled else list)
         case MapT():
             return cls is (set if t.item is None else dict)
         case UnionT():
@@ -180,8 +178,6 @@ def _class_may(t: Type, cls: type) -> bool:
             return cls is tuple
         case DictT():
             return cls is dict
-        case ListT():
-            return cls in (list, tuple)
         case UnionT():
             return any(_class_may(m, cls) for m in t.members)
     return _class_decides(t, cls)
@@ -300,6 +296,13 @@ def _too_large(instance: int, link: Link, value: Any, nbytes: int) -> DataError:
     )
 
 
+def _depth(link: Link) -> int:
+    depth = -1  # of an instance
+    while link is not None:
+        link, depth = link[0], depth + 1
+    return depth
+
+
 def _path(link: Link) -> tuple[str, str]:
     """Return a path as a message shows it, and all of it."""
     path = path_text(link)
@@ -321,7 +324,7 @@ def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") ->
         instance=instance,
         path=path,
         seen=_short(value),
-        rewrite=_rewrite(t, value),
+        rewrite=_rewrite(t, value) or (NODES if _depth(link) >= NESTING and type(value) in (list, tuple, dict) else ""),
     )
 
 

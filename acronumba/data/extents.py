@@ -74,7 +74,7 @@ def _map_type(t: Type, place: str, change: Change) -> Type:
         case TensorT() if t.rank > 1:
             return change(t, f"{place}: {t.dtype}[{', '.join('?' * t.rank)}]")
         case ListT():
-            return ListT(_map_type(t.item, f"{place}[...]", change))
+            return ListT(_map_type(t.item, f"{place}[...]", change), t.tupled)
         case TupleT():
             return TupleT(tuple(_map_type(item, f"{place}[{k}]", change) for k, item in enumerate(t.items)))
         case DictT():

@@ -222,7 +222,7 @@ def expect_shown(objects: list[Any], visible: Visible) -> None:
 
 
 def rest_of(value: Any, stored: Container[str]) -> Any:
-    """Return what the words of an object or list do not hold: its other attributes, or the class of a list.
+    """Return what the words of an object do not hold: its other attributes; nothing of a list, tuple, dict or set.
 
     Parameters
     ----------
@@ -230,8 +230,8 @@ def rest_of(value: Any, stored: Container[str]) -> Any:
     stored : container of str
         The fields that the words hold.
     """
-    if type(value) in (list, tuple):
-        return type(value)
+    if type(value) in (list, tuple, dict, set):
+        return {}
     found = {name: attribute(value, name) for name in names_of(value) if name not in stored}
     rest = {name: v for name, v in found.items() if v is not MISSING}
     return rest | {name: v for name, v in getattr(value, "__dict__", {}).items() if name not in stored}

@@ -55,6 +55,7 @@ class ClassHint:
 @dataclass(frozen=True, slots=True)
 class ListHint:
     item: Hint
+    tupled: bool = False  # `tuple[X, ...]`; what is not as the annotation says, is as the data says
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def read_hint(annotation: object) -> Hint:
         return read_hint(args[0])
     if origin is tuple:
         if len(args) == 2 and args[1] is Ellipsis:
-            return ListHint(read_hint(args[0]))
+            return ListHint(read_hint(args[0]), tupled=True)
         return TupleHint(() if args == ((),) else tuple(read_hint(a) for a in args))
     if origin in _SEQUENCES and args:
         return ListHint(read_hint(args[0]))
@@ -238,7 +239,7 @@ def _without_numbers(hint: Hint) -> Hint:
         case ClassHint() | ArrayHint():
             return hint
         case ListHint():
-            return ListHint(_without_numbers(hint.item))
+            return ListHint(_without_numbers(hint.item), hint.tupled)
         case UnionHint() if NONE in hint.members:
             some = [_without_numbers(h) for h in hint.members if h != NONE]
             return UnionHint((NONE, *some)) if OBSERVED not in some else OBSERVED

@@ -427,7 +427,7 @@ class _Store:
                 found[part] = [rest_of(v, stored.get(type(v), ())) for v in objects]
             elif of is not None:
                 found[part] = of.some(rows) if isinstance(of, Rests) else [of[row] for row in rows]
-        return {r: rests for r, rests in found.items() if any(rest and rest is not list for rest in rests)}
+        return {r: rests for r, rests in found.items() if any(rests)}
 
     def bind(self, t: Type, layouts: tuple[StructLayout, ...], visible: AllVisible) -> tuple[Heap, Move | None] | None:
         """Return the heap for a program with these layouts, see `with_layouts`; None if its types differ too much."""
@@ -639,7 +639,7 @@ def same_words(narrow: Type, wide: Type) -> bool:
     """Whether every value of one type lies in words just as it would as a value of another."""
     if narrow == wide:
         return True
-    if isinstance(narrow, ListT) and isinstance(wide, ListT):
+    if isinstance(narrow, ListT) and isinstance(wide, ListT) and narrow.tupled == wide.tupled:
         return same_words(narrow.item, wide.item)
     if isinstance(narrow, TensorT) and isinstance(wide, TensorT):
         return (

@@ -140,13 +140,12 @@ class _Writer:
         return _Pool(name, made)
 
     def _list_pool(self, listed: ListT | MapT) -> _Pool:
-        kind = "list" if isinstance(listed, ListT) else "dict"
+        kind = "dict" if isinstance(listed, MapT) else "tuple" if listed.tupled else "list"
         item, name = item_type(listed), self._name(f"{kind}{len(self._lists)}")
         constant = self._constant(name.upper(), listed)
         if isinstance(listed, MapT):
             return _Pool(name, f"room.maps({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
-        exact = ", exact=True" if self._exact else ""
-        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r}{exact})")
+        return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
 
     def _slot(self, t: Type, name: str, first: int) -> _Slot:
         slot = _Slot(t, self._name(name), first, self._name(f"{name}_now"), self._name(f"{name}_case"))
@@ -341,9 +340,7 @@ class _Writer:
                 self._write(pool.slots[0], "rows", ":")
         for listed, pool in self._lists.items():
             if isinstance(listed, MapT):
-                key = words(listed.key)
-                strings = tuple(k for k, word in enumerate(key) if isinstance(word, TextT))
-                self.line(1, f"{pool.name}.index(heap, {len(key)}, {strings})")
+                self.line(1, f"{pool.name}.index(heap)")
         self.line(0, "")
         self.line(1, f"roots = zeros((count, {width}), int64)")
         for slot in roots:

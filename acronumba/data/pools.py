@@ -96,6 +96,7 @@ class Pool:
     number: int
     owned = True  # whether what lies there may be the user's own
     hashed = False  # whether it asks what it holds for a hash
+    immutable = False  # whether they are made with all that they hold at once
 
     def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
         """Read what lies at addresses, all different within an instance."""
@@ -227,11 +228,12 @@ def _known(known: Owned | None, addresses: Words, low: int, high: int) -> tuple[
 
 
 class Lists(Pool):
-    """Lists of one type."""
+    """Lists, or tuples, of one type."""
 
-    def __init__(self, item: Take, width: int) -> None:
+    def __init__(self, item: Take, width: int, tupled: bool) -> None:
         self._item = item
         self._width = width
+        self.immutable = tupled
 
     def entries(self, reading: Reading, addresses: Words, owners: Words) -> tuple[Words, Words, list[int]]:
         """Return the words of all elements, the instance of each, and where each list ends."""
@@ -253,6 +255,8 @@ class Lists(Pool):
 
         def make(empty: list[Any] | None) -> list[Any]:
             values = items()
+            if self.immutable:
+                return [tuple(values[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
             if empty is None:
                 return [values[a:b] for a, b in zip([0, *ends], ends, strict=False)]
             for one, a, b in zip(empty, [0, *ends], ends, strict=False):
@@ -380,8 +384,7 @@ class Objects(Pool):
         self._fields = fields
 
     @property
-    def immutable(self) -> bool:
-        """Whether they are made with all their attributes at once."""
+    def immutable(self) -> bool:  # type: ignore[override]
         return self._kind.immutable
 
     def empty(self, count: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What the words of packed objects do not hold: fields that are not packed, attributes besides, classes of lists.
+"""What the words of packed objects do not hold: fields that are not packed, and attributes besides.
 
 In: the objects that were packed, by region. Out: what a pack keeps of them, by row. Models may return the objects.
 """
@@ -52,9 +52,6 @@ class Rests(Sequence[Any]):
 
 
 def kept_of(heap: Heap, layouts: Sequence[StructLayout]) -> dict[Region, Sequence[Any]]:
-    """Return what the words do not hold of what the user may change later, by region; of lists their classes."""
+    """Return what the words do not hold of what the user may change later, by region."""
     stored = {layout.cls: frozenset(f.name for f in layout.fields) for layout in layouts}
-    return {
-        r: Rests(objects, stored.get(r.cls, ())) if r.cls is not None else list(map(type, objects))
-        for r, objects in heap.objects.items()
-    }
+    return {r: Rests(objects, stored.get(r.cls, ())) for r, objects in heap.objects.items() if r.cls is not None}

@@ -71,7 +71,8 @@ from acronumba.ir.types import (
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
 
 NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
-LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is a list
+LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is one of any length
+NODES = "give the nodes a class, such as a dataclass, which may hold itself"
 ENDLESS = OpaqueT(f"a structure inside itself, or nested more than {NESTING} deep")
 
 
@@ -365,10 +366,8 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
                 return _observe([v for v in column if issubclass(type(v), hint.cls)], depth)
             return union(*(StructT(c) for c in found))
         case ListHint():
-            lists = _distinct(column, (list, tuple))
-            elements = list(chain.from_iterable(lists))
-            item = _type(hint.item, elements, depth + 1)
-            return ListT(item if elements or _possible(item) else NEVER)
+            kinds = set(map(type, column)) & {list, tuple} or {tuple if hint.tupled else list}
+            return union(*(_list_type(hint.item, column, cls, depth) for cls in sorted(kinds, key=class_key)))
         case TupleHint():
             size = len(hint.items)
             rows = [v for v in _distinct(column, (tuple,)) if len(v) == size]
@@ -385,6 +384,13 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
         case UnionHint():
             return storable_union(*(_type(m, column, depth) for m in hint.members))
     return hint
+
+
+def _list_type(hint: Hint, column: Sequence[Any], cls: type, depth: int) -> ListT:
+    """Return the type of the lists, or of the tuples, of a column whose elements a hint describes."""
+    elements = list(chain.from_iterable(_distinct(column, (cls,))))
+    item = _type(hint, elements, depth + 1)
+    return ListT(item if elements or _possible(item) else NEVER, tupled=cls is tuple)
 
 
 def _field(hint: Hint, column: Sequence[Any], cls: type, count: int) -> Type:
@@ -470,7 +476,7 @@ def _tuples(values: list[tuple[Any, ...]], depth: int) -> Type:
         return TupleT(tuple(_observe([v[k] for v in values], depth + 1) for k in range(max(sizes))))
     item = _observe(list(chain.from_iterable(values)), depth + 1)
     if len(sizes) > 1 or not isinstance(item, UnionT):
-        return ListT(item)
+        return ENDLESS if item == ENDLESS else ListT(item, tupled=True)
     return TupleT(tuple(_observe([v[k] for v in values], depth + 1) for k in range(max(sizes))))
 
 
@@ -566,7 +572,7 @@ def _without(t: Type, dropped: set[type]) -> Type:
         case DictT():
             return DictT(t.keys, tuple(_without(item, dropped) for item in t.items))
         case ListT():
-            return ListT(_without(t.item, dropped))
+            return ListT(_without(t.item, dropped), t.tupled)
         case MapT(key=key, item=item) if item is not None:
             return MapT(key, _without(item, dropped), t.given)
         case UnionT():

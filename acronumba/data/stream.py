@@ -167,6 +167,8 @@ class Nodes:
             of = _CASES.get(type(case), -1)
             if isinstance(case, TupleT) and case.listed:
                 of = _CASES[ListT]
+            if isinstance(case, ListT) and case.tupled:
+                of = _CASES[TupleT]
             if of < 0 or parts[of] is not None:
                 raise Unknown
             parts[of] = self._node(case, (*way, k)), 8 * place.start, k, None
@@ -179,14 +181,16 @@ class Nodes:
             raise Unknown
         values, addresses = {"kind": kind}, ["item"]
         match t:
-            case ListT(item):
-                values |= {"item": self._node(item, (*way, 0)), "count": len(words(item))}
+            case ListT(item, tupled):
+                values |= {"item": self._node(item, (*way, 0)), "count": len(words(item)), "tupled": int(tupled)}
             case TupleT(items):
                 values |= self._items(items, way)
             case DictT(keys, items):
                 values |= self._items(items, way, keys)
             case MapT() if t.item is not None:
                 key = words(t.key)
+                if any(isinstance(word, ListT) for word in key):
+                    raise Unknown
                 texts = sum(1 << j for j, word in enumerate(key) if isinstance(word, TextT))
                 values |= {"key": self._node(t.key, (*way, 1)), "item": self._node(t.item, (*way, 0))}
                 values |= {"count": len(words(t.entry)), "width": len(key), "texts": texts}
@@ -332,8 +336,9 @@ class _Given:
         if not _holds_any(t):
             return
         match t:
-            case ListT(item):
-                lists = self._found[self._numbers[way]] = [v for v in values if type(v) is list]
+            case ListT(item, tupled):
+                cls = tuple if tupled else list
+                lists = self._found[self._numbers[way]] = [v for v in values if type(v) is cls]
                 self.look(list(chain.from_iterable(lists)) if _holds_any(item) else [], item, (*way, 0))
             case MapT(item=item) if item is not None:
                 dicts = self._found[self._numbers[way]] = [v for v in values if type(v) is dict]
@@ -405,7 +410,7 @@ def _may_be(given: Type, made: Type) -> bool:
     match given, made:
         case (NeverT(), _) | (_, NeverT()):
             return True
-        case ListT(item), ListT(other):
+        case ListT(item), ListT(other) if given.tupled == made.tupled:
             return _may_be(item, other)
         case MapT(), MapT(given=True):
             return True

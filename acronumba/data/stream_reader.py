@@ -28,10 +28,10 @@ from acronumba.emit.language import copy_bytes, fill_bytes, i64, inline, ld, ld8
 
 from acronumba.data.stream_words import (  # isort: skip
     HEAD_BYTES, HEAD_CAPACITY, HEAD_ITEMS, HEAD_LENGTH, HEAD_NODE, HEAD_TABLE, NODE_COUNT, NODE_ITEM, NODE_KEY,
-    NODE_KIND, NODE_NUMBER, NODE_TEXTS, NODE_WIDTH, PART_BYTES, PART_CASE, PART_KEY, PART_NODE, PART_OFFSET, REF_AT,
-    REF_BYTES, REF_NODE, REF_WORD, STATE_ALONE, STATE_BOTTOM, STATE_COLUMNS, STATE_COLUMNS_COUNT, STATE_COUNT,
-    STATE_END, STATE_ENTRIES, STATE_ENTRIES_END, STATE_HIGH, STATE_POS, STATE_REFS, STATE_REFS_COUNT, STATE_REFS_ROOM,
-    STATE_ROOTS, STATE_STEP, STATE_TOP,
+    NODE_KIND, NODE_NUMBER, NODE_TEXTS, NODE_TUPLED, NODE_WIDTH, PART_BYTES, PART_CASE, PART_KEY, PART_NODE,
+    PART_OFFSET, REF_AT, REF_BYTES, REF_NODE, REF_WORD, STATE_ALONE, STATE_BOTTOM, STATE_COLUMNS, STATE_COLUMNS_COUNT,
+    STATE_COUNT, STATE_END, STATE_ENTRIES, STATE_ENTRIES_END, STATE_HIGH, STATE_POS, STATE_REFS, STATE_REFS_COUNT,
+    STATE_REFS_ROOM, STATE_ROOTS, STATE_STEP, STATE_TOP,
 )  # fmt: skip
 
 
@@ -406,10 +406,20 @@ def new_head(P: i64) -> i64:
 
 
 def listed(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
-    """Write a list."""
-    if code != 91:
+    """Write a list, or a tuple of any length."""
+    n = 0
+    start = at + 5
+    if ld(t, NODE_TUPLED) == 0:
+        if code != 91:
+            return WRONG
+        n = number(at + 1)
+    elif code == 41:
+        start = at + 2
+        n = byte(at + 1)
+    elif code == 40:
+        n = number(at + 1)
+    else:
         return WRONG
-    n = number(at + 1)
     step = 8 * ld(t, NODE_COUNT)
     head = new_head(P)
     top = ld(P, STATE_TOP)
@@ -417,7 +427,7 @@ def listed(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
     if head == 0 or top + n * step > bottom:
         return MORE
     st(P, STATE_TOP, top + n * step)
-    st(P, STATE_POS, at + 5)
+    st(P, STATE_POS, start)
     fill_bytes(top, 0, n * step)
     item = ld(t, NODE_ITEM)
     for k in range(n):

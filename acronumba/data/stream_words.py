@@ -32,6 +32,7 @@ item        LIST, OPTIONAL: the node of what is in it; MAP: that of an item; DIC
             ... the word of the string
 count       LIST: words of an element; MAP: those of an entry; DICT, TUPLE: how many parts
 key         MAP: the node of a key
+tupled      LIST: 1 if it is of tuples
 width       MAP: words of a key
 texts       MAP: a bit for each word of a key that is a string
 number      of the node

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from acronumba.data.heap import Heap, Mismatch, Region, Words
 from acronumba.data.texts import HEAD, records_of
+from acronumba.ir.types import ListT, TextT, Word, words
 
 
 class Texts:
@@ -70,14 +71,35 @@ def _expect(values: Iterable[object], kinds: frozenset[type]) -> None:
         raise Mismatch
 
 
-def hashes(heap: Heap, keys: Words, strings: tuple[int, ...]) -> Words:
-    """Return the hashes of keys as `host.maps` computes them; the words of columns `strings` are of strings."""
-    out = np.ones(len(keys), np.uint64)
-    for j in range(keys.shape[1]):
-        word = keys[:, j].copy()
-        if j in strings:
-            records = word > 0
-            word[records] = heap.words[(word[records] - heap.base) // 8 + 1]
-        out = (out ^ word.view(np.uint64)) * np.uint64(6364136223846793005)
-        out ^= out >> np.uint64(32)
-    return out.view(np.int64)
+def hashes(heap: Heap, keys: Words, kinds: Sequence[Word]) -> Words:
+    """Return the hashes of keys as `host.maps` computes them; a column of `keys` holds words of one of the kinds."""
+    out = np.ones(len(keys), np.int64)
+    for j, kind in enumerate(kinds):
+        out = _mixed(out, _hashed(heap, keys[:, j], kind))
+    return out
+
+
+def _mixed(out: Words, word: Words) -> Words:
+    """Return the hashes of what has one more word."""
+    new = (out ^ word).view(np.uint64) * np.uint64(6364136223846793005)
+    new ^= new >> np.uint64(32)
+    return new.view(np.int64)
+
+
+def _hashed(heap: Heap, column: Words, kind: Word) -> Words:
+    """Return what stands for each word in a hash: itself, or of a string or tuple what it holds."""
+    if not isinstance(kind, TextT | ListT):
+        return column
+    out = column.copy()
+    there = np.flatnonzero(out > 0)
+    heads = (out[there] - heap.base) // 8
+    out[there] = heap.words[heads + 1]  # the hash of a string, the length of a tuple
+    if isinstance(kind, ListT):
+        inner = words(kind.item)
+        lengths, at = out[there], (heap.words[heads] - heap.base) // 8
+        for k in range(max(lengths, default=0)):
+            some = lengths > k
+            for j, word in enumerate(inner):
+                of = heap.words[at[some] + k * len(inner) + j]
+                out[there[some]] = _mixed(out[there[some]], _hashed(heap, of, word))
+    return out

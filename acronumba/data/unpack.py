@@ -358,7 +358,7 @@ class Reader:
         self._rest = rest
         self.made = {} if made is None else made  # objects, lists and arrays by address
         self._rows: dict[int, tuple[Class, list[int], dict[str, Any]]] = {}
-        self._lists: dict[int, tuple[ListT, list[int], int, bool]] = {}  # with the length, and whether it is a tuple
+        self._lists: dict[int, tuple[ListT, list[int], int]] = {}  # with the length
         self._texts: dict[int, str] = {}
         self._maps: dict[int, tuple[MapT, list[int], int]] = {}  # dicts and sets, with the length
 
@@ -377,8 +377,8 @@ class Reader:
         for address, (kind, data, rest) in self._rows.items():
             if not kind.immutable:
                 kind.fill(self.made[address], self, data, rest)
-        for address, (listed, data, length, fixed) in self._lists.items():
-            if not fixed:
+        for address, (listed, data, length) in self._lists.items():
+            if not listed.tupled:
                 self.made[address][:] = self._items(listed.item, data, length)
         for address, (mapped, data, length) in self._maps.items():
             entries = self._items(mapped.entry, data, length)
@@ -406,7 +406,7 @@ class Reader:
                         kind, data, rest = rows[address]
                         made[address] = kind.tuple(self, data, rest)
                     else:
-                        listed, data, length, _ = lists[address]
+                        listed, data, length = lists[address]
                         made[address] = tuple(self._items(listed.item, data, length))
                     continue
                 if address in made or address in rows or address in lists:
@@ -442,15 +442,14 @@ class Reader:
         segment, length, _ = self._memory.words(address, 3)
         _, find, width = self._unpacker.item(t.item)
         data = self._memory.words(segment, length * width)
-        fixed = self._rest is not None and self._rest(address) is tuple
-        self._lists[address] = t, data, length, fixed
-        if not fixed:
+        self._lists[address] = t, data, length
+        if not t.tupled:
             self.made[address] = [None] * length
         found: list[tuple[Type, int]] = []
         if find is not None:
             for k in range(0, len(data), width):
                 find(data[k : k + width], found)
-        return fixed, found
+        return t.tupled, found
 
     def _map(self, t: MapT, address: int) -> list[tuple[Type, int]]:
         """Make a dict or set, empty as yet; return the references in it."""

@@ -162,13 +162,13 @@ class Columns:
             elif k not in tied:
                 some = [j for j in reach[k] if k in reach[j]]
                 tied.update(some)
-                if any(isinstance(pool := self._pools[j], Objects) and pool.immutable for j in some):
+                if any(self._pools[j].immutable for j in some):
                     raise Endless
                 out.append(Knot(self._pools[j] for j in some))
         return out
 
     def _lists(self, t: ListT) -> Pool:
-        return Lists(self._column(t.item, 0), len(words(t.item)))
+        return Lists(self._column(t.item, 0), len(words(t.item)), t.tupled)
 
     def _maps(self, t: MapT) -> Pool:
         item = None if t.item is None else self._column(t.item, len(words(t.key)))
@@ -325,8 +325,8 @@ def _erased(t: Type) -> Type:
     match t:
         case TensorT():
             return TensorT(t.dtype, (None,) * t.rank)
-        case ListT(item):
-            return ListT(_erased(item))
+        case ListT(item, tupled):
+            return ListT(_erased(item), tupled)
         case MapT():
             return MapT(_erased(t.key), None if t.item is None else _erased(t.item), t.given)
         case TupleT(items):

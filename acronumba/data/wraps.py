@@ -1,4 +1,4 @@
-"""What a result is beside its words: a counter, a deque, a dict with a default, a tuple of a length of run time.
+"""What a result is beside its words: a counter, a deque, a dict with a default.
 
 The words of such a value are those of a dict or list. Where one is returned, or lies in a returned tuple, a `Wrap` says
 what is made of that.
@@ -54,5 +54,4 @@ _MADE: Mapping[type, Any] = {
     OrderedDict: lambda value, extra: OrderedDict(value),
     defaultdict: lambda value, extra: defaultdict(extra, value),
     deque: lambda value, extra: deque(value, extra),
-    tuple: lambda value, extra: tuple(value),
 }

@@ -236,6 +236,11 @@ def dots(c: Any, a: Any, b: Any) -> Any:
     return c + products.reshape(-1, 4).sum(axis=1, dtype=np.int32)
 
 
+def pick(a: Any, b: Any, at: Any) -> Any:
+    """Return lanes of `a` and `b` by their numbers."""
+    return np.concatenate((a, b))[at & (2 * len(a) - 1)]
+
+
 def scalar_by(f: Callable[..., Any], type: Ty) -> Callable[..., Any]:
     return f if type.lanes > 1 else lambda *args: scalar(f(*args), type)
 
@@ -271,6 +276,7 @@ RULES: dict[str, Callable[[Ty], Callable[..., Any]]] = {
     "lshr": lambda type: lambda a, b: shift("lshr", a, b, type),
     "pairs": lambda type: pairs,
     "dots": lambda type: dots,
+    "pick": lambda type: pick,
     "lanes": lambda type: lambda x=0: np.arange(type.lanes).astype(dtype(type)),
     "hsum": lambda type: halving(lambda a, b: a + b, type),
     "hmax": lambda type: halving(lambda a, b: np.where((a > b) | (a != a), a, b), type),

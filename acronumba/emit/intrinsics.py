@@ -63,6 +63,7 @@ def _rows() -> dict[str, Intrinsic]:
         *libm("atan2 hypot fmod", "vv"),
         row("pairs", "vv", "t", "of two vectors of i16: a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1], as i32"),
         row("dots", "tvv", "t", "c[i] + the sum of a[4 i + j] * b[4 i + j], j < 4: unsigned and signed bytes, i32"),
+        row("pick", "vvv", "v", "of vectors of n lanes of i16, a and b: number c[i] mod 2 n of those of a, then of b"),
         row("lanes", "t", "t", "0, 1, 2, ... of an integer vector type", "own"),
         row("hsum", "v", "s", "sum of all lanes by halving (lane i with lane i + half), a fixed tree", "own"),
         row("hmax", "v", "s", "largest lane by halving; NaN wins", "own"),

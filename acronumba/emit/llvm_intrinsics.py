@@ -14,7 +14,7 @@ from acronumba.emit import tree
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.llvm_text import lanes_text, llvm_type, suffix
 from acronumba.emit.llvm_values import Values
-from acronumba.emit.target import has_dots, processor
+from acronumba.emit.target import has_dots, has_picks, processor
 from acronumba.emit.tree import I8, I64, Ty
 
 
@@ -131,6 +131,26 @@ class Intrinsics(Values):
         for part in self.neighbours(self.products(narrow, (a, "zext"), (b, "sext")), 4, n):
             c = self.value(f"add {type} {c}, {part}")
         return c
+
+    def i_pick(self, e: tree.Call) -> str:
+        """Lower pick: the instruction where this machine has it."""
+        a, b, at = self.args(e, 3)
+        type, n = llvm_type(e.type), e.type.lanes
+        if e.type != Ty("i", 16, n) or n & (n - 1):
+            raise self.wrong(f"pick of {e.type}")
+        if n == 32 and has_picks(processor()[1]):
+            f = self.outside.need("llvm.x86.avx512.vpermi2var.hi.512", type, f"{type}, {type}, {type}")
+            return self.value(f"call {type} {f}({type} {a}, {type} {at}, {type} {b})")
+        whole = llvm_type(Ty("i", 16, 2 * n))
+        lanes = ", ".join(f"i32 {k}" for k in range(2 * n))
+        both = self.value(f"shufflevector {type} {a}, {type} {b}, <{2 * n} x i32> <{lanes}>")
+        out = "poison"
+        for k in range(n):
+            number = self.value(f"extractelement {type} {at}, i32 {k}")
+            number = self.value(f"and i16 {number}, {2 * n - 1}")
+            lane = self.value(f"extractelement {whole} {both}, i16 {number}")
+            out = self.value(f"insertelement {type} {out}, i16 {lane}, i32 {k}")
+        return out
 
     def products(self, narrow: Ty, *operands: tuple[str, str]) -> str:
         """Return the products of two vectors of integers in 32 bits, each widened in its own way."""
@@ -255,6 +275,7 @@ RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
     "lshr": Intrinsics.i_plain,
     "pairs": Intrinsics.i_pairs,
     "dots": Intrinsics.i_dots,
+    "pick": Intrinsics.i_pick,
     "lanes": Intrinsics.i_lanes,
     "hsum": Intrinsics.i_hsum,
     "hmax": Intrinsics.i_extreme,

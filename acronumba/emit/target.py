@@ -38,6 +38,11 @@ class Target:
         return has_dots(self.features, self.vector_bits)
 
     @property
+    def lookups(self) -> bool:
+        """Whether an instruction finds 32 numbers of 16 bits among 64, and `dots` makes such tables."""
+        return self.vector_bits == 512 and not self.warps and self.dots and has_picks(self.features)
+
+    @property
     def warps(self) -> bool:
         """Whether a thread of this machine is a warp of a GPU: thousands share its caches."""
         return False
@@ -60,6 +65,11 @@ def has_dots(features: str, vector_bits: int) -> bool:
     """Whether a processor has VNNI for vectors of a width, by LLVM's list of its features."""
     on = {"+avx512vnni", "+avx512vl"}.issubset(wanted := features.split(","))
     return on or ("+avxvnni" in wanted and vector_bits <= 256)
+
+
+def has_picks(features: str) -> bool:
+    """Whether a processor has `vpermi2w`, by LLVM's list of its features."""
+    return "+avx512bw" in features.split(",")
 
 
 def of(name: str, features: str, machine: str) -> Target:

@@ -52,7 +52,6 @@ def _table() -> dict[str, Code]:
                 "move the class to the top level of the file",
             ),
             108: ("this statement is not supported", "write it with the statements of the language"),
-            109: ("`*` of a value whose length is known only at run time", "make a list: `[*xs, y]`"),
             111: ("this array cannot be written to", "write into a copy of your own: `x = x.copy()`"),
             112: ("a change in place would be seen under another name", "write `x = x + y`"),
             113: (

@@ -7,6 +7,8 @@ import difflib
 from collections import deque
 from collections.abc import Iterable
 
+from acronumba.data.packer import item_type, parts_of
+from acronumba.data.schema import NODES
 from acronumba.frontend.values import (
     Enumerate,
     Kept,
@@ -24,6 +26,7 @@ from acronumba.frontend.values import (
 from acronumba.ir.types import (
     Array0T,
     ListT,
+    MapT,
     TensorT,
     Type,
     UnionT,
@@ -40,6 +43,8 @@ def near(name: str, names: Iterable[str]) -> str:
 
 def one_type(t: Type) -> str:
     """Return how values of several types become values of one; "" if that is not known."""
+    if _nesting(t) > _DEEP:
+        return NODES
     if is_record_list(t):
         return "make what is no sequence of like things a tuple, or a dataclass: (a, b) for [a, b]"
     tensors = [m for m in members(t) if isinstance(m, TensorT | Array0T)]
@@ -49,6 +54,16 @@ def one_type(t: Type) -> str:
         return f"give them one dtype: x.astype(np.{wide})"
     ranks = {m.rank if isinstance(m, TensorT) else 0 for m in tensors}
     return "give the arrays one number of axes: x[None], or x.ravel()" if len(ranks) > 1 else ""
+
+
+_DEEP = 4  # lists, tuples and dicts in one another: as deep as trees are
+
+
+def _nesting(t: Type) -> int:
+    """Return how deep lists, tuples and dicts are in one another."""
+    inner = parts_of(t) if not isinstance(t, ListT | MapT) else [item_type(t)]
+    own = not isinstance(t, UnionT) and bool(inner)
+    return own + max(map(_nesting, inner), default=0)
 
 
 def is_record_list(t: Type) -> bool:
@@ -77,5 +92,5 @@ def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
 def storable(val: Val) -> str:
     """Return what may be stored in place of a value that exists only when the model is compiled; "" if nothing may."""
     if isinstance(val, Kept):
-        return f"{'list' if val.kind in (deque, tuple) else 'dict'}(...)"
+        return f"{'list' if val.kind is deque else 'dict'}(...)"
     return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""

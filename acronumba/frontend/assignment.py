@@ -12,7 +12,7 @@ import numpy as np
 from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, own_root, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Refused, Resweep
-from acronumba.frontend.calls.objects import python_class
+from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
@@ -192,7 +192,7 @@ def change_item(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: a
         new = in_place(w, old, w.expr(stmt.value), stmt)
         call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
         return
-    if not isinstance(base, ListVal | DictVal | MapVal | Kept):
+    if not isinstance(base, ListVal | DictVal | MapVal | Kept) or is_tuple(base):
         raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
     new = in_place(w, old, w.expr(stmt.value), stmt)
     if not isinstance(old, ArrayRef):  # that changes itself

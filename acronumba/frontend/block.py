@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from acronumba.data.schema import ENDLESS, NODES
 from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import refuse
@@ -69,6 +70,8 @@ def conversion(what: str) -> str:
     """Return the rewrite for what is known to have one: some dtypes of arrays, a frozenset, `GROWS`; else nothing."""
     if "of class frozenset" in what:
         return "a set: `set(x)`"
+    if what == ENDLESS.what:
+        return NODES
     if what == GROWS:
         return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     if re.search(r"an array of dtype \S*float16", what):

@@ -185,6 +185,17 @@ class Cells(Blocks):
         cell = self.cells_by_type(t)
         return ListVal(cell, var, own or not (cell.data or t.item == NEVER))
 
+    def list_word(self, val: ListVal, t: ListT) -> ir.Var:
+        """Return the variable of a list, or of the list that a tuple is, as one of a type."""
+        by_type = self.cells_by_type(t)
+        if not t.tupled:
+            self.check_unchanged(val, t)
+        if val.item != t.item:
+            self.unify_cells(val.cell, by_type)
+        self.same_places(val.cell, by_type)
+        self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
+        return val.var
+
     def check_unchanged(self, val: ListVal, t: ListT) -> None:
         """See to it that a list that stays empty by its type is not changed under another type, or refuse it.
 

@@ -341,6 +341,10 @@ def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
     """`a in b`."""
     if isinstance(b, UnionVal):
         b = one_string(w, not_none(w, b, node))
+    if isinstance(b, UnionVal):
+        found = w.each(b, lambda v: contains(w, a, v, node), node)
+        assert isinstance(found, Num)
+        return found
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,), node), node)
     b = iterated(w, b, node)

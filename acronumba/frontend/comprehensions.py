@@ -31,6 +31,7 @@ from acronumba.frontend.values import (
     Tensor,
     Val,
     Yields,
+    as_list,
     number,
 )
 from acronumba.frontend.walker import UNROLL, Walker
@@ -212,6 +213,7 @@ def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
     """Return an iterable as a list at run time (the same one if it is a list)."""
     if isinstance(val, Stream):
         val = val.inner
+    val = as_list(val)
     if isinstance(val, ListVal):
         return val
     if isinstance(val, StaticList):

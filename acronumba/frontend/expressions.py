@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import partial
+from typing import TypeAlias
 
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.functions import nested_function
@@ -19,6 +20,7 @@ from acronumba.frontend.names import bind_name, part_of, read_name
 from acronumba.frontend.source import spot
 from acronumba.frontend.texts import joined
 from acronumba.frontend.values import (
+    Kept,
     ListVal,
     Static,
     StaticList,
@@ -29,26 +31,29 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 
+Parts: TypeAlias = "list[tuple[Val, ...] | ListVal]"
 
-def elements(w: Walker, elts: Sequence[ast.expr]) -> tuple[Val, ...]:
-    """Evaluate the elements of a tuple."""
-    out: list[Val] = []
-    for e in elts:
-        if isinstance(e, ast.Starred):
-            items = w.items_of(w.value(e.value))
-            if items is None:
-                raise w.refuse("ACR109", e, seen=ast.unparse(e))
-            out += items
-        else:
-            out.append(part_of(w, e))
-    return tuple(out)
+
+def display_parts(w: Walker, elts: Sequence[ast.expr]) -> Parts:
+    """Evaluate what a display is made of: known items, and lists at run time."""
+    return [items_or_list(w, e) if isinstance(e, ast.Starred) else (part_of(w, e),) for e in elts]
+
+
+def known_parts(parts: Parts) -> list[Val] | None:
+    """Return the items of a display, None if some are known only at run time."""
+    known = [p for p in parts if not isinstance(p, ListVal)]
+    return [v for p in known for v in p] if len(known) == len(parts) else None
 
 
 def list_display(w: Walker, elts: Sequence[ast.expr], node: ast.List) -> Val:
-    """`[a, *b, c]`: known items one by one, others appended at run time."""
-    parts = [items_or_list(w, e) if isinstance(e, ast.Starred) else (part_of(w, e),) for e in elts]
-    if not any(isinstance(p, ListVal) for p in parts):
-        return new_list(w, [v for p in parts if not isinstance(p, ListVal) for v in p], node)
+    """`[a, *b, c]`."""
+    parts = display_parts(w, elts)
+    items = known_parts(parts)
+    return appended(w, parts, node) if items is None else new_list(w, items, node)
+
+
+def appended(w: Walker, parts: Parts, node: ast.AST) -> ListVal:
+    """Return a new list of items that are known one by one and of others that are added at run time."""
     cell = w.cell(("display", w.frame.path, *spot(node)))
     w.make_real(cell)
     out = w.realise(StaticList((), cell))
@@ -62,7 +67,7 @@ def list_display(w: Walker, elts: Sequence[ast.expr], node: ast.List) -> Val:
 
 
 def items_or_list(w: Walker, node: ast.Starred) -> tuple[Val, ...] | ListVal:
-    """Evaluate `*x` of a list display: its items, or a list at run time."""
+    """Evaluate `*x` of a display: its items, or a list at run time."""
     val = w.value(node.value)
     items = w.items_of(val)
     return to_list(w, val, node) if items is None else items
@@ -82,7 +87,10 @@ def _name(w: Walker, node: ast.Name) -> Val:
 
 @handles(EXPRESSIONS, ast.Tuple)
 def _tuple(w: Walker, node: ast.Tuple) -> Val:
-    return TupleVal(elements(w, node.elts))
+    """`(a, *b, c)`."""
+    parts = display_parts(w, node.elts)
+    items = known_parts(parts)
+    return Kept(tuple, appended(w, parts, node), ()) if items is None else TupleVal(tuple(items))
 
 
 @handles(EXPRESSIONS, ast.List)

@@ -40,6 +40,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     Made,
     Method,
@@ -220,6 +221,8 @@ def shared_by_calls(w: Walker, val: Val, func: Func, node: ast.AST | None) -> Va
             return val
         case ListVal():
             return replace(val, own=False)
+        case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
+            return replace(val, inner=replace(inner, own=False))
     seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
     raise w.refuse("ACR210", node, seen=seen, rewrite="return a tuple, or leave out the cache")
 
@@ -257,7 +260,10 @@ def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, ar
     source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
     defaults = tuple(w.value(d) for d in args.defaults)
     kw = {a.arg: w.value(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
-    scope = outer.overlays[-1][0] if outer.overlays else outer.scope
+    scope: Any = outer.overlays[-1][0] if outer.overlays else outer.scope
+    taken = source.facts.free | source.facts.outer
+    while scope is not None and taken.isdisjoint(w.scopes[scope][0]):  # it is the same function in any other call
+        scope = w.scopes[scope][1].scope
     return Func(source, outer.func.globals, outer.func.closure, scope, None, defaults, kw)
 
 

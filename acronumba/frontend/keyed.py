@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acronumba.frontend.block import Dead
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.lists import widen_items
 from acronumba.frontend.loops import iterate
@@ -21,6 +22,7 @@ from acronumba.frontend.values import (
     NOT_CONST,
     EnumVal,
     HostScalar,
+    Kept,
     MapVal,
     MapView,
     NoneVal,
@@ -44,6 +46,7 @@ from acronumba.ir.types import (
     NONE,
     EnumT,
     FloatT,
+    ListT,
     ScalarT,
     StrT,
     TensorT,
@@ -111,6 +114,9 @@ def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
             return val
         case Tensor() if not val.type.rank and not val.type.dtype.startswith("float"):
             return HostScalar(val.type.dtype, w.as_int(host_value(w, val, node, "a key of a dict", index=True)))
+    if is_tuple(val):
+        check_key(w, w.type_of(val), node)
+        return val
     raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}")
 
 
@@ -150,14 +156,25 @@ def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
         case TupleVal():
             for m in kinds:
                 if isinstance(m, TupleT) and len(m.items) == len(key.items):
-                    parts = [fitted(w, v, u, node) for v, u in zip(key.items, m.items, strict=True)]
-                    got = [p for p in parts if p is not None]
-                    return TupleVal(tuple(got)) if len(got) == len(parts) else None
+                    return _fitted_parts(w, key, m.items, node)
+                if isinstance(m, ListT):
+                    return _fitted_parts(w, key, (m.item,) * len(key.items), node)
+        case Kept() if any(isinstance(m, TupleT | ListT) for m in kinds):
+            raise w.refuse("ACR309", node, seen=f"{type_text(mine)} where the keys are {type_text(t)}")
     return None
 
 
+def _fitted_parts(w: Walker, key: TupleVal, types: Sequence[Type], node: ast.AST) -> TupleVal | None:
+    parts = [fitted(w, v, u, node) for v, u in zip(key.items, types, strict=True)]
+    got = [p for p in parts if p is not None]
+    return TupleVal(tuple(got)) if len(got) == len(parts) else None
+
+
 def with_texts(kept: Type, asked: Type) -> Type:
-    """Return a type of keys in which constants are strings of run time, if one of such a type is looked for."""
+    """Return a type of keys in which constants are strings of run time, if one of such a type is looked for.
+
+    So are tuples of a known length tuples of any.
+    """
     for a in members(asked):
         for k in members(kept):
             match k, a:
@@ -165,6 +182,12 @@ def with_texts(kept: Type, asked: Type) -> Type:
                     return union(kept, a)
                 case TupleT(), TupleT() if len(k.items) == len(a.items):
                     kept = union(kept, TupleT(tuple(map(with_texts, k.items, a.items))))
+                case ListT(), TupleT():
+                    kept = union(kept, ListT(with_texts(k.item, union(*a.items)), k.tupled))
+                case TupleT(), ListT():
+                    kept = union(kept, ListT(with_texts(union(*k.items), a.item), a.tupled))
+                case ListT(), ListT():
+                    kept = union(kept, ListT(with_texts(k.item, a.item), k.tupled))
     return kept
 
 

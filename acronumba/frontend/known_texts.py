@@ -19,6 +19,7 @@ from acronumba.frontend.values import (
     StrVal,
     TupleVal,
     Val,
+    as_list,
 )
 from acronumba.frontend.walker import Walker
 
@@ -65,7 +66,7 @@ def _argument(w: Walker, val: Val, node: ast.AST | None) -> Any:
     """Return an argument of a method: a text or number, or several."""
     items = val.items if isinstance(val, TupleVal | StaticList) else None
     if items is None:
-        if isinstance(val, ListVal):
+        if isinstance(as_list(val), ListVal):
             raise w.refuse("ACR116", node, seen="a text of the elements of a list of run time")
         value = w.static(val, node)
         return value if isinstance(value, tuple) else known(w, val, node)

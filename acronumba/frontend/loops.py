@@ -316,7 +316,7 @@ def one_iterable(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
         return one
     if not all(isinstance(t, ListT | TupleT) for t in one.possible):
         raise w.refuse("ACR302", node, seen=w.describe(one))
-    return w.each(one, lambda v: at_run_time(w, v) if isinstance(v, TupleVal) else v, node)
+    return w.each(one, lambda v: at_run_time(w, v) if isinstance(v, TupleVal) else unkept(v), node)
 
 
 def unrolled(
@@ -359,7 +359,7 @@ def number_of(w: Walker, r: Range, index: Num) -> Num:
 
 def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the length of an iterable, and an item of it."""
-    if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal):
+    if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal) and iterable.kind is not tuple:
         return deque_turns(w, iterable.inner, node)
     iterable = unkept(iterable)
     handler = PROTOCOLS.get(type(iterable))
@@ -429,7 +429,7 @@ def cells_walked(iterable: Val) -> list[Cell]:
             return [iterable.cell]
         case MapView(base=base):
             return [base.cell]
-        case Kept(inner=inner):
+        case Kept(kind=kind, inner=inner) if kind is not tuple:
             return [inner.cell]
     return [cell for part in held(iterable) for cell in cells_walked(part)]
 

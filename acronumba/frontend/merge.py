@@ -48,6 +48,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     Made,
     MapVal,
@@ -423,6 +424,10 @@ class Merge(Words):
                 return map_type(a.cell, a.is_set)
             case TArray():
                 return self.type_of(a.ref)
+            case TParts(kind="holder", meta=Kept(kind=kind), items=(inner,)) if kind is tuple:
+                found = self.template_type(inner)
+                assert isinstance(found, ListT)
+                return ListT(found.item, tupled=True)
             case TParts(kind="holder"):
                 code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
                 raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")

@@ -9,6 +9,7 @@ from acronumba.frontend.holders import held
 from acronumba.frontend.values import (
     ArrayPlace,
     DictVal,
+    Kept,
     ListVal,
     MapVal,
     Record,
@@ -71,6 +72,8 @@ def within(val: Val, base: ListVal | MapVal) -> Val:
     match val:
         case ListVal():
             return replace(val, outer=base, own=val.own or base.cell.pure)
+        case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
+            return replace(val, inner=replace(inner, outer=base, own=inner.own or base.cell.pure))
         case MapVal() | UnionVal():
             return replace(val, outer=base)
         case TupleVal() | DictVal() | StaticList():

@@ -28,6 +28,7 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
+    as_list,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -161,7 +162,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
     """Whether NumPy makes an array of a value for an operator: of a list, too, but for its product with a scalar."""
-    if isinstance(val, ListVal):
+    if isinstance(as_list(val), ListVal):
         return not isinstance(op, ast.Mult) or (isinstance(other, Tensor) and other.type.rank > 0)
     return isinstance(val, Tensor | Num) or w.sequence(val) is not None
 

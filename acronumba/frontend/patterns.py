@@ -14,7 +14,7 @@ from acronumba.frontend.conditions import class_filter, narrow_to, truth
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.names import bind_name, path_of
-from acronumba.frontend.values import DictVal, ListVal, Ref, Static, UnionVal, Val, number
+from acronumba.frontend.values import DictVal, ListVal, Ref, Static, UnionVal, Val, as_list, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import NoneT, StructT, Type
 
@@ -167,6 +167,7 @@ def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val
         )
         if w.block is None:
             return
+    val = as_list(val)
     items = w.items_of(val)
     if items is None and isinstance(val, ListVal):
         n = w.list_lengths(val, p)

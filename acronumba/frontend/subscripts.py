@@ -61,6 +61,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    as_list,
     is_choosable,
     is_row,
     number,
@@ -455,6 +456,7 @@ def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any], node: ast.AST) 
 
 def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
     """Return a sequence of indices as an array; an empty one is of ints, as in NumPy."""
+    e = as_list(e)
     if isinstance(e, ListVal):
         return stack_list(w, e, 0, node, "int64" if e.item == NEVER else None, empty=True)
     if isinstance(e, Range):
@@ -496,7 +498,9 @@ def check_assignable(w: Walker, base: Val, target: ast.Subscript) -> None:
         raise Resweep
     if isinstance(base, ListVal):
         check_mutable(w, base, target)
-    elif not isinstance(base, Tensor | ArrayRef | DictVal | MapVal | Kept) and not has_method(w, base, "__setitem__"):
+        return
+    changes = isinstance(base, Tensor | ArrayRef | DictVal | MapVal | Kept) and not is_tuple(base)
+    if not changes and not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
         raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
 

@@ -625,6 +625,8 @@ def type_of(val: Val) -> Type | None:
             return val.type
         case ListVal():
             return ListT(val.item)
+        case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
+            return ListT(inner.item, tupled=True)
         case StaticList(items=parts):
             if not is_row(val):
                 return ListT(val.cell.find().item)
@@ -665,6 +667,11 @@ def options_of(val: Val) -> tuple[Val, ...]:
 def unkept(val: Val) -> Val:
     """Return the list or dict of a deque, a dict with a default or a counter; anything else as it is."""
     return val.inner if isinstance(val, Kept) else val
+
+
+def as_list(val: Val) -> Val:
+    """Return the list that a tuple of a length of run time is; anything else as it is."""
+    return val.inner if isinstance(val, Kept) and val.kind is tuple else val
 
 
 def is_field(key: Any) -> bool:

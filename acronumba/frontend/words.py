@@ -28,6 +28,7 @@ from acronumba.frontend.values import (
     EnumVal,
     Func,
     HostScalar,
+    Kept,
     ListVal,
     Made,
     MapVal,
@@ -259,15 +260,13 @@ class Words(Cells):
                 return (self.row_of(val),)
             case (TupleT() | DictT(), TupleVal() | DictVal() | StaticList()) if self.has_pieces(val, t):
                 return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
-            case (ListT(), ListVal()):
-                by_type = self.cells_by_type(t)
-                self.check_unchanged(val, t)
-                if val.item != t.item:
-                    self.unify_cells(val.cell, by_type)
-                self.same_places(val.cell, by_type)
-                self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
-                return (val.var,)
-            case (ListT(), StaticList()):
+            case (ListT(tupled=False), ListVal()):
+                return (self.list_word(val, t),)
+            case (ListT(tupled=True), Kept(kind=kind, inner=ListVal() as inner)) if kind is tuple:
+                return (self.list_word(inner, t),)
+            case (ListT(tupled=True), TupleVal()):
+                return (self.realise(StaticList(val.items, self.cells_by_type(t))).var,)
+            case (ListT(tupled=False), StaticList()):
                 if val.stored or self.cells_by_type(t).touched:  # it is one list under two names, or may be changed
                     self.make_real(val.cell)
                 val.stored = True
@@ -326,7 +325,7 @@ class Words(Cells):
                 if isinstance(val, Record | Made):
                     return (self.row_of(val),)
             else:
-                return self.to_words(val, single)
+                return self.to_words(val, next(m for m in t.members if not isinstance(m, NoneT)))
         mine = self.type_of(val)
         out: list[ir.Var] = []
         tag = -1
@@ -526,7 +525,8 @@ class Words(Cells):
                     return DictVal(t.keys, tuple(items))
                 return StaticList(tuple(items), self.row_cell(t), stored=True) if t.listed else TupleVal(tuple(items))
             case ListT():
-                return self.list_of(t, vars[0])
+                found = self.list_of(t, vars[0])
+                return Kept(tuple, found, ()) if t.tupled else found
             case MapT():
                 return MapVal(self.cells_by_type(t), vars[0], t.item is None)
             case UnionT():

@@ -25,7 +25,7 @@ def unwrapped(w: Walker, val: Val, node: ast.AST) -> tuple[Val, Any]:
     match val:
         case NoneVal():
             return val, ANYTHING
-        case Kept(kind=kind) if isinstance(val.inner, ListVal | MapVal):
+        case Kept(kind=kind) if kind is not tuple and isinstance(val.inner, ListVal | MapVal):
             extra = w.static(val.extra[0], node) if val.extra else None
             if extra is NOT_CONST or (kind is defaultdict and not (extra is None or isinstance(extra, type))):
                 seen = f"{w.describe(val)}, whose {'default' if kind is defaultdict else 'maxlen'} is not known"

@@ -18,7 +18,7 @@ from acronumba.host.segments import Segment
 from acronumba.host.texts import use
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Var
-from acronumba.ir.types import ListT, TextT, entry_widths, words
+from acronumba.ir.types import ListT, TextT, Word, entry_widths, words
 
 FIRST = 8  # entries for which the first room is
 
@@ -92,11 +92,11 @@ def _library(w: Writer, instr: ListOp) -> str:
     key, width = _widths(instr)
     t = instr.args[0].type
     assert isinstance(t, ListT)
-    strings = [isinstance(word, TextT) for word in words(t.item)[:key]]
-    name = "_".join([f"dict_{key}_{width}", *(f"s{j}" for j, one in enumerate(strings) if one)])
+    kinds = [_kind(w, word) for word in words(t.item)[:key]]
+    name = "_".join([f"dict_{key}_{width}", *(f"{kind}{j}" for j, kind in enumerate(kinds) if kind)])
     names = [f"k{j}" for j in range(key)]
-    hashes = [f"text_hash({n})" if one else n for n, one in zip(names, strings, strict=True)]
-    tests = ["text_same(ld(entry, {0}), {1}) != 0" if one else "ld(entry, {0}) == {1}" for one in strings]
+    hashes = [f"{kind}_hash({n})" if kind else n for n, kind in zip(names, kinds, strict=True)]
+    tests = [f"{kind}_same(ld(entry, {{0}}), {{1}}) != 0" if kind else "ld(entry, {0}) == {1}" for kind in kinds]
     given = "".join(f", {n}: i64" for n in names)
     text = _TEXT.format(
         name=name,
@@ -110,10 +110,58 @@ def _library(w: Writer, instr: ListOp) -> str:
         parameters=", ".join(f"{n}: i64" for n in names),
         arguments=", ".join(names),
     )
-    if any(strings):
-        use(w)
     w.helper(f"{name}_find", text)
     return name
+
+
+def _kind(w: Writer, word: Word) -> str:
+    """Return the name of the functions that hash and compare words by what they refer to; "" if to nothing."""
+    if isinstance(word, TextT):
+        use(w)
+        return "text"
+    if not isinstance(word, ListT):
+        return ""
+    inner = [_kind(w, one) for one in words(word.item)]
+    name = "_".join(["tuple", str(len(inner)), *(f"{kind}{j}" for j, kind in enumerate(inner) if kind)])
+    there = [f"ld(at, k * {len(inner)} + {j})" for j in range(len(inner))]
+    here = [f"ld(other, k * {len(inner)} + {j})" for j in range(len(inner))]
+    hashes = [f"{kind}_hash({word})" if kind else word for kind, word in zip(inner, there, strict=True)]
+    tests = [
+        f"{kind}_same({a}, {b}) == 0" if kind else f"{a} != {b}" for kind, a, b in zip(inner, there, here, strict=True)
+    ]
+    mixed = "".join(f"\n        h = (h ^ {h}) * 6364136223846793005\n        h = h ^ lshr(h, 32)" for h in hashes)
+    differ = "".join(f"\n        if {test}:\n            return 0" for test in tests)
+    nothing = "\n        h = n"
+    w.helper(f"{name}_hash", _TUPLE.format(name=name, mixed=mixed or nothing, differ=differ or nothing))
+    return name
+
+
+_TUPLE = '''
+def {name}_hash(it: i64) -> i64:
+    """Return the hash of a tuple, by its elements."""
+    if it == 0:
+        return 0
+    at = ld(it, 0)
+    n = ld(it, 1)
+    h = n
+    for k in range(n):{mixed}
+    return h
+
+
+def {name}_same(it: i64, that: i64) -> i64:
+    """Return 1 if two tuples are equal."""
+    if it == that:
+        return 1
+    if it == 0 or that == 0:
+        return 0
+    n = ld(it, 1)
+    if n != ld(that, 1):
+        return 0
+    at = ld(it, 0)
+    other = ld(that, 0)
+    for k in range(n):{differ}
+    return 1
+'''
 
 
 _TEXT = '''

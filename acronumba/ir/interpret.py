@@ -19,7 +19,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import NO_VALUE, UNSET, BoolT, FloatT, IntT, ListT, TensorT, members
-from acronumba.ir.values import INT_MAX, INT_MIN, List, Memo, Misfit, Row, flatten, unflatten
+from acronumba.ir.values import INT_MAX, INT_MIN, List, Memo, Misfit, Row, contents, flatten, unflatten
 
 if TYPE_CHECKING:
     from acronumba.ir.spec import KernelSpec
@@ -502,7 +502,7 @@ def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
         case "reverse":
             this.words[:] = [x for k in reversed(range(this.count)) for x in this.words[k * w : k * w + w]]
         case "find":
-            return (this.places().get(tuple(args[1:]), -1),)
+            return (this.places().get(contents(args[1:]), -1),)
         case "put" | "remove" | "update":
             _change_dict(i.op, this, args[1:], w)
         case "join":

@@ -392,6 +392,7 @@ class SharedParam:
 
     path: str  # "p.cells[0].w"
     type: Type  # TensorT with constant extents, IntT, FloatT, BoolT or a StructT, ListT (its packed row)
+    pool: int = 0  # of a computed one: rows of the given tensor of which its rows are, by given bytes; 0 if not so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

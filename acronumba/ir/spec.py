@@ -98,6 +98,7 @@ class Operand:
         Size, ...
     ]  # () for numbers; shared tensors have constant extents; a list counts as its elements stacked
     index: int  # which argument of the node; which shared parameter of the program
+    pool: int = 0  # of shared tensors, as `ir.nodes.SharedParam` has it
 
 
 @dataclass(frozen=True, slots=True)

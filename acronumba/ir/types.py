@@ -175,9 +175,15 @@ class MapT:
 
 @dataclass(frozen=True, slots=True)
 class ListT:
-    """A reference to a list whose elements all have one type."""
+    """A reference to a list whose elements all have one type, or to a tuple of a length that only run time knows."""
 
     item: Type
+    tupled: bool = False
+
+    @property
+    def word(self) -> ListT:
+        """The type of a variable that holds the reference: a list and a tuple are the same there."""
+        return ListT(self.item) if self.tupled else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +220,7 @@ Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
 INT, FLOAT, BOOL, NONE, NEVER, UNSET, TEXT = IntT(), FloatT(), BoolT(), NoneT(), NeverT(), UnsetT(), TextT()
 MOST_CONSTANTS = 16  # strings that are cases of a union of their own
+MOST_LENGTHS = 6  # ... and lengths of tuples of like things
 
 
 MATRIX = "acronumba.frontend.calls.matrices.Matrix"  # what stands for `np.matrix`: an object with an array
@@ -246,8 +253,9 @@ def union(*types: Type) -> Type:
     """Return the least type that holds every value of `types`.
 
     Tensors of one dtype and rank merge (extents that differ become run-time), also scalars and arrays of rank 0; lists
-    merge if their items do, tuples of one length and dicts of the same keys merge item by item; constant strings are
-    strings of run time beside one of these, or where there are many; everything else becomes a member of a `UnionT`.
+    merge, tuples of one length and dicts of the same keys merge item by item; constant strings are
+    strings of run time beside one of these, or where there are many, and so are tuples of known lengths tuples of any;
+    everything else becomes a member of a `UnionT`.
     The union of nothing is `NEVER`, which is part of every type.
     """
     out: list[Type] = []
@@ -261,6 +269,11 @@ def union(*types: Type) -> Type:
             out.append(t)
     if sum(isinstance(t, StrT) for t in out) > MOST_CONSTANTS:
         out = [TEXT, *(t for t in out if not isinstance(t, StrT))]
+    tuples = [t for t in out if isinstance(t, TupleT) and not t.listed]
+    if len({len(t.items) for t in tuples}) > MOST_LENGTHS:
+        items = [u for t in tuples for u in t.items]
+        if not unlike(items):
+            return union(ListT(union(*items), tupled=True), *(t for t in out if t not in tuples))
     if len(out) < 2:
         return out[0] if out else NEVER
     return UnionT(tuple(sorted(out, key=_order)))
@@ -277,15 +290,17 @@ def _merge(a: Type, b: Type) -> Type | None:
             return TensorT(a.dtype, tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)))
         case Array0T() | TensorT(shape=()), Array0T() | TensorT(shape=()) if a.dtype == b.dtype:
             return Array0T(a.dtype, sure=False)
-        case ListT(), ListT():
-            return ListT(union(a.item, b.item))
+        case ListT(), ListT() if a.tupled == b.tupled:
+            return ListT(union(a.item, b.item), a.tupled)
         case ArrayT(), ArrayT() if (a.item, a.form) == (b.item, b.form):
             seen = _merge(a.seen, b.seen)
             return ArrayT(seen, a.item, a.numbers, a.form) if isinstance(seen, TensorT) else None
         case TupleT(), TupleT() if a.listed == b.listed and len(a.items) == len(b.items):
             return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)), a.listed)
-        case ((ListT() | TupleT(listed=True)), (ListT() | TupleT(listed=True))):
-            return ListT(union(_element(a), _element(b)))
+        case ((ListT() | TupleT()), (ListT() | TupleT())) if _is_tuple(a) == _is_tuple(b):
+            if isinstance(a, TupleT) and isinstance(b, TupleT) and _is_tuple(a):  # of two lengths that are known
+                return None
+            return ListT(union(_element(a), _element(b)), _is_tuple(a))
         case DictT(), DictT() if a.keys == b.keys:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case MapT(), MapT() if (a.item is None, a.given) == (b.item is None, b.given):
@@ -304,6 +319,10 @@ def exchanged(t: Type, old: Type, new: Type) -> Type:
         case UnionT():
             return union(*(exchanged(m, old, new) for m in t.members))
     return t
+
+
+def _is_tuple(t: ListT | TupleT) -> bool:
+    return t.tupled if isinstance(t, ListT) else not t.listed
 
 
 def _element(t: ListT | TupleT) -> Type:
@@ -337,8 +356,10 @@ def words(t: Type) -> tuple[Word, ...]:
             return (BOOL,)
         case NoneT() | StrT() | NeverT() | OpaqueT():
             return ()
-        case TextT() | TensorT() | ListT():
+        case TextT() | TensorT():
             return (t,)
+        case ListT():
+            return (t.word,)
         case MapT():
             return (ListT(t.entry),)
         case Array0T():
@@ -362,8 +383,8 @@ def wrong_key(t: Type) -> str:
     """Say why values of a type are no keys of dicts: equal keys must have equal words. "" if they are."""
     kinds = members(t)
     for m in kinds:
-        if isinstance(m, TupleT):
-            inner = next(filter(None, map(wrong_key, m.items)), "")
+        if isinstance(m, TupleT) or (isinstance(m, ListT) and m.tupled):
+            inner = next(filter(None, map(wrong_key, m.items if isinstance(m, TupleT) else (m.item,))), "")
             if inner:
                 return inner
         elif not isinstance(m, IntT | BoolT | ScalarT | StrT | TextT | EnumT | NoneT):
@@ -392,7 +413,7 @@ def union_word(t: UnionT) -> Word | None:
     if all(isinstance(m, StructT) for m in rest):
         return RefT(tuple(m.cls for m in rest if isinstance(m, StructT)))
     if len(rest) == 1 and isinstance(rest[0], ListT | TensorT | TextT):
-        return rest[0]
+        return rest[0].word if isinstance(rest[0], ListT) else rest[0]
     return None
 
 
@@ -474,7 +495,7 @@ def type_text(t: Type | Word) -> str:
             inner = type_text(t.key)
             return f"set[{inner}]" if t.item is None else f"dict[{inner}, {type_text(t.item)}]"
         case ListT():
-            return f"list[{type_text(t.item)}]"
+            return f"tuple[{type_text(t.item)}, ...]" if t.tupled else f"list[{type_text(t.item)}]"
         case UnionT():
             texts = [type_text(m) for m in t.members if m != NONE]
             return " | ".join(texts + ["None"] * is_nullable(t))

@@ -93,18 +93,23 @@ class List:
         if self.index is None:
             key, width = entry_widths(self.item)
             starts = [k * width for k in range(self.count)]
-            self.index = {tuple(self.words[at : at + key]): k for k, at in enumerate(starts)}
+            self.index = {contents(self.words[at : at + key]): k for k, at in enumerate(starts)}
         return self.index
 
     def put(self, entry: Sequence[Any]) -> None:
         """Put an entry in the place of the one that has its key, or at the end."""
         key, width = entry_widths(self.item)
-        place = self.places().setdefault(tuple(entry[:key]), self.count)
+        place = self.places().setdefault(contents(entry[:key]), self.count)
         if place == self.count:
             self.words += entry
             self.count += 1
         else:
             self.words[place * width + key : place * width + width] = entry[key:]
+
+
+def contents(key: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what the words of a key of a dict are compared by: of a tuple of any length, its elements."""
+    return tuple([(word.count, *contents(word.words)) if isinstance(word, List) else word for word in key])
 
 
 class Memo:
@@ -190,7 +195,7 @@ def closeness(value: object, t: Type) -> int:
         case DictT():
             return 2 * (isinstance(value, dict) and tuple(value) == t.keys)
         case ListT():
-            return 2 if kind is list else int(kind is tuple)
+            return 2 * (kind is (tuple if t.tupled else list))
         case MapT():
             return 2 * (t.given and kind is (set if t.item is None else dict))
         case UnionT():
@@ -346,9 +351,7 @@ class _Builder:
         while self._open:
             source, made = self._open.pop()
             if isinstance(source, List):
-                width = len(words(source.item))
-                chunks = [source.words[k * width : (k + 1) * width] for k in range(source.count)]
-                items = [self._of(iter(chunk), chunk, source.item) for chunk in chunks]
+                items = self._items(source, source.item)
                 if isinstance(made, list):
                     made.extend(items)
                 else:
@@ -399,6 +402,8 @@ class _Builder:
                 return _by_number(t.cls)[next(stream)]
             case ScalarT():
                 return named(t.dtype).type(next(stream))
+            case ListT(tupled=True):
+                return self._tuple(next(stream), t)
             case TextT() | TensorT() | StructT() | ListT():
                 return self._word(next(stream))
             case Array0T():
@@ -415,7 +420,10 @@ class _Builder:
             case UnionT():
                 if union_word(t) is not None:
                     word = next(stream)
-                    return NO_VALUE if word is None and UNSET in t.members else self._word(word)
+                    if word is None:
+                        return NO_VALUE if UNSET in t.members else None
+                    rest = next((m for m in t.members if isinstance(m, ListT)), None)
+                    return self._word(word) if rest is None else self._of(iter([word]), (), rest)
                 tag = next(stream)
                 found = None
                 for k, case in enumerate(union_cases(t)):
@@ -428,6 +436,19 @@ class _Builder:
                 return elements(t, [int(next(stream)) for _ in range(t.numbers)], parts.words.__getitem__)
             case _:
                 assert_never(t)
+
+    def _tuple(self, source: List, t: ListT) -> Any:
+        """Return the tuple of a list of its elements."""
+        if source.origin is not None:
+            return source.origin
+        if id(source) not in self._made:
+            self._made[id(source)] = tuple(self._items(source, t.item))
+        return self._made[id(source)]
+
+    def _items(self, source: List, t: Type) -> list[Any]:
+        width = len(words(t))
+        chunks = [source.words[k * width : (k + 1) * width] for k in range(source.count)]
+        return [self._of(iter(chunk), chunk, t) for chunk in chunks]
 
     def _map(self, source: List, t: MapT) -> Any:
         """Return the dict or set of a list of entries, empty as yet."""

@@ -26,6 +26,7 @@ from acronumba.emit.outline import outlined
 from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.ir.spec import BLOCK, PARAMETERS, UNITS, Dim, KernelSpec
+from acronumba.kernels import lookups
 from acronumba.kernels.cost import MOST, Estimate, Time, estimate, stored_by
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
@@ -50,7 +51,7 @@ class SharedUse:
     """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
 
     operands: tuple[int, ...]  # numbers of the operands in the spec
-    packing: Packing | CodePacking | ViewPacking | SideBySide | None
+    packing: Packing | CodePacking | ViewPacking | SideBySide | lookups.LookupPacking | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,10 +298,13 @@ class Generator:
             kernel.ragged.owners[number] = self.scratch.add("owners", many * 8, own=number)
         dtype = DTYPES[self.graph.dtype(stage.parts[0].product.value)]
         width = self.target.lanes(dtype.ty) * dtype.size
+        looked_up = (p.product for p in stage.parts if p.product.form == "lookups")
+        tables = max((ProductWriter.inner(p) for p in looked_up), default=0)
         self.slots["stage", number] = Slots(
             self.scratch.add("rows", rows, own=number),
             self.scratch.add("lengths", Poly.of(8 * pieces), own=number),
             self.scratch.add("sums", Poly.of(width * max(p.rows * p.members * p.vectors for p in passes)), own=number),
+            tables=self.scratch.add("tables", Poly.of(lookups.scratch_bytes(tables)), own=number) if tables else -1,
         )
 
     def _group_slots(self, number: int, product: Product, block: Poly) -> None:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.ir.spec import CHUNK
+from acronumba.kernels import lookups
 from acronumba.memory import aligned
 from acronumba.strategy import DEFAULT, Strategy
 
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
     from acronumba.emit.target import Target
 
 PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep", "passed")
-TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32}  # of sums; int32: those of codes of 8 bits
+# Of sums, by the form of a product; int32: of codes of 8 bits; lookups: of them, too, see `kernels.lookups`.
+TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32, "lookups": tree.I32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,8 @@ def packing_of(
 
 def bytes_of_panel(target: Target, dtype: str, k: int, wide: int) -> int:
     """Return the bytes of a panel of a packed weight, of which the sums of a row take `wide` bytes."""
+    if dtype == "lookups":
+        return lookups.panel_bytes(k, wide // (4 * lookups.LANES))
     if dtype != "int32":
         return k * wide
     group = group_of(target)
@@ -251,6 +255,9 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strate
     A tile of r x v accumulators does r * v multiplications for r + v loads, and needs about 20 accumulators (8 with 16
     registers) to hide the latency of an fma; columns beyond `n` in the last panel are work for nothing.
     """
+    if dtype == "lookups":
+        q = lookups.panel_width(gates, n)
+        return PanelShape(q, min(lookups.ROWS, strategy.tile_rows), gates * q)
     target = free(target, dtype)
     lanes = target.lanes(TYPES[dtype])
     needed = max(1, -(-n // lanes))  # vectors of columns per gate
@@ -274,6 +281,8 @@ def _score(vectors: int, target: Target, strategy: Strategy) -> float:
 
 def narrow(gates: int, n: int, target: Target, dtype: str, strategy: Strategy = DEFAULT) -> bool:
     """Whether a panel of `gates` products of `n` columns has too few vectors of columns to keep a tile busy."""
+    if dtype == "lookups":
+        return False
     whole, mine = panel_shape(gates, n, target, dtype, strategy).vectors, free(target, dtype)
     return 1.2 * _score(whole, mine, strategy) < max(_score(v, mine, strategy) for v in range(1, widest(mine) + 1))
 
@@ -285,6 +294,8 @@ def tile_keys(shape: PanelShape, dtype: str) -> tuple[TileKey, ...]:
 
 def tile_function(key: TileKey, target: Target) -> tree.Function:
     """Return the tile `key` as a function of the parameters described at the top of this module."""
+    if key.dtype == "lookups":
+        return lookups.tile_function(key.name, key.rows, key.vectors)
     target = free(target, key.dtype)
     element = TYPES[key.dtype]
     vector = element.vector(target.lanes(element))

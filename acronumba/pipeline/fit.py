@@ -88,7 +88,7 @@ def holds(wide: Type, narrow: Type) -> bool:
             return len(wide.items) == len(narrow.items) and all(map(holds, wide.items, narrow.items))
         case DictT(), DictT():
             return wide.keys == narrow.keys and all(map(holds, wide.items, narrow.items))
-        case ListT(item), ListT(other):
+        case ListT(item), ListT(other) if wide.tupled == narrow.tupled:
             return holds(item, other)
         case MapT(given=True), MapT(given=True):
             return holds(wide.entry, narrow.entry)

@@ -22,6 +22,7 @@ from acronumba.foreign import numpy_array
 from acronumba.ir.nodes import Once, Shared, SharedParam
 from acronumba.ir.spec import plan_words
 from acronumba.ir.types import FloatT, TensorT
+from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
 from acronumba.memory import address, aligned
@@ -91,6 +92,7 @@ class Making:
         self.packed: dict[tuple[tuple[int, ...], PackingLike], Packed] = {}
         self.by = by
         self.same: Mapping[int, int] = {}  # computed tensors that are packed from given ones: see `SharedValues._casts`
+        self.pools: Mapping[int, tuple[int, int]] = {}  # see `SharedValues._pools`
 
     def add(self, k: int, array: NDArray[Any]) -> None:
         """Make an array the tensor number k."""
@@ -124,7 +126,7 @@ class Making:
 
     def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
         """Return arrays as a kernel wants them; what was packed before is used if the arrays have not changed."""
-        ks = tuple(self.same.get(k, k) for k in ks)
+        ks = self.pools[ks[0]] if isinstance(packing, LookupPacking) else tuple(self.same.get(k, k) for k in ks)
         arrays = [self.arrays[k] for k in ks]
         if packing is None:
             return arrays[0]
@@ -216,11 +218,34 @@ class SharedValues:
             exact = narrow.kind == wide.kind == "f" and narrow.itemsize < wide.itemsize
             if exact and source.kind == "shared" and source.index < given:
                 found[once.index] = source.index
-        uses = ((spec, use) for spec, entry in zip(specs, self.kernels, strict=True) for use in entry.shared)
-        alone = {spec.operands[v].index for spec, use in uses if use.packing is None for v in use.operands}
-        instrs = (i for f in program.functions for block in f.blocks for i in block.instrs)
-        alone |= {i.index for i in instrs if isinstance(i, Shared)}
+        alone = self._read(lambda packing: packing is None)
         return {k: source for k, source in found.items() if k not in alone}
+
+    def _read(self, by: Callable[[PackingLike | None], bool]) -> set[int]:
+        """Return the shared tensors that the host program reads, or kernels that want them in some ways."""
+        program = self.plan.program
+        uses = ((spec, u) for spec, e in zip(self.plan.kernels, self.kernels, strict=True) for u in e.shared)
+        found = {spec.operands[v].index for spec, use in uses if by(use.packing) for v in use.operands}
+        instrs = (i for f in program.functions for block in f.blocks for i in block.instrs)
+        return found | {i.index for i in instrs if isinstance(i, Shared)}
+
+    @lazy
+    def _pools(self) -> Mapping[int, tuple[int, int]]:
+        """The computed tensors whose rows are those of a pool, by whose number, and by that of the numbers of rows."""
+        found: dict[int, tuple[int, int]] = {}
+        for once in self.plan.program.once:
+            if self.plan.program.shared[once.index].pool:
+                spec = self.plan.kernels[once.kernel]
+                pool, index = next(op.args for op in spec.body if op.op == "take")
+                (numbers,) = spec.body[index - len(spec.operands)].args
+                found[once.index] = spec.operands[pool].index, spec.operands[numbers].index
+        return found
+
+    @lazy
+    def _looked_up(self) -> frozenset[int]:
+        """Those of `_pools` that nothing reads but what packs the pool: they need not be computed."""
+        read = self._read(lambda packing: not isinstance(packing, LookupPacking))
+        return frozenset(k for k in self._pools if k not in read)
 
     def prepare(self, shared: Sequence[Any], stable: bool = False) -> Prepared:
         """Return the shared values in compiled form; what was made for the last call is used where it still holds.
@@ -252,13 +277,13 @@ class SharedValues:
         making = Making(table=table, last=None if anew else last, given=len(given), by=by)
         copies = making.take(params, given)
         making.same = self._casts if self.packer is None else {}
-        for once in program.once:
-            if once.index not in making.same:
-                self._compute(once, making)
+        making.pools = self._pools
+        computed = [o for o in program.once if o.index not in making.same and o.index not in self._looked_up]
+        for once in computed:
+            self._compute(once, making)
         entries = tuple(self._entries(k, making) for k in range(len(self.kernels)))
         for array in making.keep:
             self.engine.reach(array)
-        computed = (once for once in program.once if once.index not in making.same)
         operands = (o for once in computed for o in self.plan.kernels[once.kernel].operands)
         sources = {o.index for o in operands if o.kind == "shared"} - {k for ks, _ in making.packed for k in ks}
         made = Prepared(

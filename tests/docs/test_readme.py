@@ -63,7 +63,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         ("docs/explorer.md", 2),
         ("docs/questions.md", 1),
         ("docs/rejected.md", 1),
-        ("docs/weights.md", 5),
+        ("docs/weights.md", 6),
         pytest.param("docs/faster.md", 1, marks=pytest.mark.long),
         pytest.param("docs/schedules.md", 2, marks=pytest.mark.long),
         pytest.param("docs/test_a_model.md", 1, marks=pytest.mark.long),

@@ -416,6 +416,8 @@ for _lanes in (4, 8):
         "pairs", tree.convert(x, p, "bits"), tree.convert(x * 77 + 5, p, "bits"), type=x.type))  # fmt: skip
     case("dots", _v, lambda x, p=I8.vector(4 * _lanes): tree.intrinsic(
         "dots", x, tree.convert(x, p, "bits"), tree.convert(x * 77 + 5, p, "bits"), type=x.type))  # fmt: skip
+    case("pick", I16.vector(_lanes), lambda x: tree.intrinsic("pick", x, x * 3 + 1, x * 5 - 2))
+case("pick", I16.vector(32), lambda x: tree.intrinsic("pick", x, x * 3 + 1, x * 5 - 2))
 case("seldom", I64, lambda x: tree.intrinsic("seldom", x > 0), I1)
 for _name in ("add", "sub", "mul"):
     case(

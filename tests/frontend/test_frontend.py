@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import random as python_random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -200,12 +200,6 @@ def with_class(n):
     return n
 
 
-@refused("ACR109 | *ys | list", columns=N)
-def star_in_a_tuple(n):
-    ys = list(range(n))
-    return (*ys, n)
-
-
 @refused("ACR114 | (i for i in range(n)) |", columns=N)
 def generator_kept(n):
     return [(i for i in range(n))]
@@ -289,7 +283,7 @@ def endless(n):
 
 @refused("ACR209 | ys.rotate(1) | .rotate", columns=XS)
 def unknown_method(xs):
-    ys = collections.deque(xs)
+    ys = deque(xs)
     ys.rotate(1)
     return list(ys)
 
@@ -316,22 +310,14 @@ def text_added(n):
     return n + "a"
 
 
-@refused("ACR308 | [tuple(xs)] | list", columns=XS)
-def tuple_of_unknown_length(xs):
-    return [tuple(xs)]
-
-
-@refused("ACR303 | ys[0] += (n,) | one type", columns=N)
-def tuple_that_grows_in_a_list(n):
-    ys = [(1, 2)]
-    for _ in range(n):
-        ys[0] += (n,)
-    return ys
+@refused("ACR308 | [deque(xs)] | list", columns=XS)
+def deque_in_a_list(xs):
+    return [deque(xs)]
 
 
 @refused("ACR303 | ys | a tuple that grows", "ACR303 | ys | keep a list", columns=N)
-def tuple_that_grows_in_a_loop(n):
-    ys = (1, 2)
+def tuple_of_unlike_things_that_grows(n):
+    ys = (1, "a")
     for _ in range(n):
         ys += (n,)
     return ys

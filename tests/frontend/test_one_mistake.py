@@ -58,7 +58,7 @@ def growing_key(x):
     for i in range(len(x)):
         new = {}
         for k, v in beam.items():
-            new[k + (i,)] = v + 1.0
+            new[k + (x[i],)] = v + 1.0
         beam = new
     return len(beam)
 
@@ -71,12 +71,38 @@ def changed_list_as_a_record(x):
     return len(every)
 
 
+def sum_of_a_tree(t):
+    return t["value"] + sum([sum_of_a_tree(c) for c in t["children"]])
+
+
+def tree_of_dicts(depth):
+    return {"value": depth, "children": [tree_of_dicts(depth - 1)] if depth else []}
+
+
+def tree_of_lists(depth):
+    return [tree_of_lists(depth - 1), "leaf"] if depth else "leaf"
+
+
+def leaves_of_a_tree(t):
+    return 1 if isinstance(t, str) else sum([leaves_of_a_tree(c) for c in t])
+
+
+@pytest.mark.parametrize(
+    ("f", "tree"), [(sum_of_a_tree, tree_of_dicts(6)), (leaves_of_a_tree, tree_of_lists(14))], ids=["dicts", "lists"]
+)
+def test_trees_without_a_class_are_to_have_one(f: Callable[..., Any], tree: Any) -> None:
+    with pytest.raises(AcronumbaError) as caught:
+        model(f).batch([tree])
+    text = str(getattr(caught.value, "errors", {0: caught.value})[0])
+    assert "give the nodes a class" in text
+
+
 MISTAKES = [
     (stored_into_what_is_shared, ".s of", "self = copy.copy(self)"),
     (negative_of_what_is_refused, "msort_of", ""),
     (array_of_what_is_shared, "float64[3, 3]", "own = copy.deepcopy(NET)"),
     (array_that_came_in, "float64[?]", "x = x.copy()"),
-    (growing_key, "a tuple that grows", "a number made of its elements"),
+    (growing_key, "a key float64[]", "an int, bool"),
     (changed_list_as_a_record, "list[", "a tuple"),
 ]
 

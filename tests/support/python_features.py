@@ -949,8 +949,17 @@ def tuple_operators(x, n, xs, ws, k):
 
 @of("Lists")
 def tuple_of_run_time(x, n, xs, ws, k):
-    """`tuple(xs)` of known length"""
-    return tuple([n, 1, 2])
+    """`tuple(xs)`"""
+    return tuple(xs), tuple([n, 1, 2])
+
+
+@of("Lists")
+def tuple_that_grows(x, n, xs, ws, k):
+    """`t + (v,)` in a loop, `(*xs, v)`"""
+    t = ()
+    for v in xs:
+        t = t + (v,)
+    return t, (*xs, n)
 
 
 # ---- dicts and sets

@@ -19,6 +19,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "tile_rows": (1, 2, 3, 5, 12),
     "panel_vectors": (0, 1, 2),
     "gates": (1, 2, 6),
+    "lookups": (0, 384, 1 << 20),
     "turn_bytes": (0, 1 << 18, 1 << 30),
     "prefetch": (True, False),
     "rows": (1, 5, 48, 200),

@@ -514,7 +514,7 @@ class _Spec:
             shape = tuple(n for n in param.type.shape if n is not None)
             assert len(shape) == param.type.rank
             name = re.sub(r"\W+", "_", param.path).strip("_")
-            self.operands.append(Operand("shared", name, param.type.dtype, shape, k))
+            self.operands.append(Operand("shared", name, param.type.dtype, shape, k, param.pool))
         self.body: list[KernelOp] = []
         self.values: dict[object, int] = {}
         for op in group.body:

@@ -157,8 +157,10 @@ def open_operands(spec: KernelSpec, which: set[int]) -> KernelSpec:
     operands = []
     for v in order:
         o = spec.operands[v]
-        kind = "tensor" if v in which else o.kind
-        operands.append(Operand(kind, o.name, o.dtype, o.shape, o.index if kind == "shared" else args.index(v)))
+        if v in which:
+            operands.append(Operand("tensor", o.name, o.dtype, o.shape, args.index(v)))
+        else:
+            operands.append(o if o.kind == "shared" else replace(o, index=args.index(v)))
 
     def attr(x: object) -> object:
         match x:

@@ -131,7 +131,7 @@ class _Finder:
         return self.values[key]
 
     def _fits(self, op: ir.Op, single: Mapping[ir.Var, ir.Instr]) -> bool:
-        """Whether an index is made of bytes and its array has a place for each: nothing has to check it."""
+        """Whether an index is made of shared bytes that nothing has checked: the last row stands for what is beyond."""
         array, index = op.args
         made = single.get(index) if isinstance(index, ir.Var) else None
         if not isinstance(array, ir.SharedArg) or not isinstance(made, ir.Op) or made.op != "cast":
@@ -140,7 +140,7 @@ class _Finder:
         byte = self.program.shared[of.index].type if isinstance(of, ir.SharedArg) else of.type
         if not isinstance(byte, TensorT) or byte.dtype != "uint8" or not isinstance(t, TensorT):
             return False
-        return op.attrs[0] == 0 and isinstance(rows := t.shape[0], int) and rows >= 256
+        return op.attrs[0] == 0 and isinstance(rows := t.shape[0], int) and rows > 0
 
     def _given(
         self, a: ir.Var | ir.SharedArg, single: Mapping[ir.Var, ir.Instr], known: Mapping[ir.Var, _Value]
@@ -224,11 +224,13 @@ def find_once(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[
         t = value.op.out.type
         assert isinstance(t, TensorT)
         shape = tuple(n for n in value.op.shape if isinstance(n, int))
-        shared.append(ir.SharedParam(path=value.text, type=TensorT(t.dtype, shape)))
+        pool = _pool(value, program)
+        shared.append(ir.SharedParam(path=value.text, type=TensorT(t.dtype, shape), pool=pool))
         body, single = _body(value, index)
         loc = value.op.loc
         computed.append(Computed(index=index[value], body=body, single=single, loc=loc))
         told = f"`{value.text}` is the same for all instances: it is computed once per mini-batch"
+        told += ", unless all that reads it looks sums up" if pool else ""
         notes.append(Note(loc=loc, kind="once", text=told, option="hoist"))
     functions = tuple(_rewritten(f, finder.of[k], index) for k, f in enumerate(program.functions))
     return replace(program, functions=functions, shared=tuple(shared)), tuple(computed), tuple(notes)
@@ -262,6 +264,20 @@ def _root(value: _Value) -> _Value:
     while value.views and isinstance(inner := value.args[0], _Value):
         value = inner
     return value
+
+
+def _pool(value: _Value, program: ir.Program) -> int:
+    """Return `SharedParam.pool` of a value that is computed."""
+    if value.op.op != "take" or value.op.attrs != (0,):
+        return 0
+    array, index = value.args
+    if not isinstance(array, ir.SharedArg) or not isinstance(index, _Value) or index.op.op != "cast":
+        return 0
+    (of,), t = index.args, program.shared[array.index].type
+    given = program.shared[of.index].type if isinstance(of, ir.SharedArg) else None
+    if not isinstance(given, TensorT) or given.dtype != "uint8" or not isinstance(t, TensorT):
+        return 0
+    return t.shape[0] or 0
 
 
 def _by_element(value: _Value) -> bool:

@@ -9,7 +9,7 @@ import functools
 import inspect
 import operator
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import words
+from acronumba.ir.types import BoolT, FloatT, IntT, words
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -149,19 +149,62 @@ def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
     """Call a handler for each alternative of those of its arguments that are one of several kinds."""
     if row.whole:
         return _as_python(w, row, a, row.handler(w, a, node))
+    found = _first_choice(a)
+    if found is None:
+        return _as_python(w, row, a, row.handler(w, a, node))
+    name, which, with_case = found
+
+    def one(case: Val) -> Val:
+        made = _distribute(w, row, with_case(case), node)
+        return w.made(made, node) if w.block is not None and isinstance(node, ast.expr) else made
+
+    return w.each(which if name in a.optional else not_none(w, which, node), one, node)
+
+
+def _first_choice(a: Args) -> tuple[str, UnionVal, Callable[[Val], Args]] | None:
+    """Return an argument that is one of several kinds, by name and value, and what makes the arguments of one kind."""
     for name, val in a.values.items():
         items = val.items if name.startswith("*") and isinstance(val, TupleVal) else (val,)
         for k, item in enumerate(items):
-            if not isinstance(item, UnionVal):
-                continue
+            choice = _choice(item)
+            if choice is not None:
+                which, whole = choice
+                return name, which, functools.partial(_with_case, a, name, k, whole)
+    return None
 
-            def one(case: Val, name: str = name, items: tuple[Val, ...] = items, k: int = k) -> Val:
-                rest = TupleVal((*items[:k], case, *items[k + 1 :]))
-                made = _distribute(w, row, a.replaced(name, rest if name.startswith("*") else case), node)
-                return w.made(made, node) if w.block is not None and isinstance(node, ast.expr) else made
 
-            return w.each(item if name in a.optional else not_none(w, item, node), one, node)
-    return _as_python(w, row, a, row.handler(w, a, node))
+def _with_case(a: Args, name: str, k: int, whole: Callable[[Val], Val], case: Val) -> Args:
+    """Return the arguments with an item of one kind in a place."""
+    if not name.startswith("*"):
+        return a.replaced(name, whole(case))
+    return a.replaced(name, TupleVal((*a.rest[:k], whole(case), *a.rest[k + 1 :])))
+
+
+_MOST_MIXED = 3  # numbers of several dtypes in one sequence: each doubles the code, or more
+
+
+def _choice(item: Val) -> tuple[UnionVal, Callable[[Val], Val]] | None:
+    """Return a value that is one of several kinds, an argument or a number in one, and what makes the argument of it.
+
+    What NumPy makes of a sequence of numbers depends on the dtypes of all of them.
+    """
+    if isinstance(item, UnionVal):
+        return item, lambda case: case
+    if not isinstance(item, TupleVal | StaticList):
+        return None
+    mixed = [j for j, v in enumerate(item.items) if isinstance(v, UnionVal) and len(_dtypes(v)) > 1]
+    if not mixed or len(mixed) > _MOST_MIXED:
+        return None
+    j, which = mixed[0], item.items[mixed[0]]
+    assert isinstance(which, UnionVal)
+    return which, lambda case: replace(item, items=(*item.items[:j], case, *item.items[j + 1 :]))
+
+
+def _dtypes(val: UnionVal) -> set[str]:
+    """Return the dtypes of the numbers that a value may be; none if it may be something else."""
+    plain: dict[type, str] = {IntT: "int64", FloatT: "float64", BoolT: "bool"}
+    found = {getattr(t, "dtype", plain.get(type(t), "")) for t in val.possible}
+    return set() if "" in found else found
 
 
 def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:

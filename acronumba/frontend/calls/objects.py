@@ -137,5 +137,5 @@ def runtime_class(t: Type) -> type:
         case MapT():
             return set if t.item is None else dict
         case ListT():
-            return list
+            return tuple if t.tupled else list
     return object

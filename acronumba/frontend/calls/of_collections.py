@@ -10,12 +10,13 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.of_itertools import most_common
 from acronumba.frontend.calls.of_maps import map_method
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.comparisons import compare_values
-from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.comprehensions import extend, list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import (
     as_map,
@@ -65,6 +66,7 @@ from acronumba.frontend.values import (
     number,
     unkept,
 )
+from acronumba.ir.types import INT
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -276,6 +278,12 @@ def _in(w: Walker, a: Val, b: Kept, node: ast.AST) -> Num | None:
 
 @handles(EQUALS, Kept)
 def _equal(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+    if is_tuple(a) or is_tuple(b):
+        if is_tuple(a) and is_tuple(b):
+            out = compare_values(w, op, to_list(w, a, node), to_list(w, b, node), node)
+            assert isinstance(out, Num)
+            return out
+        return number(isinstance(op, ast.NotEq)) if isinstance(op, ast.Eq | ast.NotEq) else None
     lists = [v.kind if isinstance(v, Kept) and isinstance(v.inner, ListVal) else None for v in (a, b)]
     if lists[0] is not lists[1] or any(isinstance(v, Kept) and v.kind in (Counter, OrderedDict) for v in (a, b)):
         return None
@@ -286,8 +294,14 @@ def _equal(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | Non
 
 @handles(MAPPINGS, Kept)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
-    """`|` of dicts with a default."""
+    """`|` of dicts with a default; `+` and `*` of tuples."""
     x, y = unkept(a), unkept(b)
+    if isinstance(op, ast.Add) and is_tuple(a) and is_tuple(b):
+        return Kept(tuple, list_concat(w, x, y, node), ())
+    if isinstance(op, ast.Mult):
+        for seq, times in ((a, y), (b, x)):
+            if is_tuple(seq) and isinstance(seq, Kept) and isinstance(times, Num) and times.type == INT:
+                return Kept(tuple, to_list(w, list_repeat(w, to_list(w, seq, node), times, node), node), ())
     own = isinstance(a, Kept) and a.kind is defaultdict
     if not own or not isinstance(op, ast.BitOr) or not isinstance(x, MapVal) or not isinstance(y, MapVal):
         return None

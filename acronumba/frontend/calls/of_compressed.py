@@ -41,7 +41,7 @@ def _whole_numbers(w: Walker, a: Args, node: Node) -> Val:
 def _rows_of(w: Walker, a: Args, node: Node) -> Val:
     pool, index = a.tensor("pool"), a.tensor("index")
     at, (*outer, many) = w.cast(index, "int64", node), index.dims
-    # A byte is the number of one of 256 vectors: there is nothing to check.
+    # `take` has the last row for what is beyond it: there is nothing to check.
     rows = w.op("take", (pool.ref, at.ref), pool.type.dtype, (*index.dims, compressed.GROUP), (0,), node)
     return w.reshape(rows, (*outer, w.as_extent(w.count((many, compressed.GROUP)))), node)
 

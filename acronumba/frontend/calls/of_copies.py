@@ -35,6 +35,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     Made,
     MapVal,
@@ -270,6 +271,10 @@ class _Deep:
                 return self.known(val)
             case ListVal() | MapVal():
                 return self.at_run_time(val)
+            case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
+                copied = self.at_run_time(inner)
+                assert isinstance(copied, ListVal)
+                return Kept(tuple, copied, ())
             case Maybe(value=value) if is_array(value) or _stays_itself(value):
                 return Maybe(self.of(value), val.bound)
         if _stays_itself(val):

@@ -209,7 +209,9 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val, node: Node) -> N
     keys = _keys(w, base, key_of, "keys", node)
     if w.block is None or keys.item == NEVER:
         return
-    if not all(map(_of_numbers, members(keys.item))):
+    kinds = members(keys.item)
+    several = len(kinds) > 1 and any(isinstance(t, TupleT) for t in kinds)  # tuples of several lengths
+    if several or not all(map(_of_numbers, kinds)):
         _sort_by_comparison(w, base, keys, reverse, node)
         return
     keys = _host_keys(w, keys, "a sort", node)

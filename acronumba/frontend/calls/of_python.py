@@ -18,6 +18,7 @@ from acronumba.frontend.calls.tables import Args, Handler, Node, row
 from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, rounded_int
 from acronumba.frontend.comprehensions import collect, comprehend, go_on_where, own_names, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
+from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, one_iterable, range_count
 from acronumba.frontend.made import set_attribute
@@ -119,6 +120,19 @@ def _float(w: Walker, a: Args, node: Node) -> Val:
 @row("x", bool, whole=True)
 def _bool(w: Walker, a: Args, node: Node) -> Val:
     return truth(w, a["x"], node)
+
+
+@handles(ARRAYS, UnionVal)
+def _one_array(w: Walker, val: UnionVal, dtype: str | None, node: Node) -> Tensor:
+    """Return a number or array that is one of several, if NumPy gives all of them one dtype."""
+
+    def one(v: Val) -> Val:
+        return w.from_number(v, dtype or w.natural(v, node), node) if isinstance(v, Num) else w.array_of(v, dtype, node)
+
+    made = w.each(val, one, node)
+    if not isinstance(made, Tensor):
+        raise w.refuse("ACR301", node, seen=w.describe(val), rewrite="pass an array or a number")
+    return made
 
 
 @row("x", len)

@@ -25,6 +25,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    as_list,
     number,
 )  # fmt: skip
 from acronumba.ir import nodes as ir
@@ -110,6 +111,7 @@ def _stack(w: Walker, a: Args, node: Node) -> Val:
 def runtime_list(w: Walker, val: Val, node: Node) -> ListVal | None:
     if isinstance(val, Generator):
         val = comprehend(w, val.node)
+    val = as_list(val)
     if isinstance(val, ListVal) and isinstance(val.item, Array0T):
         return uniform(w, val, node)
     return val if isinstance(val, ListVal) else None

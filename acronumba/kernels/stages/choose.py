@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from acronumba.emit.target import Target
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec, Operand, Size
+from acronumba.kernels import lookups
 from acronumba.kernels.stages.codes import is_of_codes
 from acronumba.kernels.stages.graph import Graph, Place, Places, Symbolic, Untraceable, arguments, axis_of, through
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count
 from acronumba.kernels.stages.tasks import Product
-from acronumba.kernels.stages.weights import weight
+from acronumba.kernels.stages.weights import Weight, weight
 from acronumba.kernels.write.element import DTYPES
 from acronumba.strategy import Strategy
 
@@ -101,9 +102,11 @@ class Chooser:
         floats = DTYPES[op.dtype].kind == "f" and graph.dtype(x) == graph.dtype(y) == op.dtype
         tiles = floats or (is_of_codes(graph.spec, op) and not self.target.warps)
         if tiles and (w := weight(graph.spec, y)) is not None:
-            return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], flip=w.flip, weight=w)
+            form = self.form(w, w.flip, sy[1], op.dtype)
+            return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], w.flip, w, form=form)
         if tiles and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
-            return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], flip=not w.flip, weight=w)
+            form = self.form(w, not w.flip, sx[0], op.dtype)
+            return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], not w.flip, w, form=form)
         matrix, vector = (x, y) if len(sy) == 1 else (y, x)
         large = floats and {len(sx), len(sy)} == {1, 2} and (count(graph.shape(matrix)).constant or 0) >= LARGE
         by_rows = "transposed" if large else "lanes"
@@ -132,6 +135,14 @@ class Chooser:
         if large:
             return Product(v, "loops", matrix, vector, (matrix,), (), 1, flip=vector == x)
         return Product(v, "loops", x, y, (x,), (), 1)
+
+    def form(self, weight: Weight, flip: bool, columns: Size, dtype: str) -> str:
+        """Return the form of the tiles of a product with a shared weight, whose columns come first if `flip`."""
+        operand = self.graph.spec.operands[weight.operand]
+        few = dtype == "int32" and 0 < operand.pool <= lookups.NUMBERS and operand.shape[2:] == (lookups.GROUP,)
+        whole = flip and [step.op for step in weight.steps] == ["reshape"] and weight.shape[0] == operand.shape[0]
+        many = isinstance(columns, int) and columns >= self.strategy.lookups
+        return "lookups" if few and whole and many and self.target.lookups else dtype
 
     def grouped(self, v: int) -> bool:
         """Whether nodes with the same matrix are worth finding: it is large, an operand's, read once, and its rows are

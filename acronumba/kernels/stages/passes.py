@@ -75,9 +75,9 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
     would only drive each other's panels out of the cache.
     """
     graph = stages.graph
-    dtype = graph.dtype(stage.parts[0].product.value)
+    dtype, form = graph.dtype(stage.parts[0].product.value), stage.parts[0].product.form
     same: dict[object, list[list[Part]]] = {}
-    for parts in _side_by_side(stage, target, dtype, stages.strategy):
+    for parts in _side_by_side(stage, target, form, stages.strategy):
         sizes = tuple(graph.shape(piece)[-1] for piece in parts[0].product.pieces)
         same.setdefault((sizes, *((part.product.matrix, part.gates) for part in parts)), []).append(parts)
     groups = [({part.product.value for parts in members for part in parts}, [members]) for members in same.values()]
@@ -90,7 +90,7 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
     out = []
     for values, lists in groups:
         calls = [Call(members) for members in lists]
-        q, rows = tile_shape([call.gates for call in calls], stage.n, target, dtype, stages.strategy)
+        q, rows = tile_shape([call.gates for call in calls], stage.n, target, form, stages.strategy)
         many = len(calls[0].members)
         if many > rows or any(len(call.members) != many for call in calls):
             calls, many = [Call([parts]) for call in calls for parts in call.members], 1
@@ -117,12 +117,12 @@ def table_of(passes: Sequence[Pass], rows: Poly) -> tuple[dict[Lefts, tuple[Poly
     return out, end, pieces
 
 
-def _side_by_side(stage: ProductStage, target: Target, dtype: str, strategy: Strategy) -> list[list[Part]]:
+def _side_by_side(stage: ProductStage, target: Target, form: str, strategy: Strategy) -> list[list[Part]]:
     """Put products with one left operand next to each other where each alone leaves a tile idle."""
     left: dict[tuple[int, ...], list[Part]] = {}
     out = []
     for part in stage.parts:
-        if part.gates < widest(target) and narrow(part.gates, stage.n, target, dtype, strategy):
+        if part.gates < widest(target) and narrow(part.gates, stage.n, target, form, strategy):
             left.setdefault(part.product.pieces, []).append(part)
         else:
             out.append([part])

@@ -60,7 +60,6 @@ def _widths(pending: Pending, product: Product) -> list[int]:
 def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -> ProductStage:
     """Return the stage of a product with gates of `n` columns: others that are alike, and what follows."""
     group = [first.value]
-    dtype = pending.graph.dtype(first.value)
 
     def fits(v: int) -> bool:
         p = pending.products.get(v)
@@ -71,7 +70,7 @@ def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -
         whole = p.columns
         return (
             isinstance(whole, int)
-            and pending.graph.dtype(v) == dtype
+            and p.form == first.form
             and whole % max(n, 1) == 0
             and (whole == n or whole // max(n, 1) <= pending.strategy.gates)
         )

@@ -45,6 +45,7 @@ class Slots:
     lengths: int  # int64: elements of the pieces of a row
     sums: int  # what one call of a tile computes
     panel: int = -1  # columns of the right operand, packed: a panel, or all of them for a stage in tiles
+    tables: int = -1  # what tiles that look up sums take for themselves
 
 
 class MatrixWriter(NestWriter):

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import FIXED, Dim, Size
+from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.stages.graph import Place, axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
@@ -25,6 +26,8 @@ from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.matrices import LINE, Turn
 from acronumba.kernels.write.orders import OrderWriter
 from acronumba.kernels.write.writer import to_memory
+
+_FETCHED = 8  # vectors of a panel that are fetched ahead, for each value
 
 
 class ProductWriter(OrderWriter):
@@ -336,6 +339,15 @@ class ProductWriter(OrderWriter):
 
     def weights(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> Local:
         """Return the address of the packed weights of some products, side by side."""
+        operands = tuple(part.product.right for part in parts)
+        entry = self.kernel.share(operands, self.packing(parts, n, q, lanes, dtype))
+        name = "_".join(self.kernel.names[v] for v in operands)
+        return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
+
+    def packing(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> object:
+        """Return how the weights of some products are packed."""
+        if dtype == "lookups":  # never side by side
+            return LookupPacking(gates=parts[0].gates, n=n, k=self.inner(parts[0].product), q=q)
         packings: list[Packing | CodePacking | ViewPacking] = []
         for part in parts:
             weight, flip = part.product.weight, part.product.flip
@@ -343,10 +355,7 @@ class ProductWriter(OrderWriter):
             k = self.inner(part.product)
             packing = packing_of(self.target, dtype, gates=part.gates, n=n, k=k, q=q, lanes=lanes, transposed=flip)
             packings.append(ViewPacking(weight.steps, packing) if weight.steps else packing)
-        operands = tuple(part.product.right for part in parts)
-        entry = self.kernel.share(operands, packings[0] if len(parts) == 1 else SideBySide(tuple(packings)))
-        name = "_".join(self.kernel.names[v] for v in operands)
-        return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
+        return packings[0] if len(parts) == 1 else SideBySide(tuple(packings))
 
     def row_addresses(
         self, v: int, lead: tuple[Size, ...], table: Expr, first: Expr, members: int, member: int
@@ -468,6 +477,7 @@ class _Products:
         self.w, self.number, self.stage = w, number, stage
         self.slots = w.slots["stage", number]
         self.dtype = DTYPES[w.graph.dtype(stage.parts[0].product.value)]
+        self.form = stage.parts[0].product.form
         self.lanes = w.target.lanes(self.dtype.ty)
         self.width = self.lanes * self.dtype.size  # bytes of a vector
         self.owners = w.kernel.ragged.owners.get(number) if w.kernel.ragged is not None else None
@@ -546,7 +556,7 @@ class _Products:
     def units(self, one: Pass, low: Expr, high: Expr, tiles: Local, panels: int) -> None:
         """Write units low..high of a pass: its sums, then its tail."""
         w, backwards = self.w, self.backwards
-        weights = [w.weights(call.members[0], self.stage.n, one.q, self.lanes, self.dtype.name) for call in one.calls]
+        weights = [w.weights(call.members[0], self.stage.n, one.q, self.lanes, self.form) for call in one.calls]
         with w.loop("u" if backwards is None else "k", low, high) as u:
             if backwards is not None:
                 u = w.local("u", select(backwards.eq(0), u, low + high - 1 - u))
@@ -566,7 +576,7 @@ class _Products:
         _, names = column((*self.stage.lead, n))
         w.f.comment("fetched while the tile computes: what is read, and where results go")
         with w.rows_of_block(a, a + m, self.stage.lead, self.owners) as (_, at):
-            for number in range(one.q):
+            for number in range(min(one.q, _FETCHED)):
                 if number * self.width % LINE and number < one.q - 1:
                     continue
                 j = w.column(panel, const(number, I64), one.q, self.lanes, n)
@@ -583,16 +593,16 @@ class _Products:
         begin = 0
         starts = {}
         for call, weight in zip(one.calls, weights, strict=True):
-            tile = w.kernel.tile(call.gates * one.q, one.rows * members, self.dtype.name) - 1
+            tile = w.kernel.tile(call.gates * one.q, one.rows * members, self.form) - 1
             start, first = self.places[call.lefts]
             wide = call.gates * one.q * width
-            panel_bytes = bytes_of_panel(w.target, self.dtype.name, w.inner(call.members[0][0].product), wide)
+            panel_bytes = bytes_of_panel(w.target, self.form, w.inner(call.members[0][0].product), wide)
             f.do(call_address(
                 tree.load(f["P"] + 8 * tile, m * members if members > 1 else m),
                 w.plus(self.table, start) + a * (8 * members), w.number(step),
                 const(len(call.lefts[0]), I64), self.lengths + 8 * first if first else self.lengths,
                 weight + panel * panel_bytes, const(wide, I64), self.sums + begin if begin else self.sums,
-                const(apart, I64), const(0, I64),
+                const(apart, I64), w.scratch(self.slots.tables) if self.form == "lookups" else const(0, I64),
             ))  # fmt: skip
             for j, parts in enumerate(call.members):
                 at = begin + j * apart
