@@ -74,6 +74,21 @@ def test_a_loop_until_convergence(engine: str, schedule: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_what_fibers_go_on_with_is_fetched_where_kernels_read_much(engine: str) -> None:
+    e = executable(halve(), engine)
+    ks = [3, 8, 0, 6, 4, 4, 2, 7, 9]
+    want = e.run(words([[k] for k in ks]), [VALUES, HALF])
+    assert e.host.leads.keys() == e.host.waits.keys() and all(places[0] == 0 for places in e.host.leads.values())
+    assert any(len(places) > 1 for places in e.host.leads.values())  # the tensor that is waited for
+    given = e.take_buffers()
+    given["weights"] = 1 << 30
+    e.give_buffers(given)
+    run = e.run(words([[k] for k in ks]), [VALUES, HALF])
+    assert run.buffers is given and run.buffers["rounds"] > 5
+    assert np.array_equal(run.words, want.words)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("wrong", [[], [77]])
 def test_a_trace_has_every_round(engine: str, wrong: list[int]) -> None:
     """Also those after which the compiled loop returns: each 64th, and any in which a node failed."""

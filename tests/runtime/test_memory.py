@@ -381,3 +381,14 @@ def test_as_few_suspects_are_left_out_as_can_be() -> None:
             elif out.suffice():
                 break
         assert out.all == list(range(wanted)) and runs <= 3 + 2 * np.log2(wanted + 1)
+
+
+def test_no_places_are_shared_in_a_last_round_that_has_little_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take looking through all results, whenever they were computed."""
+    planned, done = list[int](), driver.Executable._done
+    note = lambda self, m, instances: (planned.append(m.buffers["planned"]), done(self, m, instances))[1]
+    monkeypatch.setattr(driver.Executable, "_done", note)
+    xs = [np.ones(1 << 17)] * 4
+    want = [np.full(1 << 17, 1.0 + k) for k in (9, 9, 9, 8)]
+    assert all(map(equal, waiting.batch(xs, [9, 9, 9, 8]), want)) and planned == [0]
+    assert all(map(equal, waiting.batch(xs, [1] * 4), [np.full(1 << 17, 2.0)] * 4)) and planned[1:] == [2]
