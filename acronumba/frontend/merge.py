@@ -379,6 +379,9 @@ class Merge(Words):
         x, y = (self.template(t.val) if isinstance(t, TStatic) else t for t in (a, b))
         if not isinstance(x, TStatic) and not isinstance(y, TStatic):
             return self.join_templates(x, y)
+        if isinstance(x, TMaybe) or isinstance(y, TMaybe):
+            inner = [t.inner if isinstance(t, TMaybe) else t for t in (x, y)]
+            return TMaybe(self.join_templates(*inner))
         options = choices_of(x), choices_of(y)
         if options[0] and options[1]:
             return self.join_templates(TChoice(options[0]), TChoice(options[1]))

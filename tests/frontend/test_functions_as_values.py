@@ -335,3 +335,19 @@ def test_functions_that_cannot_be_kept_are_told_where_they_can():
     with pytest.raises(Unsupported, match=r"written out: \(f, g\)") as caught:
         f.batch(ARRAYS, COUNTS)
     assert caught.value.code == "ACR206"
+
+
+@model
+def made_in_nested_loops(x, n):
+    for i in range(n):
+        y = x * i
+        for k in range(n % 3):
+            g = lambda a: a * k - i  # noqa: B023, E731
+            y = g(y)
+        x = y + 1
+    return x if n < 2 else g(x)
+
+
+def test_functions_are_made_in_nested_loops():
+    for run in (made_in_nested_loops._interpret, made_in_nested_loops.batch):
+        agree(outcomes(run, ARRAYS, COUNTS), plain(made_in_nested_loops, ARRAYS, COUNTS))
