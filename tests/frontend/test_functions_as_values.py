@@ -342,7 +342,7 @@ def made_in_nested_loops(x, n):
     for i in range(n):
         y = x * i
         for k in range(n % 3):
-            g = lambda a: a * k - i  # noqa: B023, E731
+            g = lambda a: a * k - i
             y = g(y)
         x = y + 1
     return x if n < 2 else g(x)
