@@ -53,6 +53,7 @@ from acronumba.ir.types import (
     TextT,
     TupleT,
     Type,
+    element_type,
     members,
     type_text,
     union,
@@ -182,12 +183,10 @@ def with_texts(kept: Type, asked: Type) -> Type:
                     return union(kept, a)
                 case TupleT(), TupleT() if len(k.items) == len(a.items):
                     kept = union(kept, TupleT(tuple(map(with_texts, k.items, a.items))))
-                case ListT(), TupleT():
-                    kept = union(kept, ListT(with_texts(k.item, union(*a.items)), k.tupled))
-                case TupleT(), ListT():
-                    kept = union(kept, ListT(with_texts(union(*k.items), a.item), a.tupled))
-                case ListT(), ListT():
-                    kept = union(kept, ListT(with_texts(k.item, a.item), k.tupled))
+                case (ListT() | TupleT()) as old, (ListT() | TupleT()) as new if ListT in (type(old), type(new)):
+                    item = with_texts(element_type(old), element_type(new))
+                    wide = union(item, element_type(new))
+                    kept = union(kept, ListT(item if wrong_key(wide) else wide, tupled=True))
     return kept
 
 

@@ -300,7 +300,7 @@ def _merge(a: Type, b: Type) -> Type | None:
         case ((ListT() | TupleT()), (ListT() | TupleT())) if _is_tuple(a) == _is_tuple(b):
             if isinstance(a, TupleT) and isinstance(b, TupleT) and _is_tuple(a):  # of two lengths that are known
                 return None
-            return ListT(union(_element(a), _element(b)), _is_tuple(a))
+            return ListT(union(element_type(a), element_type(b)), _is_tuple(a))
         case DictT(), DictT() if a.keys == b.keys:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case MapT(), MapT() if (a.item is None, a.given) == (b.item is None, b.given):
@@ -325,7 +325,8 @@ def _is_tuple(t: ListT | TupleT) -> bool:
     return t.tupled if isinstance(t, ListT) else not t.listed
 
 
-def _element(t: ListT | TupleT) -> Type:
+def element_type(t: ListT | TupleT) -> Type:
+    """Return the type of the elements of lists, or of all elements of tuples."""
     return t.item if isinstance(t, ListT) else union(*t.items)
 
 

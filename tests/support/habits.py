@@ -123,6 +123,7 @@ class Writer(Maker):
                 [
                     self.of_lists,
                     self.of_dicts,
+                    self.of_tuples,
                     self.of_arrays,
                     self.of_records,
                     self.of_functions,
@@ -373,6 +374,68 @@ class Writer(Maker):
                 self.put(f"{d} = {{{s}: {self.an_int(1)}, {self.value(Str(), 1)}: {self.an_int(1)}}}")
                 self.put(f"{n} = {d}.get({self.value(Str(), 1)}, 3) if {self.a_bool(1)} else len({d})")
                 self.add(n, INT)
+
+    def of_tuples(self, depth: int) -> None:
+        """Make, take apart, compare and remember tuples of a length that only run time knows."""
+        found = self.some_list(INT)
+        t, u, k, n, d = self.name("t"), self.name("u"), self.name("k"), self.name("n"), self.name("d")
+        xs = found[0] if found is not None else f"range({self.natural(6)})"
+        self.put(f"{t} = tuple({xs})")
+        a, b = self.natural(3), self.natural(5)
+        match self.rng.randrange(7):
+            case 0:  # grows
+                self.put(f"{u} = {self.pick(['()', f'({a},)', f'{t}[:{a}]'])}")
+                self.put(f"for {k} in {t}:")
+                if self.chance(0.4):
+                    self.put(f"    if {k} % 3 == {a}:")
+                    self.put(f"        {self.pick(['continue', 'break', f'{u} = {u}[1:]'])}")
+                self.put(
+                    f"    {self.pick([f'{u} = {u} + ({k},)', f'{u} += ({k} % 4,)', f'{u} = (*{u}, {k})', f'{u} = ({k},) + {u}'])}"
+                )
+                self.add(f"len({u})", INT)
+                self.add(f"list({u})", ListOf(INT), True)
+            case 1:  # keys
+                key = self.pick(
+                    [f"{t}[:{k}]", f"{t}[{k}:]", f"tuple({n} % 2 for {n} in {t}[:{k}])", f"({k} % 2, {t}[:{k}])"]
+                )
+                self.put(f"{d} = {{}}")
+                self.put(f"for {k} in range(len({t}) + 1):")
+                self.put(f"    {d}[{key}] = {d}.get({key}, 0) + {k}")
+                self.put(f"{n} = [{d}[{k}] for {k} in {self.pick([d, f'sorted({d})'])}]")
+                self.add(n, ListOf(INT), True)
+                self.add(f"len({d})", INT)
+            case 2:  # what was seen
+                self.put(
+                    f"{d} = {{{t}[:{k}] for {k} in range({b})}} {self.pick(['|', '&', '-', '^'])} {{{t}[{k}:] for {k} in range({a})}}"
+                )
+                self.add(f"len({d})", INT)
+                self.add(f"({t}[:{a}] in {d})", BOOL)
+            case 3:  # compared
+                other = self.pick([f"({a}, {b})", "()", f"{t}[:{a}]", f"({a},) * 2", f"{t}[::-1]"])
+                self.put(
+                    f"{n} = {self.pick([f'{t} == {other}', f'{t} < {other}', f'{other} != {t}', f'{t} >= {other}', f'{other} in [{t}]'])}"
+                )
+                self.add(n, BOOL)
+            case 4:  # sorted
+                self.put(
+                    f"{u} = sorted([{t}[{k}:] + ({k},) for {k} in range({b})]{self.pick(['', ', reverse=True', f', key=lambda {k}: {k}[-1]'])})"
+                )
+                self.put(f"{n} = [sum({k}) for {k} in {u}]")
+                self.add(n, ListOf(INT), True)
+            case 5:  # either a list or a tuple
+                self.put(f"{u} = {t} if {self.a_bool(1)} else {self.pick(['None', '()', f'[{a}]', f'({a}, {b})'])}")
+                self.put(
+                    f"{n} = {self.pick([f'len({u} or ())', f'isinstance({u}, tuple) + 0', f'sum({u}) if {u} else -1'])}"
+                )
+                self.add(n, INT)
+            case _:  # taken apart
+                self.put(f"if len({t}) > {a}:")
+                with self.inside():
+                    self.put(f"{u}, *{k} = {t}")
+                    self.add(u, INT)
+                    self.add(k, ListOf(INT), True)
+                    self.body(1, depth - 1)
+                self.add(f"len({t} * 2)", INT)
 
     def of_dicts(self, depth: int) -> None:
         """Count, group, remember and choose by keys; sets of what was seen."""
