@@ -394,7 +394,7 @@ class Pool(OfCodes):
         """Return a matrix from the numbers of its vectors, and vectors that are still float32 [vectors, 8]."""
         step = np.abs(pool).max() / np.float32(MOST)
         if len(pool) <= LOOKED_UP:  # each code is rounded by a half at most
-            step = np.maximum(step, np.abs(pool).sum(axis=1).max() / np.float32(STEEPEST - GROUP // 2))
+            step = np.maximum(step, np.abs(pool / (STEEPEST - GROUP // 2)).sum(axis=1).max())
         scale = np.where(step > 0, step, np.float32(1)).astype(np.float32)
         codes = np.clip(np.rint(pool / scale), -MOST, MOST).astype(np.int8)
         return Pool(index, codes, scale.reshape(1), largest_code(bits))

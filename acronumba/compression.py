@@ -69,8 +69,8 @@ def compress(
     Raises
     ------
     TypeMismatch
-        If the kind or its number of bits or vectors is unknown, nothing can be compressed, a name in `skip` fits no
-        array, or an array holds NaN or infinities.
+        If the kind or its number of bits or vectors is unknown, nothing can be compressed, something is compressed
+        already, a name in `skip` fits no array, or an array holds NaN or infinities.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def compress(
     4360
     """
     make, options = _kind(kind, {"bits": bits, "vectors": vectors})
-    given = dict(named(params))
+    given = _not_compressed(params)
     patterns = _patterns(list(given), skip)
     found: list[str] = []
 
@@ -96,6 +96,17 @@ def compress(
     if not found:
         raise refuse("ACR706", message="there is no matrix of float32 to compress", seen=", ".join([*given][:20]))
     return small
+
+
+def _not_compressed(params: object) -> dict[str, Any]:
+    """Return the arrays and numbers of parameters by name, or refuse those that are compressed."""
+    given = dict(named(params))
+    already = next((name for name, v in given.items() if isinstance(v, Compressed)), None)
+    if already is not None:
+        raise refuse(
+            "ACR706", message=f"`{already}` is compressed already", rewrite="the parameters that it was made of"
+        )
+    return given
 
 
 def _kind(kind: str, given: Mapping[str, int | None]) -> tuple[type[Compressed], dict[str, int]]:

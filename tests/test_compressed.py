@@ -437,6 +437,7 @@ def test_what_cannot_be_compressed_is_said() -> None:
             (lambda bits=bits: compress(p, bits=bits), rf"`bits` is {bits!r}\n.*a whole number from 2 to 8")
             for bits in (1, 9, True, "6", 6.0)
         ),
+        (lambda: compress(compress(p)), r"`\w+` is compressed already\n.*the parameters that it was made of"),
         (lambda: compress(p, "pool", vectors=0), r"`vectors` is 0\n.*a whole number from 1 to 256"),
         (lambda: compress(p, "pool", vectors=257), "`vectors` is 257"),
         (lambda: compress(p, vectors=64), r"weights of kind 'int8' have no `vectors`"),

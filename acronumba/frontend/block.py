@@ -142,6 +142,7 @@ class Knowledge:
         self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
+        self.lengths: dict[Any, set[int]] = {}  # of tuples that a parameter of a recursive function was given
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces

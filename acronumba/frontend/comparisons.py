@@ -12,7 +12,7 @@ from typing import Any
 from acronumba.frontend.attributes import attribute, by_member, not_none
 from acronumba.frontend.block import Dead, Point, Resweep
 from acronumba.frontend.calls.by_fields import BY_FIELDS
-from acronumba.frontend.calls.objects import python_class
+from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
 from acronumba.frontend.loops import iterate
@@ -26,6 +26,7 @@ from acronumba.frontend.magic import (
     same_reference,
 )
 from acronumba.frontend.operators import is_float
+from acronumba.frontend.parts import is_own
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
@@ -48,6 +49,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    as_list,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -168,10 +170,10 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
             plain = one is a and other is b
             return compare_tuples(w, op, one, other, node) if plain else compare_by_fields(w, op, a, b, node)
         a, b = one, other
-    handler = EQUALS.get(type(a)) or EQUALS.get(type(b))
-    known = None if handler is None or isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)
-    if known is not None:
-        return known  # type: ignore[no-any-return]
+    for handler in dict.fromkeys(EQUALS[type(v)] for v in (a, b) if type(v) in EQUALS):
+        known = None if isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)
+        if known is not None:
+            return known  # type: ignore[no-any-return]
     kinds = {_KINDS.get(type(v)) for v in (a, b)}
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
@@ -185,6 +187,11 @@ def same_container(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
     """
     if isinstance(a, SharedVal) and isinstance(b, SharedVal) and a.node.path == b.node.path:
         return number(True)
+    if is_tuple(a) and is_tuple(b) and not is_own(a) and not is_own(b):
+        one, other = as_list(a), as_list(b)
+        if isinstance(one, ListVal) and isinstance(other, ListVal):  # given ones; those without elements are one
+            empty = [w.scalar("eq", w.list_lengths(v, node), number(0)) for v in (one, other)]
+            return w.either(same_reference(w, one.var, other.var), w.both(*empty))
     for kinds in ((ListVal, StaticList), (MapVal, DictVal)):
         if isinstance(a, kinds) and isinstance(b, kinds):
             for v in (a, b):

@@ -12,6 +12,7 @@ from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shar
 from acronumba.errors import Loc
 from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
 from acronumba.frontend.boxes import open_boxes
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.holders import held
 from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
@@ -37,6 +38,7 @@ from acronumba.frontend.values import (
     DictVal,
     EnumVal,
     Func,
+    Kept,
     ListVal,
     Made,
     MapVal,
@@ -57,10 +59,23 @@ from acronumba.frontend.values import (
     Zip,
     array_numbers,
     is_row,
+    type_of,
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import Array0T, BoolT, EnumT, FloatT, IntT, ListT, TensorT, union, words
+from acronumba.ir.types import (
+    MOST_LENGTHS,
+    Array0T,
+    BoolT,
+    EnumT,
+    FloatT,
+    IntT,
+    ListT,
+    TensorT,
+    UnionT,
+    union,
+    words,
+)
 
 NEVER_RETURNS = "this call never returns"
 
@@ -83,9 +98,9 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     carried = w.know.carried.get(code)
     if carried is not None:
         given = [as_carried(w, v, carried) for v in given]
-    templates: list[Template] = []
-    for k, val in enumerate(given):
-        templates.append(parameter_of(w, val, (code, k), k in plain, code in w.know.loose))
+    given = [_of_any_length(w, v, (code, k)) for k, v in enumerate(given)]
+    loose = code in w.know.loose
+    templates = [parameter_of(w, v, (code, k), k in plain, loose) for k, v in enumerate(given)]
     key = (code, tuple(template_key(w, t) for t in templates), scopes)
     instance = w.instances.get(key)
     if instance is None:
@@ -159,6 +174,21 @@ def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, V
                     todo += functions_in(val)
             scope = outer.scope
     return out, tuple(ranks)
+
+
+def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
+    """Return an argument, a tuple as one of any length if the parameter was given ones of many lengths."""
+    if not isinstance(val, TupleVal):
+        return val
+    lengths = w.know.lengths.setdefault(where, set())
+    lengths.add(len(val.items))
+    types = [type_of(v) for v in val.items]
+    known = [t for t in types if t is not None]
+    if len(lengths) <= MOST_LENGTHS or len(known) < len(types) or isinstance(union(*known), UnionT):
+        return val
+    cell = w.cell(("any length", where))
+    w.make_real(cell)
+    return Kept(tuple, w.realise(StaticList(val.items, cell)), ())
 
 
 def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
@@ -323,6 +353,8 @@ def template_words(w: Walker, shape: Template, val: Val) -> list[ir.Var]:
     match shape:
         case TStatic() | TPoison():
             return []
+        case TParts(kind="holder") if is_tuple(val):  # no list, which might be changed
+            return list(w.to_words(val, w.template_type(shape)))
         case TParts(kind="holder"):
             return [e for s, v in zip(shape.items, held(val), strict=True) for e in template_words(w, s, v)]
         case TChoice():

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from acronumba.frontend.block import Dead
+from acronumba.frontend.block import Dead, Point
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.lists import widen_items
+from acronumba.frontend.lists import list_get, widen_items
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.maps import size, value_at, width
 from acronumba.frontend.names import alias
@@ -23,6 +23,7 @@ from acronumba.frontend.values import (
     EnumVal,
     HostScalar,
     Kept,
+    ListVal,
     MapVal,
     MapView,
     NoneVal,
@@ -190,6 +191,28 @@ def with_texts(kept: Type, asked: Type) -> Type:
     return kept
 
 
+def _by_length(w: Walker, key: Kept, t: Type, one: Callable[[Val], Val], node: ast.AST) -> Val:
+    """Look for a tuple of a length of run time among keys of known lengths."""
+    inner = key.inner
+    assert isinstance(inner, ListVal)
+    n = w.list_lengths(inner, node)
+    points: list[Point] = []
+    found: list[Val] = []
+    for length in sorted({len(m.items) for m in members(t) if isinstance(m, TupleT)}):
+        yes, no = w.fork(w.scalar("eq", n, number(length)))
+        if yes is not None:
+            w.enter(yes)
+            found.append(one(TupleVal(tuple(list_get(w, inner, number(k), node) for k in range(length)))))
+            points.append(w.point())
+        if no is None:
+            break
+        w.enter(no)
+    else:
+        found.append(number(-1))
+        points.append(w.point())
+    return w.join_values(points, found)
+
+
 def find(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
     """Return the index of the entry of a key, a negative number if there is none."""
     key = key_of(w, key, node)
@@ -203,6 +226,8 @@ def find(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
             whole = as_whole(w, val)
             near = find(w, base, whole, node)
             return w.select(w.scalar("eq", w.as_float(whole), w.read(val)), near, number(-1))
+        if isinstance(val, Kept) and not any(isinstance(m, ListT) for m in members(base.type.key)):
+            return _by_length(w, val, base.type.key, one, node)
         fit = fitted(w, val, base.type.key, node)
         if fit is None:
             return number(-1)

@@ -9,7 +9,7 @@ from acronumba.frontend.advice import operands
 from acronumba.frontend.attributes import by_member
 from acronumba.frontend.block import ZERO_DIVISION, Dead
 from acronumba.frontend.calls.objects import is_tuple, python_class
-from acronumba.frontend.comprehensions import list_concat, list_repeat
+from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
 from acronumba.frontend.lists import new_list
@@ -17,6 +17,7 @@ from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.values import (
     NOT_CONST,
     EnumVal,
+    Kept,
     ListVal,
     NoneVal,
     Num,
@@ -150,6 +151,10 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
                     return TupleVal(seq.items * w.known(times))
                 if isinstance(seq, StaticList | ListVal):
                     return list_repeat(w, seq, times, node)
+                if isinstance(seq, TupleVal):
+                    part = new_list(w, seq.items, node)
+                    assert isinstance(part, StaticList | ListVal)
+                    return Kept(tuple, to_list(w, list_repeat(w, part, times, node), node), ())
     magic = operator_method(w, op, a, b, node)
     if magic is not None:
         return magic

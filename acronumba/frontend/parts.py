@@ -145,6 +145,8 @@ def is_own(val: Val) -> bool:
             return val.own
         case TupleVal() | DictVal() | Record() | StaticList():
             return all(map(is_own, val.items))
+        case Kept():
+            return is_own(val.inner)
         case MapVal():
             return not val.type.given
         case UnionVal():

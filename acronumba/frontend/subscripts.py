@@ -12,7 +12,7 @@ import numpy as np
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead, Resweep
-from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import (
     extend,
     stack_list,
@@ -195,10 +195,14 @@ def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
     if found is not None:
         w.picked += isinstance(where, Num) and is_computed(node) and not is_uniform(base)
         return found
-    if items is not None and (isinstance(where, Num) or (isinstance(where, slice) and python_class(base) is list)):
+    if items is not None and isinstance(where, Num | slice):
         if isinstance(base, StaticList):
             w.make_real(base.cell)
-        base = at_run_time(w, base)
+        tupled, base = is_tuple(base), at_run_time(w, base)
+        if tupled and isinstance(where, slice) and isinstance(base, ListVal):
+            part = index_list(w, base, where, node)
+            assert isinstance(part, ListVal)
+            return Kept(tuple, part, ())
     if isinstance(base, ListVal):
         return index_list(w, base, where, node)
     raise w.refuse("ACR301", node, seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
@@ -244,9 +248,22 @@ def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) ->
 def index_parts(w: Walker, base: Val, where: Any, node: ast.AST) -> tuple[Any, ...]:
     """Return an index as the indices of the axes, as far as they are given."""
     if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
-        where = tuple(in_index(w, v, node) for v in w.items_of(where) or ())
-    parts = where if isinstance(where, tuple) else (where,)
+        where = tuple(in_index(w, v, node) for v in _of_each_axis(w, base, where, node))
+    parts = tuple(map(as_list, where)) if isinstance(where, tuple) else (where,)
     return tuple(_one_place(w, e, node) for e in parts) if isinstance(base, ArrayRef) else parts
+
+
+def _of_each_axis(w: Walker, base: Val, where: Val, node: ast.AST) -> Sequence[Val]:
+    """Return the items of a tuple that is an index; of one whose length only run time knows, as many as axes."""
+    items = w.items_of(where)
+    if items is not None:
+        return items
+    inner = as_list(where)
+    assert isinstance(inner, ListVal) and isinstance(base, Tensor | ArrayRef)
+    n, rank = w.list_lengths(inner, node), base.type.rank
+    text = f"an index of {{0}} elements, known only at run time: it must have one for each of the {rank} axes"
+    w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,), node)
+    return [list_get(w, inner, number(k), node) for k in range(rank)]
 
 
 def _one_place(w: Walker, e: Any, node: ast.AST) -> Any:
@@ -266,7 +283,7 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any, node: a
         if NOT_CONST in ends:
             return None
         part = items[slice(ends[0], ends[1], where.step)]
-        return TupleVal(part) if isinstance(base, TupleVal | Record) else new_list(w, part, node)
+        return TupleVal(part) if is_tuple(base) else new_list(w, part, node)
     if not isinstance(where, Num):
         return None
     host_value(w, where, node, "an index of a list", index=True)

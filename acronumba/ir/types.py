@@ -300,7 +300,11 @@ def _merge(a: Type, b: Type) -> Type | None:
         case ((ListT() | TupleT()), (ListT() | TupleT())) if _is_tuple(a) == _is_tuple(b):
             if isinstance(a, TupleT) and isinstance(b, TupleT) and _is_tuple(a):  # of two lengths that are known
                 return None
-            return ListT(union(element_type(a), element_type(b)), _is_tuple(a))
+            element = union(element_type(a), element_type(b))
+            known = [t.item for t in (a, b) if isinstance(t, ListT)]
+            if _is_tuple(a) and isinstance(element, UnionT) and element not in known and not _of_constants(element):
+                return None
+            return ListT(element, _is_tuple(a))
         case DictT(), DictT() if a.keys == b.keys:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case MapT(), MapT() if (a.item is None, a.given) == (b.item is None, b.given):
@@ -319,6 +323,10 @@ def exchanged(t: Type, old: Type, new: Type) -> Type:
         case UnionT():
             return union(*(exchanged(m, old, new) for m in t.members))
     return t
+
+
+def _of_constants(t: UnionT) -> bool:
+    return all(isinstance(m, StrT) for m in t.members)
 
 
 def _is_tuple(t: ListT | TupleT) -> bool:

@@ -387,5 +387,10 @@ def test_unknown(f, code):
     refused(f, [X], code)
 
 
+@model
+def tuple_repeated_by_scalar(n):
+    return (1, n) * np.int64(2), (n,) * len(range(n)), np.int64(n) * (1, 2)
+
+
 def test_tuple_repeated_by_scalar():
-    refused(lambda x: (1, 2) * np.int64(2), [X], "ACR301")
+    agree(outcomes(tuple_repeated_by_scalar._interpret, [3, 0, 2]), plain(tuple_repeated_by_scalar, [3, 0, 2]))

@@ -192,12 +192,24 @@ def _choice(item: Val) -> tuple[UnionVal, Callable[[Val], Val]] | None:
         return item, lambda case: case
     if not isinstance(item, TupleVal | StaticList):
         return None
-    mixed = [j for j, v in enumerate(item.items) if isinstance(v, UnionVal) and len(_dtypes(v)) > 1]
-    if not mixed or len(mixed) > _MOST_MIXED:
+    if _mixed(item) > _MOST_MIXED:
         return None
-    j, which = mixed[0], item.items[mixed[0]]
-    assert isinstance(which, UnionVal)
-    return which, lambda case: replace(item, items=(*item.items[:j], case, *item.items[j + 1 :]))
+    for j, v in enumerate(item.items):
+        inner = _choice(v) if not isinstance(v, UnionVal) or _mixed(v) else None
+        if inner is not None:
+            which, part = inner
+            return (
+                which,
+                lambda case, j=j, part=part: replace(item, items=(*item.items[:j], part(case), *item.items[j + 1 :])),
+            )
+    return None
+
+
+def _mixed(item: Val) -> int:
+    """Return how many numbers of a sequence, and of those in it, may have several dtypes."""
+    if isinstance(item, UnionVal):
+        return int(len(_dtypes(item)) > 1)
+    return sum(map(_mixed, item.items)) if isinstance(item, TupleVal | StaticList) else 0
 
 
 def _dtypes(val: UnionVal) -> set[str]:
