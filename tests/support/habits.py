@@ -431,7 +431,7 @@ class Writer(Maker):
             case _:  # taken apart
                 self.put(f"if len({t}) > {a}:")
                 with self.inside():
-                    self.put(f"{u}, *{k} = {t}")
+                    self.put(f"{u}, *{k} = (*{t}, {b})")
                     self.add(u, INT)
                     self.add(k, ListOf(INT), True)
                     self.body(1, depth - 1)

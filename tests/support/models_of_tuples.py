@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -301,3 +301,74 @@ def numbers_of_several_kinds(n):
     for i in range(n):
         pair = (largest(*pair), largest(pair[0], np.float64(i), pair[1])) if i % 3 else (pair[0], i)
     return pair, np.mean(pair), np.array([pair[0], 1])
+
+
+# ---- what a review found
+
+
+class Pair(NamedTuple):
+    x: int
+    y: int
+
+
+@case([Pair(1, 2), Pair(3, 4)])
+def slice_of_a_named_tuple(p):
+    n = p.x % 2 + 1
+    return p[:1], p[::-1], p[::-1] == (2, 1), isinstance(p[:1], tuple), p[1:] + (1,), p[:n], (p.x, 5, 6)[:n]
+
+
+@case([[1, 2], [0, 0], [3, 1]])
+def index_of_an_array(position):
+    grid = np.arange(16.0).reshape(4, 4)
+    seen = np.zeros((4, 4), bool)
+    seen[tuple(position)] = True
+    grid[tuple(k for k in position)] += 10.0
+    return grid[tuple(position)], int(seen.sum()), grid[:, tuple(position)], grid[tuple(position), 0]
+
+
+def gather(t, out):
+    if t:
+        out.append(t[0])
+        gather(t[1:], out)
+
+
+def without_one(t):
+    return [t] if len(t) < 2 else [(t[i], *rest) for i in range(len(t)) for rest in without_one(t[:i] + t[i + 1 :])]
+
+
+@case(TUPLES[:3])
+def beside_lists_that_change(t):
+    out = []
+    gather(t, out)
+    return out, without_one(t), [x + 1 for x in out]
+
+
+def paths(n, path):
+    if n == 0:
+        return [path]
+    return [p for i in range(2) for p in paths(n - 1, (*path, i))]
+
+
+@case([0, 1, 3])
+def grows_by_recursion(n):
+    return paths(n, ())
+
+
+@case()
+def meets_unlike_tuples(t):
+    halves = (0.5, 1.0) if len(t) > 2 else t
+    named = ("x", 1) if len(t) > 1 else t
+    order = sorted([t, t[1:], t[:1]], key=lambda q: (len(q), q))
+    same = t
+    return halves, named, order, same is t, sorted({t[:i]: i for i in range(3)}.items())
+
+
+BIGRAMS = {("a", "b"): 0.5, ("b", "a"): 0.25}
+
+
+@case([["a", "b", "a"], ["b", "b"], ["a"]])
+def asks_a_table(words):
+    total = 0.0
+    for i in range(len(words)):
+        total += BIGRAMS.get(tuple(words[i : i + 2]), 0.1)
+    return total, tuple(words) in BIGRAMS, {(): 0}.get(tuple(words[:0]), 1), tuple(range(1, len(words))) == [1, 2]
