@@ -395,9 +395,7 @@ class _Store:
             return get
 
         def read(address: int) -> Any:
-            rest = get(address)
-            if type(rest) is not dict:
-                return rest
+            rest = get(address) or {}
             return dict(zip(rest, unchanging(list(rest.values()))[0], strict=True))
 
         return read

@@ -405,20 +405,32 @@ def new_head(P: i64) -> i64:
     return bottom
 
 
+@inline
+def length_of_tuple(at: i64, code: i64) -> i64:
+    """Return how many elements a tuple has; -1: it is none."""
+    if code == 41:
+        return byte(at + 1)
+    if code == 40:
+        return number(at + 1)
+    return -1
+
+
+@inline
+def behind_length(at: i64, code: i64) -> i64:
+    """Return where the elements of a list or tuple begin."""
+    if code == 41:
+        return at + 2
+    return at + 5
+
+
 def listed(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
     """Write a list, or a tuple of any length."""
-    n = 0
-    start = at + 5
+    n = length_of_tuple(at, code)
     if ld(t, NODE_TUPLED) == 0:
-        if code != 91:
-            return WRONG
-        n = number(at + 1)
-    elif code == 41:
-        start = at + 2
-        n = byte(at + 1)
-    elif code == 40:
-        n = number(at + 1)
-    else:
+        n = -1
+        if code == 91:
+            n = number(at + 1)
+    if n < 0:
         return WRONG
     step = 8 * ld(t, NODE_COUNT)
     head = new_head(P)
@@ -427,7 +439,7 @@ def listed(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
     if head == 0 or top + n * step > bottom:
         return MORE
     st(P, STATE_TOP, top + n * step)
-    st(P, STATE_POS, start)
+    st(P, STATE_POS, behind_length(at, code))
     fill_bytes(top, 0, n * step)
     item = ld(t, NODE_ITEM)
     for k in range(n):
@@ -454,18 +466,10 @@ def close(t: i64, to: i64, head: i64, top: i64, n: i64, ref: i64) -> None:
 
 def parts(P: i64, t: i64, to: i64, at: i64, code: i64) -> i64:
     """Write a tuple, or a list of unlike things."""
-    n = 0
-    start = at + 5
-    if code == 41:
-        start = at + 2
-        n = byte(at + 1)
-    elif code == 40:
-        n = number(at + 1)
-    else:
-        return WRONG
+    n = length_of_tuple(at, code)
     if n != ld(t, NODE_COUNT):
         return WRONG
-    st(P, STATE_POS, start)
+    st(P, STATE_POS, behind_length(at, code))
     part = ld(t, NODE_ITEM)
     for _ in range(n):
         status = value(P, ld(part, PART_NODE), to + ld(part, PART_OFFSET))

@@ -97,8 +97,9 @@ def _hashed(heap: Heap, column: Words, kind: Word) -> Words:
     if isinstance(kind, ListT):
         inner = words(kind.item)
         lengths, at = out[there], (heap.words[heads] - heap.base) // 8
+        some = np.flatnonzero(lengths > 0)
         for k in range(max(lengths, default=0)):
-            some = lengths > k
+            some = some[lengths[some] > k]
             for j, word in enumerate(inner):
                 of = heap.words[at[some] + k * len(inner) + j]
                 out[there[some]] = _mixed(out[there[some]], _hashed(heap, of, word))

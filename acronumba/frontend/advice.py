@@ -7,7 +7,6 @@ import difflib
 from collections import deque
 from collections.abc import Iterable
 
-from acronumba.data.packer import item_type, parts_of
 from acronumba.data.schema import NODES
 from acronumba.frontend.values import (
     Enumerate,
@@ -26,11 +25,11 @@ from acronumba.frontend.values import (
 from acronumba.ir.types import (
     Array0T,
     ListT,
-    MapT,
     TensorT,
     Type,
     UnionT,
     members,
+    nesting,
     unlike,
 )
 
@@ -43,7 +42,7 @@ def near(name: str, names: Iterable[str]) -> str:
 
 def one_type(t: Type) -> str:
     """Return how values of several types become values of one; "" if that is not known."""
-    if _nesting(t) > _DEEP:
+    if nesting(t) > _DEEP:
         return NODES
     if is_record_list(t):
         return "make what is no sequence of like things a tuple, or a dataclass: (a, b) for [a, b]"
@@ -56,14 +55,7 @@ def one_type(t: Type) -> str:
     return "give the arrays one number of axes: x[None], or x.ravel()" if len(ranks) > 1 else ""
 
 
-_DEEP = 4  # lists, tuples and dicts in one another: as deep as trees are
-
-
-def _nesting(t: Type) -> int:
-    """Return how deep lists, tuples and dicts are in one another."""
-    inner = parts_of(t) if not isinstance(t, ListT | MapT) else [item_type(t)]
-    own = not isinstance(t, UnionT) and bool(inner)
-    return own + max(map(_nesting, inner), default=0)
+_DEEP = 6  # lists, tuples and dicts in one another: as deep as trees are
 
 
 def is_record_list(t: Type) -> bool:

@@ -40,6 +40,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     members,
+    nesting,
     type_text,
     union,
 )
@@ -266,17 +267,4 @@ def endless(t: Type) -> bool:
         tuples = sum(isinstance(m, TupleT | DictT) for m in t.members)
         if tensors > 6 or tuples > 12:
             return True
-    return _depth(t) > 12
-
-
-def _depth(t: Type) -> int:
-    match t:
-        case TupleT() | DictT():
-            return 1 + max((_depth(u) for u in t.items), default=0)
-        case ListT():
-            return 1 + _depth(t.item)
-        case MapT():
-            return 1 + _depth(t.entry)
-        case UnionT():
-            return max(_depth(u) for u in t.members)
-    return 0
+    return nesting(t) > 12

@@ -139,6 +139,8 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
     if isinstance(op, ast.Add):
         if isinstance(a, TupleVal) and isinstance(b, TupleVal):
             return TupleVal(a.items + b.items)
+        if is_tuple(a) and is_tuple(b):
+            return Kept(tuple, list_concat(w, as_list(a), as_list(b), node), ())
         if _is_list(a) and _is_list(b):
             head, tail = w.items_of(a), w.items_of(b)
             if head is not None and tail is not None:
@@ -151,8 +153,8 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
                     return TupleVal(seq.items * w.known(times))
                 if isinstance(seq, StaticList | ListVal):
                     return list_repeat(w, seq, times, node)
-                if isinstance(seq, TupleVal):
-                    part = new_list(w, seq.items, node)
+                if isinstance(seq, TupleVal | Kept) and is_tuple(seq):
+                    part = new_list(w, seq.items, node) if isinstance(seq, TupleVal) else seq.inner
                     assert isinstance(part, StaticList | ListVal)
                     return Kept(tuple, to_list(w, list_repeat(w, part, times, node), node), ())
     magic = operator_method(w, op, a, b, node)

@@ -313,6 +313,20 @@ def _merge(a: Type, b: Type) -> Type | None:
     return None
 
 
+def nesting(t: Type) -> int:
+    """Return how deep lists, tuples and dicts are in one another."""
+    match t:
+        case TupleT() | DictT():
+            return 1 + max(map(nesting, t.items), default=0)
+        case ListT():
+            return 1 + nesting(t.item)
+        case MapT():
+            return 1 + nesting(t.entry)
+        case UnionT():
+            return max(map(nesting, t.members))
+    return 0
+
+
 def exchanged(t: Type, old: Type, new: Type) -> Type:
     """Return a type with a part of what it says, in its alternatives and pieces, replaced."""
     if t == old:

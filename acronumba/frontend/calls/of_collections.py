@@ -16,7 +16,7 @@ from acronumba.frontend.calls.of_maps import map_method
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, Node, row
 from acronumba.frontend.comparisons import compare_values
-from acronumba.frontend.comprehensions import extend, list_concat, list_repeat, to_list
+from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import (
     as_map,
@@ -66,7 +66,6 @@ from acronumba.frontend.values import (
     number,
     unkept,
 )
-from acronumba.ir.types import INT
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -294,14 +293,8 @@ def _equal(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | Non
 
 @handles(MAPPINGS, Kept)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
-    """`|` of dicts with a default; `+` and `*` of tuples."""
+    """`|` of dicts with a default."""
     x, y = unkept(a), unkept(b)
-    if isinstance(op, ast.Add) and is_tuple(a) and is_tuple(b):
-        return Kept(tuple, list_concat(w, x, y, node), ())
-    if isinstance(op, ast.Mult):
-        for seq, times in ((a, y), (b, x)):
-            if is_tuple(seq) and isinstance(seq, Kept) and isinstance(times, Num) and times.type == INT:
-                return Kept(tuple, to_list(w, list_repeat(w, to_list(w, seq, node), times, node), node), ())
     own = isinstance(a, Kept) and a.kind is defaultdict
     if not own or not isinstance(op, ast.BitOr) or not isinstance(x, MapVal) or not isinstance(y, MapVal):
         return None
