@@ -5,8 +5,9 @@ is read when it is needed, never at import:
 
     ACRONUMBA_DEBUG=0..6        what is logged to standard error: 1 compilations and their times, 2 the program,
                                 3 the plan, 4 the host program, 5 the kernels, 6 every mini-batch
-    ACRONUMBA_VERIFY=0..2       what is checked: 0 nothing, 1 (default) the program after each stage, 2 also every
-                                mini-batch against the plain call, and what is said to be shared by its addresses
+    ACRONUMBA_VERIFY=0..3       what is checked: 0 nothing, 1 (default) the program after each stage, 2 also every
+                                mini-batch against the plain call, and what is said to be shared by its addresses; 3
+                                also nodes that were taken for equal: each is computed again, and its bits are compared
     ACRONUMBA_QUIET=0..1        1: no line on standard error where compiling takes more than two seconds
     ACRONUMBA_LESSONS=0..1      1: a check of a lesson (`acronumba.learn`) that fails raises; else it prints the hint
     ACRONUMBA_CACHE_DIR         where compiled code is kept
@@ -148,8 +149,8 @@ def debug_level() -> int:
 
 
 def verify_level() -> int:
-    """Return ACRONUMBA_VERIFY, 0 to 2 (default 1)."""
-    return _level("ACRONUMBA_VERIFY", 2, 1)
+    """Return ACRONUMBA_VERIFY, 0 to 3 (default 1)."""
+    return _level("ACRONUMBA_VERIFY", 3, 1)
 
 
 def is_quiet() -> bool:

@@ -5,8 +5,10 @@ In: an instruction. Out: its code, written with a `Writer`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
+from acronumba.analysis.plan import Plan
 from acronumba.data.words import MADE, RECORD
 from acronumba.emit.tree import I32, I64, Expr, Local, call_address, const, convert, intrinsic, load, select
 from acronumba.host.lists import list_operation
@@ -14,7 +16,6 @@ from acronumba.host.numbers import scalar
 from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
-from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import ListT, TensorT
 from acronumba.runtime.library.records import halves, node_of
 
@@ -92,8 +93,18 @@ def _new(w: Writer, new: ir.New) -> None:
 
 
 def emit_words(emit: ir.Emit) -> int:
-    moving = sum(len(shape) for shape in emit.shapes if any(isinstance(x, ir.Var) for x in shape))
-    return len(emit.args) + len(emit.dims) + RECORD.count * len(emit.outs) + moving
+    """Return how many words the row of a node has: given words, a record for each result, extents of results."""
+    return len(_given(emit)) + RECORD.count * len(emit.outs) + len(_extents(emit))
+
+
+def _given(emit: ir.Emit) -> tuple[ir.Var, ...]:
+    """Return what the row of a node begins with: arguments and run-time extents."""
+    return (*emit.args, *emit.dims)
+
+
+def _extents(emit: ir.Emit) -> tuple[ir.Extent, ...]:
+    """Return what the row of a node ends with: the extents of each result that has run-time extents."""
+    return tuple(x for shape in emit.shapes if any(isinstance(x, ir.Var) for x in shape) for x in shape)
 
 
 def _deepest(w: Writer, it: Expr) -> Local:
@@ -107,50 +118,68 @@ def _deepest(w: Writer, it: Expr) -> Local:
     return deepest
 
 
-def once_if_equal(kernels: Sequence[KernelSpec]) -> frozenset[int]:
-    """Return the kernels of which nodes with equal arguments are one node.
+def once_if_equal(plan: Plan) -> frozenset[int]:
+    """Return the kernels of which equal nodes are one node.
 
     Not of those that may fail, since each instance has failures of its own, nor of those that are given lists: what is
-    in a list does not show in its address.
+    in a list does not show in its address. Rows of nodes of one kernel must have the same words at the same places,
+    wherever the nodes are recorded.
     """
+    forms: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+    for function in plan.program.functions:
+        for block in function.blocks:
+            for emit in block.instrs:
+                if isinstance(emit, ir.Emit):
+                    forms[emit.kernel].add(tuple(map(len, (emit.args, emit.dims, emit.outs, _extents(emit)))))
     return frozenset(
         k
-        for k, spec in enumerate(kernels)
-        if not any(op.site >= 0 for op in spec.body) and not any(o.kind in ("list", "numbers") for o in spec.operands)
+        for k, spec in enumerate(plan.kernels)
+        if len(forms[k]) == 1
+        and not any(op.site >= 0 for op in spec.body)
+        and not any(o.kind in ("list", "numbers") for o in spec.operands)
     )
 
 
 def _emit(w: Writer, emit: ir.Emit) -> None:
     b, reg = w.b, w.reg
     row = b.let("node", reg["top"])
-    given = (*emit.args, *emit.dims)
+    given, extents = _given(emit), _extents(emit)
     for k, v in enumerate(given):
         w.write_word(row, k, w[v])
+    behind = len(given) + RECORD.count * len(emit.outs)
+    for k, x in enumerate(extents):
+        b.store(row, behind + k, w[x] if isinstance(x, ir.Var) else x)
     if emit.kernel not in w.equal:
         _record(w, emit, row)
         return
     found = b.let("found", -1)
     with b.when(intrinsic("seldom", reg["n"] >= w.look(emit.kernel))):
-        words = const(emit.kernel, I64), row, const(len(given), I64), hash_of(row, len(given), emit.kernel)
-        b.set(found, call_address(w.word("find_equal"), w.st, *words, reg["n"], result=I64))
+        key = [*range(len(given)), *range(behind, behind + len(extents))]
+        words = (const(x, I64) for x in (len(given), behind, len(extents)))
+        hash = hash_of(row, key, emit.kernel)
+        about = w.st, const(emit.kernel, I64), row, *words, hash, reg["n"]
+        b.set(found, call_address(w.word("find_equal"), *about, result=I64))
     with b.when(found >= 0):
+        b.set(reg["nroom"], reg["nroom"] - 1)
+        b.store(w.word("sharer"), reg["nroom"], halves(found, reg["inst"]))
+        if w.doubles:
+            b.store(w.word("double"), reg["nroom"], halves(found, reg["n"]))
+            _record(w, emit, row)
         other = b.let("other", load(w.word("row"), found))
         for k, v in enumerate(emit.outs):
             w.assign(v, other + (8 * len(given) + RECORD.size * k))
-        b.set(reg["nroom"], reg["nroom"] - 1)
-        b.store(w.word("sharer"), reg["nroom"], halves(found, reg["inst"]))
     with b.otherwise():
         _record(w, emit, row)
 
 
-def hash_of(row: Expr, count: int, kernel: int) -> Expr:
-    """Return 31 bits that so many words and the number of a kernel make: the upper ones of a sum of products.
+def hash_of(row: Expr, words: Sequence[int], kernel: int) -> Expr:
+    """Return 31 bits that some words of a row and the number of a kernel make: the upper ones of a sum of products.
 
     The multiplications do not wait for one another. What tells two rows apart reaches the upper bits of their sum.
     """
     total: Expr = const(_wrapped(_ODD * (kernel + 1)), I64)
     factor = _ODD
-    for k in range(count):
+    for k in words:
         factor = factor * _ODD
         total = total + load(row, k) * _wrapped(factor)
     return (total >> 33) & ((1 << 31) - 1)
@@ -162,7 +191,7 @@ def _wrapped(number: int) -> int:
 
 
 def _record(w: Writer, emit: ir.Emit, row: Local) -> None:
-    """Record a node whose arguments and extents have been written."""
+    """Record a node whose row has all words but the records of its results."""
     b, reg = w.b, w.reg
     n, top = reg["n"], reg["top"]
     depth: Expr = const(0, I64)
@@ -177,13 +206,11 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> None:
     if depths:
         depth = b.let("d", depth + 1)
     head = b.let("value", halves(n, depth))
-    at = len(emit.args) + len(emit.dims)
+    at = len(_given(emit))
     moving = at + RECORD.count * len(emit.outs)
     for v, shape in zip(emit.outs, emit.shapes, strict=True):
         b.store(row, at + 1, head)
         if any(isinstance(x, ir.Var) for x in shape):
-            for k, x in enumerate(shape):
-                b.store(row, moving + k, w[x] if isinstance(x, ir.Var) else x)
             b.store(row, at + 2, row + 8 * moving)
             moving += len(shape)
         else:

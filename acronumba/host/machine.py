@@ -56,9 +56,10 @@ def generate(plan: Plan, options: Options) -> tree.Module:
     return make_host(plan, options).module
 
 
-def make_host(plan: Plan, options: Options) -> Host:
-    """Return the machine of a plan with its tables."""
-    return _Machine(plan, once_if_equal(plan.kernels) if options.equal else frozenset()).run()
+def make_host(plan: Plan, options: Options, doubles: bool = False) -> Host:
+    """Return the machine of a plan with its tables; `doubles`: equal nodes are recorded, too, to be compared."""
+    equal = once_if_equal(plan) if options.equal else frozenset[int]()
+    return _Machine(plan, equal, doubles and bool(equal)).run()
 
 
 def _type(word: Word) -> Ty:
@@ -68,8 +69,8 @@ def _type(word: Word) -> Ty:
 class _Machine(Writer):
     """Writes the machine."""
 
-    def __init__(self, plan: Plan, equal: frozenset[int]) -> None:
-        super().__init__(plan.program, equal)
+    def __init__(self, plan: Plan, equal: frozenset[int], doubles: bool) -> None:
+        super().__init__(plan.program, equal, doubles)
         self.known = constants_of(self.program)
         self.frames = [Frame(k, f, self.numbers, self.known.keys()) for k, f in enumerate(self.program.functions)]
         for frame in self.frames:
@@ -143,6 +144,7 @@ class _Machine(Writer):
             arrive=self.arrive,
             ended=ended,
             equal=self.equal,
+            doubles=self.doubles,
         )
 
     def _drop(self, values: int) -> None:
@@ -354,11 +356,12 @@ class _Machine(Writer):
         """Leave unless there is room for all that is taken until the next test."""
         b, reg = self.b, self.reg
         full = reg["top"] + 8 * segment.room > reg["end"]
-        crowded = reg["n"] + segment.nodes > reg["nroom"]
-        if segment.nodes:
+        nodes = segment.nodes * (1 + self.doubles)
+        crowded = reg["n"] + nodes > reg["nroom"]
+        if nodes:
             with b.when(full | crowded):
                 status = select(full, const(state.GROW_HEAP, I64), const(state.GROW_NODES, I64))
-                need = select(full, const(8 * segment.room, I64), const(segment.nodes, I64))
+                need = select(full, const(8 * segment.room, I64), const(nodes, I64))
                 self.leave(status, need, self.spill(segment))
         elif segment.room:
             with b.when(full):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from acronumba.analysis.plan import Plan
 from acronumba.analysis.sharing.copies import same_but_shared
-from acronumba.config import Options
+from acronumba.config import Options, verify_level
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
 from acronumba.emit.target import host as processor
@@ -44,7 +44,7 @@ def link(
     progress
         Called while compiling.
     """
-    host = make_host(plan, options)
+    host = make_host(plan, options, doubles=verify_level() > 2)
     modules = (library(), host.module)
     if kernels is None:
         engine, kernels = with_kernels(modules, plan.kernels, options.decisions, progress)
@@ -57,7 +57,7 @@ def link_interpreted(
     plan: Plan, options: Options, kernels: Callable[[Interpreted], Sequence[KernelEntry]]
 ) -> Executable:
     """Return what runs a plan in plain Python; `kernels` returns kernels that its engine can call."""
-    host = make_host(plan, options)
+    host = make_host(plan, options, doubles=verify_level() > 2)
     modules = (runtime_module(), host.module)
     engine = Interpreted(modules)
     linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels(engine)), interpreted=True)

@@ -157,10 +157,12 @@ class Buffers:
         keyed: bool,
         ghosts: int = 0,
         equal: bool = False,
+        doubles: bool = False,
         reach: Callable[[NDArray[Any]], object],
     ) -> None:
         self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
         self.equal = equal  # whether equal nodes of some kernel are recorded once
+        self.doubles = doubles  # ... and, to be compared, again
         self.levels = 1 + ghosts  # most levels for each node
         self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
         self.heads = self.st[AT["free"] : AT["free"] + functions]
@@ -336,7 +338,9 @@ class Buffers:
         if self.equal:
             most = 1 << (2 * capacity - 1).bit_length()
             lengths |= {"sharer": (int64, capacity), "equal": (int64, 5 * most // 3)}  # 1 + 1/2 + 1/8 + ...
-        old, sharers = self.columns, self.sharers.copy() if n else self.st[:0]
+        if self.doubles:
+            lengths["double"] = (int64, capacity)
+        old, shared = self.columns, self["ncap"] - self["nroom"] if n else 0
         begun = (self["equal"] - self["equal_first"]) // 8  # where the table of equal nodes begins
         self.columns = {}
         for name, (dtype, length) in lengths.items():
@@ -351,9 +355,11 @@ class Buffers:
             self.columns["key"] = self.columns["kind"]
             self["key"] = self["kind"]
         self["first_room"] += capacity - self["ncap"]
-        self["ncap"], self["nroom"] = capacity, capacity - len(sharers)
+        self["ncap"], self["nroom"] = capacity, capacity - shared
+        for name in ("sharer", "double"):
+            if name in lengths and shared:
+                self.columns[name][-shared:] = old[name][-shared:]
         if self.equal:
-            self.columns["sharer"][self["nroom"] :] = sharers
             self["equal_first"], self["equal_most"] = self["equal"], most
             if n:
                 slots = self["equal_mask"] + 1
@@ -362,7 +368,15 @@ class Buffers:
     @property
     def sharers(self) -> Words:
         """int64[m]: the nodes that others have recorded, and who takes them: node << 32 | instance; the last first."""
-        return self.columns["sharer"][self["nroom"] : self["ncap"]] if self["nroom"] < self["ncap"] else self.st[:0]
+        return self._of_shared("sharer")
+
+    @property
+    def pairs(self) -> Words:
+        """int64[m]: the same nodes, and the nodes that were recorded again for them: node << 32 | node."""
+        return self._of_shared("double")
+
+    def _of_shared(self, name: str) -> Words:
+        return self.columns[name][self["nroom"] : self["ncap"]] if self["nroom"] < self["ncap"] else self.st[:0]
 
     def grow_tables(self, status: int) -> None:
         """Give the tables that `status` asks for room for all nodes, and for as many edges as are needed."""

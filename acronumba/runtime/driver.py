@@ -27,6 +27,7 @@ from acronumba.kernels.cost import cost, reading, typical_cost
 from acronumba.memory import address, aligned, available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Words
+from acronumba.runtime.doubles import compare_doubles
 from acronumba.runtime.engines import threads_of_process
 from acronumba.runtime.forms import forms
 from acronumba.runtime.levels import check_levels
@@ -213,6 +214,7 @@ class Executable:
             keyed=not self.options.ragged and any(s.dims for s in specs),
             ghosts=self.host.ghosts,
             equal=bool(self.host.equal),
+            doubles=self.host.doubles,
             reach=self.engine.reach,
         )
         for k, (spec, kernel) in enumerate(zip(specs, self.kernels, strict=True)):
@@ -310,7 +312,7 @@ class Executable:
         buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
         buffers["shared"] = prepared.address
         buffers["arena"], buffers["arena_size"] = m.arenas[0].address, m.arenas[0].size
-        buffers["plenty"] = _PLENTY if self.options.recycle else state.NEVER
+        buffers["plenty"] = _PLENTY if self.options.recycle and not m.doubles else state.NEVER
         buffers["spoil"] = int(verify_level() > 1)
         if self.host.waiting:
             buffers["inst"] = -1
@@ -444,6 +446,7 @@ class Executable:
             noting=self.host.waiting and last == _SCHEDULE and told is None,
             told=told,
             keeps_nodes=self.keeps_nodes and self.host.waiting,
+            doubles=self.host.doubles,
             epoch=epoch,
         )
         self._begin(m)
@@ -539,6 +542,8 @@ class Executable:
                     start = time.perf_counter()
                     m.rounds.append(self.recorded.round(buffers, m.rounds))
                     m.noted += time.perf_counter() - start
+        if m.doubles and buffers["stage"] == state.EXECUTED:
+            compare_doubles(buffers, self.plan.kernels)
         if m.keeps_nodes:
             n = buffers["n"]
             kind, instance, row = (buffers.column(name, n).copy() for name in ("kind", "instance", "row"))

@@ -40,6 +40,7 @@ class MiniBatch:
     noting: bool  # whether values that are read are noted
     told: Words | None  # what another run has noted: reads take these values
     keeps_nodes: bool = False  # whether the nodes of each round are noted
+    doubles: bool = False  # whether nodes that are equal to others are recorded and compared, see `runtime.doubles`
     epoch: bool = False  # whether instances join while it runs: `roots` has room for them
     nodes: list[Nodes] = field(default_factory=list)  # of each round, if they are
     failures: dict[int, Failure] = field(default_factory=dict)  # that Python has found, by number of the instance
@@ -51,4 +52,4 @@ class MiniBatch:
     @property
     def watched(self) -> bool:
         """Whether Python does something in each round."""
-        return self.by_caller or self.keeps_nodes
+        return self.by_caller or self.keeps_nodes or self.doubles

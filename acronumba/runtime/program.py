@@ -36,6 +36,7 @@ class Host:
     arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
     ended: int  # block that instances of an epoch return to
     equal: frozenset[int] = frozenset()  # kernels whose equal nodes are recorded once
+    doubles: bool = False  # whether a node that is equal to another is recorded, too: see `runtime.doubles`
 
 
 class PackingLike(Protocol):

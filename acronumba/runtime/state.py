@@ -86,6 +86,7 @@ row                 int64[n]: address of its row
 first_room          `nroom` when the fiber that runs was started or went on
 find_equal          address of the function that finds an equal node
 sharer              int64[ncap]: node << 32 | instance: who takes a node of another; from `nroom` on, the last one first
+double              int64[ncap]: node << 32 | the same node recorded again, beside `sharer`; see `runtime.doubles`
 credit              int64[kernels, 2]: how many nodes of the kernel are looked for yet if none is equal to another, and
                     how many nodes are recorded then before it is looked for again; see `library.equal`
 look                address of the words `look[kernels]`

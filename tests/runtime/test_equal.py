@@ -150,7 +150,7 @@ def test_nodes_that_read_others_are_looked_for_when_one_is_found() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tables_grow(engine: str, always: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns and tables of nodes grow while instances are recorded; memory is checked where Python runs the code."""
-    monkeypatch.setattr(machine, "once_if_equal", lambda kernels: frozenset(range(len(kernels))))
+    monkeypatch.setattr(machine, "once_if_equal", lambda plan: frozenset(range(len(plan.kernels))))
     rng = np.random.default_rng(4)
     shared, given = weights(rng), [random_tree(rng, 4) for _ in range(90)]
     for nodes in (1, 32, 96):
@@ -178,7 +178,7 @@ def test_options_keep_the_bits(schedule: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "once_if_equal", lambda kernels: frozenset(range(len(kernels))))  # none fails here
+    monkeypatch.setattr(machine, "once_if_equal", lambda plan: frozenset(range(len(plan.kernels))))  # none fails here
     rng = np.random.default_rng(3)
     shared = weights(rng)
     given = [random_tree(rng, k) for k in (7, 1, 3, 7, 1, 4, 1, 1)]

@@ -1,7 +1,17 @@
-"""Equal nodes: a node of a kernel whose arguments and run-time extents are those of a recorded one is that node.
+"""Equal nodes: a node of a kernel whose row has the same words as that of a recorded one is that node.
 
-In: the words of a node that is about to be recorded, and their hash. Out: the recorded node that is equal to it, if
-there is one. Nodes are found in a table by the hash, one place after the other (linear probing). An entry is the hash
+In: the row of a node that is about to be recorded, and a hash of it. Out: the recorded node that is equal to it, if
+there is one.
+
+The invariant: two nodes are one only if they have the same kernel and the same words in their rows, but for the
+records of their results. These words are all that differs between calls of a kernel (`ir.spec`): its arguments, its
+run-time extents, and the extents of its results, of which the first is how many rows a node has that is several. An
+argument is a number, compared by its bits, or the address of a value record, which stands for one tensor as long as
+the mini-batch runs: no operation writes into the result of another, and the heap gives no address twice. A list may
+grow behind its address, and what may fail has a failure of its own in each instance: nodes of such kernels are never
+one (`host.instructions.once_if_equal`). With ACRONUMBA_VERIFY=3 nodes are computed again for those that share them.
+
+Nodes are found in a table by the hash, one place after the other (linear probing). An entry is the hash
 and a node, or -1 where none is. The table is small at first, so that a round of few nodes needs little of the cache;
 where it is half full, one that is four times as large (the largest may be twice as large) is made of it, behind it.
 What counts is what the node's row holds now: an entry of a node that was dropped, as its instance has failed, is free
@@ -31,17 +41,21 @@ from acronumba.runtime.library.words import (  # isort: skip
 )  # fmt: skip
 
 
-def find_equal(ST: i64, k: i64, at: i64, count: i64, hash: i64, n: i64) -> i64:
-    """Return the node of kernel k whose words are those at an address; -1: there is none, and node n will be it.
+def find_equal(ST: i64, k: i64, at: i64, count: i64, behind: i64, more: i64, hash: i64, n: i64) -> i64:
+    """Return the node of kernel k that has the same words in its row; -1: there is none, and node n will be it.
 
     Parameters
     ----------
     k
         The kernel.
-    at, count
-        Where its arguments and run-time extents are, and how many.
+    at
+        The row of the node.
+    count
+        How many words it begins with: arguments and run-time extents. The records of the results follow.
+    behind, more
+        The word behind these records, and how many words there are from there on: the extents of the results.
     hash
-        Of the kernel and these: 31 bits.
+        Of the kernel and all these words: 31 bits.
     n
         The number of recorded nodes.
     """
@@ -56,7 +70,8 @@ def find_equal(ST: i64, k: i64, at: i64, count: i64, hash: i64, n: i64) -> i64:
             return -1
         if high_half(there) == hash:
             if ld32(kind, v) == k:
-                if same_words(ld(row, v), at, count) != 0:
+                other = ld(row, v)
+                if same_words(other, at, count) & same_words(other + 8 * behind, at + 8 * behind, more) != 0:
                     gain(ST, k)
                     return v
         slot = (slot + 1) & mask
