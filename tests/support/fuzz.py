@@ -5,6 +5,8 @@
                                                                the same bits in another order, with other options
     python tests/fuzz.py --count 500 --through simulator       kernels for GPUs, in plain Python
     python tests/fuzz.py --count 200 --through gradients       gradients by five routes, see `tests.support.routes`
+    python tests/fuzz.py --count 500 --of extents --through compiled     programs of `tests.support.extents`, aimed at
+                                                               what optimisations leave out, in poisoned memory
     python tests/fuzz.py --from 5000 --count 1 --through all   the program 5000 alone, each way
     python tests/fuzz.py --from 5000 --show                    its text
 
@@ -38,8 +40,9 @@ from pathlib import Path
 from typing import Any
 
 from acronumba.config import BITWISE
-from tests.support import generate, habits, shrink
+from tests.support import extents, generate, habits, shrink
 from tests.support.modules import import_file
+from tests.support.poison import poison
 
 WAYS = ("interpreter", "compiled", "simulator", "gradients")
 INSTANCES = {"interpreter": 8, "compiled": 16, "simulator": 4, "gradients": 4}
@@ -72,10 +75,12 @@ class Outcome:
 # ---- one program
 
 
-def case_of(number: int) -> generate.Case:
-    """Return program number n: two of three are of `habits`."""
+def case_of(number: int, of: str = "all") -> generate.Case | extents.ExtentsCase:
+    """Return program number n; of "all", two of three are of `habits`, the others of `generate`."""
     rng = random.Random(f"case {number}")
     seed, size = rng.getrandbits(32), rng.choice([1, 2, 2, 3, 3, 4, 5, 6, 8, 10])
+    if of == "extents":
+        return extents.generate(seed, size)
     return (habits if number % 3 else generate).generate(seed, size)
 
 
@@ -203,9 +208,9 @@ def same_bits(
     return "", ""
 
 
-def outcome_of(number: int, way: str, folder: Path) -> Outcome:
+def outcome_of(number: int, way: str, folder: Path, of: str = "all") -> Outcome:
     """Run program number n."""
-    case = case_of(number)
+    case = case_of(number, of)
     module = load(case.source, folder)
     try:
         return run(
@@ -223,8 +228,10 @@ def outcome_of(number: int, way: str, folder: Path) -> Outcome:
 # ---- many programs, each in a process that may die
 
 
-def _serve(pipe: Connection, folder: str) -> None:
+def _serve(pipe: Connection, folder: str, of: str) -> None:
     _quiet()
+    if of == "extents":
+        poison()
     gc.disable()  # what a program leaves behind is collected after every few: a sixth of the time
     ran = 0
     while True:
@@ -234,10 +241,21 @@ def _serve(pipe: Connection, folder: str) -> None:
             return
         if job is None:
             return
-        pipe.send(outcome_of(*job, Path(folder)))
+        if of == "extents":
+            _small_parts(job[0])
+        pipe.send(outcome_of(*job, Path(folder), of))
         ran += 1
         if ran % 20 == 0:
             gc.collect()
+
+
+def _small_parts(number: int) -> None:
+    """Let the mini-batches of program number n run in small parts, and equal nodes be looked for without end; or not."""
+    from acronumba.runtime import driver
+
+    rng = random.Random(f"parts {number}")
+    driver._AIM, driver._LEAST = rng.choice([(1 << 9, 1), (1 << 12, 3), (32 << 20, 128)])
+    driver._TRIES = rng.choice([1 << 40, 32])
 
 
 def _quiet() -> None:
@@ -252,15 +270,15 @@ def _quiet() -> None:
 class Worker:
     """A process that runs programs, one at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, of: str) -> None:
+        self.folder, self.of = folder, of
         self.job: tuple[int, str] | None = None
         self.start()
 
     def start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other, str(self.folder)), daemon=True)
+        self.process = context.Process(target=_serve, args=(other, str(self.folder), self.of), daemon=True)
         self.process.start()
         other.close()
         self.ran = 0
@@ -348,14 +366,14 @@ class Tally:
 
 def campaign(
     first: int, count: int | None, minutes: float | None, ways: Sequence[str], jobs: int, limit: float,
-    log: Path | None, stop: bool = False,
+    log: Path | None, stop: bool = False, of: str = "all",
 ) -> Tally:  # fmt: skip
     """Run programs from `first` on, until there are so many, the time is over, or Ctrl-C."""
     tally, number, end = Tally(), first, time.monotonic() + 60 * (minutes or 1e9)
     todo = [(number, way) for way in ways]
     start = shown = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        workers = [Worker(Path(folder)) for _ in range(jobs)]
+        workers = [Worker(Path(folder), of) for _ in range(jobs)]
         try:
             while True:
                 for worker in workers:
@@ -431,9 +449,9 @@ def symptom(text: str, way: str, number: int, options: dict[str, Any], folder: P
         process.join()
 
 
-def small_test(out: Outcome, seconds: float) -> str:
+def small_test(out: Outcome, seconds: float, of: str = "all") -> str:
     """Return the program of an outcome, shrunken, as a file for pytest."""
-    case = case_of(out.number)
+    case = case_of(out.number, of)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         _quiet()
@@ -475,6 +493,7 @@ def main() -> int:
         "--from", type=int, default=0, dest="first", metavar="N", help="the number of the first program"
     )
     parser.add_argument("--through", choices=[*WAYS, "all"], default="interpreter")
+    parser.add_argument("--of", choices=["all", "extents"], default="all", help="who draws the programs")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one program")
     parser.add_argument("--shrink", type=float, default=120.0, help="seconds for making one failure small; 0: leave it")
@@ -483,7 +502,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print the text of the first program and end")
     given = parser.parse_args()
     if given.show:
-        print(case_of(given.first).source)
+        print(case_of(given.first, given.of).source)
         return 0
     if given.minutes is None and given.count is None:
         parser.error("say --minutes or --count")
@@ -494,12 +513,14 @@ def main() -> int:
         os.environ.setdefault("ACRONUMBA_CACHE_DIR", cache)
         for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(variable, "1")
-        tally = campaign(given.first, given.count, given.minutes, ways, given.jobs, given.limit, given.log, given.stop)
+        tally = campaign(
+            given.first, given.count, given.minutes, ways, given.jobs, given.limit, given.log, given.stop, given.of
+        )
         print(tally, flush=True)
         kinds: dict[str, Outcome] = {}
         for out in tally.wrong:
             kinds.setdefault(f"{out.way} {out.kind}", out)
         if given.shrink:
             for out in kinds.values():
-                print(f"\n{small_test(out, given.shrink)}", flush=True)
+                print(f"\n{small_test(out, given.shrink, given.of)}", flush=True)
     return 1 if tally.wrong else 0
