@@ -1,7 +1,8 @@
 """The arrays that instances reach: collected as columns, copied to pools, with a value record each.
 
 In: lists of arrays, as `data.collect` finds them. Out: in a `Heap`, a pool of each dtype and the records; the words of
-a column are addresses of records. An array that is reached twice is stored once.
+a column are addresses of records. An array that is reached twice is stored once. No two arrays have one address: an
+array without elements takes the place of one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ _MANY = 256  # arrays from which on NumPy counts and orders them in less time th
 
 _dtype, _rank, _size, _shape = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size"), attrgetter("shape")
 _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
+
+
+def _room(column: npt.NDArray[Any]) -> int:
+    """Return how many elements of a pool an array takes: an array without elements takes one.
+
+    So each array has an address of its own, by which its adjoint is found.
+    """
+    return max(column.size, 1)
 
 
 def ids_of(objects: Sequence[Any]) -> Words:
@@ -153,8 +162,9 @@ class Arrays:
         """Copy the arrays; `add` reserves a region, `take` says how many bytes. Add their shapes to `shapes`."""
         self._leave_once()
         sizes = self._look_at_shapes()
+        sizes = max(sizes, 1) if isinstance(sizes, int) else np.maximum(sizes, 1)
         found, blocks = self._found, self._blocks
-        of_blocks = sum(c.size for c in blocks)
+        of_blocks = sum(map(_room, blocks))
         # As floats: a few arrays of steps of 0 may have more elements than an int of 64 bits can count.
         split = float(len(found) * sizes) if isinstance(sizes, int) else float(sizes.sum(dtype=float))
         take((split + of_blocks) * self.kind.itemsize)
@@ -170,13 +180,16 @@ class Arrays:
         found = self._found
         self.pool = pool = aligned(split + of_blocks, self.kind)
         rest = {shape[1:] for shape in self._shapes}
-        if split and len(rest) == 1 and all(self._shapes):  # NumPy does this in less time
+        if not all(map(math.prod, self._shapes)):
+            filler = np.zeros(1, self.kind)
+            np.concatenate([a if np.size(a) else filler for a in found], axis=None, out=pool[:split])
+        elif found and len(rest) == 1 and all(self._shapes):  # NumPy does this in less time
             np.concatenate(found, axis=0, out=pool[:split].reshape(-1, *rest.pop()))
         elif found:
             np.concatenate(found, axis=None, out=pool[:split])
         for column in self._blocks:
             pool[split : split + column.size].reshape(column.shape)[...] = column
-            split += column.size
+            split += _room(column)
 
     def _leave_once(self) -> None:
         """Leave each array once, with a number for each time that it was found."""
@@ -230,12 +243,12 @@ class Arrays:
             table[:k, 0] = data + size * self._starts
             at = [shapes[shape] for shape in self._shapes]
             table[:k, 2] = at[0] if self._places is None else np.array(at, np.int64)[self._places]
-        data += size * (self.pool.size - sum(c.size for c in self._blocks))
+        data += size * (self.pool.size - sum(map(_room, self._blocks)))
         for column in self._blocks:
             n, step = len(column), size * math.prod(column.shape[1:])
             table[k : k + n, 0] = data + step * np.arange(n)
             table[k : k + n, 2] = shapes[column.shape[1:]]
-            data += column.size * size
+            data += _room(column) * size
             k += n
 
     def addresses(self, first: int, number: int) -> Words:

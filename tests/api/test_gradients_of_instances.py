@@ -139,3 +139,29 @@ def test_an_object_of_an_instance_that_is_a_shared_one_too_is_refused() -> None:
                 lambda: value_and_grad(walk, wrt="at").batch([root.next], root=root)):  # fmt: skip
         with pytest.raises(AcronumbaError, match="of the shared `root"):
             way()
+
+
+# ---- arrays without elements have no place in memory, but an adjoint is found by the place of its array
+
+
+@model
+def pair(x: np.ndarray, y: np.ndarray, *, w: np.ndarray) -> Any:
+    return np.sum(y * y) + np.sum(np.tanh(x) @ w)
+
+
+def test_an_array_beside_one_without_elements_has_its_own_gradient() -> None:
+    empty = np.zeros((0, 3), np.float32)
+    a, b, c, d = (weights(3, 3) for _ in range(4))
+    w = weights(3)
+    for xs, ys in (([a, empty, c, empty], [d, a, b, c]), ([empty, a], [a, empty]), ([empty] * 3, [a, b, c])):
+        result = value_and_grad(pair, wrt=("x", "y"), reduce="sum").batch(xs, ys, w=w)
+        for x, y, gx, gy in zip(xs, ys, *result.grads, strict=True):
+            assert gx.shape == x.shape and gy.shape == y.shape
+            np.testing.assert_allclose(gx, (1 - np.tanh(x) ** 2) * w, rtol=1e-5)
+            np.testing.assert_allclose(gy, 2 * y, rtol=1e-6)
+
+
+def test_a_column_of_arrays_without_elements_has_no_gradient_of_others() -> None:
+    block, ys, w = np.zeros((3, 0, 3), np.float32), weights(3, 2, 3), weights(3)
+    _, gy = value_and_grad(pair, wrt=("x", "y"), reduce="sum").batch(block, ys, w=w).grads
+    np.testing.assert_allclose(gy, 2 * ys, rtol=1e-6)
