@@ -35,8 +35,9 @@ class Mutant:
     file: str  # under `acronumba`
     old: str  # occurs once in the file
     new: str
-    tests: str  # of its part: words for pytest
+    tests: str  # of its part: words for pytest; "": random programs alone must catch it
     through: str = "interpreter"  # how random programs run
+    of: str = "all"  # who draws them
 
 
 MUTANTS = (
@@ -245,6 +246,92 @@ MUTANTS = (
         "if k > 0 and met(barrier, k * every):", "if k > 1 and met(barrier, k * every):",
         "tests/runtime/test_persistent.py", "simulator",
     ),
+    # What optimisations that are on by default leave out: each must be caught by `tests.support.extents` alone
+    Mutant(
+        "equal: the first argument is no part of the key", "host/instructions.py",
+        "key = [(0, len(given)), (behind, len(extents))]", "key = [(1, max(len(given) - 1, 0)), (behind, len(extents))]",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "equal: the last argument or extent is no part of the key", "host/instructions.py",
+        "key = [(0, len(given)), (behind, len(extents))]", "key = [(0, max(len(given) - 1, 0)), (behind, len(extents))]",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "equal: run-time extents are no part of the key", "host/instructions.py",
+        "key = [(0, len(given)), (behind, len(extents))]", "key = [(0, len(emit.args)), (behind, 0)]",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "equal: the extents of results are no part of the key", "host/instructions.py",
+        "key = [(0, len(given)), (behind, len(extents))]", "key = [(0, len(given)), (behind, 0)]",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "equal: the number of rows is no part of the key", "host/instructions.py",
+        "key = [(0, len(given)), (behind, len(extents))]",
+        "key = [(0, len(given)), (behind + 1, max(len(extents) - 1, 0))]",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "equal: the kernel is no part of the key", "runtime/library/equal.py",
+        "if ld32(kind, v) == k:", "if ld32(kind, v) >= 0:",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "hoist: what depends on a loop is computed before it", "analysis/grouping/invariant.py",
+        "if all((v in ready and v not in written) or v in known for v in reads(instr)):",
+        "if all(v in ready or v in known for v in reads(instr)):",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "reuse: one of two shared tensors is taken for both", "analysis/sharing/facts.py",
+        'if a == b or b.kind == "nothing":', 'if a.kind == b.kind == "shared" or a == b or b.kind == "nothing":',
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "once: attributes are no part of the key", "analysis/sharing/once.py",
+        "tuple(g.key for g in given), repr(attrs), shape,", "tuple(g.key for g in given), shape,",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "once: operands are no part of the key", "analysis/sharing/once.py",
+        "tuple(g.key for g in given), repr(attrs), shape,", "len(given), repr(attrs), shape,",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "tables: rows of two indices are one", "analysis/sharing/tables.py",
+        "if len({(r.index, r.rows) for r in rows}) != 1", "if len({r.rows for r in rows}) != 1",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "ragged: the last extent of a node is that of the node before", "runtime/library/extents.py",
+        "if same_words(at, known, ld(table, k + K_DIMS)) != 0:", "if same_words(at, known, ld(table, k + K_DIMS) - 1) != 0:",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "recycle: a place is given away before the last node that reads it", "runtime/library/liveness.py",
+        "if ld(it, RECORD_HEAD) >= 0:\n                    st32(last, ld(it, RECORD_DATA), b)\n            for j in range(tensors,",
+        "if ld(it, RECORD_HEAD) >= 0:\n                    st32(last, ld(it, RECORD_DATA), max(b - 1, ld32(last, ld(it, "
+        "RECORD_DATA))))\n            for j in range(tensors,",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "fuse: what is read at other places is computed in the same loops", "kernels/stages/order.py",
+        "if any(x not in inside or not same for x, same in unmet.items()):",
+        "if any(x not in inside for x, same in unmet.items()):",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "parts: the results of a part lie where those of the part before do", "runtime/library/drive.py",
+        "st(ST, ARENA, ld(ST, ARENA) + used)", "st(ST, ARENA, ld(ST, ARENA) + used // 128 * 64)",
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "gradients: two adjoints have one place", "runtime/library/adjoints.py",
+        "st(W, B_PLACE, place + ((size + 63) & -64))", "st(W, B_PLACE, place + (size // 128) * 64)",
+        "", "gradients", "extents",
+    ),
     # Data, code, and random numbers
     Mutant(
         "pack: roots of good instances go to others", "data/pack.py",
@@ -279,6 +366,8 @@ def problem(mutant: Mutant, root: Path = ROOT) -> str:
     text = (root / "acronumba" / mutant.file).read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:
         return f"{mutant.name}: acronumba/{mutant.file} has {text.count(mutant.old)} times: {mutant.old}"
+    if not mutant.tests and mutant.of == "all":
+        return f"{mutant.name}: nothing is to catch it"
     missing = [word for word in mutant.tests.split() if word.startswith("tests/") and not (root / word).exists()]
     return f"{mutant.name}: there is no {', '.join(missing)}" if missing else ""
 
@@ -333,7 +422,7 @@ def verdict(mutant: Mutant, seconds: float, jobs: int) -> dict[str, object]:
         path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
         out: dict[str, object] = {"name": mutant.name, "caught": False, "by": "nothing"}
         tests = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests.split()]
-        status, text = _run(tests, folder, seconds, cache)
+        status, text = _run(tests, folder, seconds, cache) if mutant.tests else (0, "")
         if status is None or status in (1, 2) or status < 0:
             out |= {"caught": True, "by": "time" if status is None else f"test: {_caught_by(text)}"}
         elif status != 0:
@@ -341,7 +430,7 @@ def verdict(mutant: Mutant, seconds: float, jobs: int) -> dict[str, object]:
         else:
             left = seconds - (time.monotonic() - start)
             fuzz = [sys.executable, "tests/fuzz.py", "--minutes", f"{left / 60:.2f}", "--jobs", str(jobs), "--stop",
-                    "--through", mutant.through, "--limit", f"{left:.0f}", "--shrink", "0"]  # fmt: skip
+                    "--through", mutant.through, "--of", mutant.of, "--limit", f"{left:.0f}", "--shrink", "0"]  # fmt: skip
             status, text = _run(fuzz, folder, left + 60, cache)
             if status != 0:
                 found = [line for line in text.splitlines() if re.match(r"  \d+ .*: \[", line)]

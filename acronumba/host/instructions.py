@@ -154,9 +154,9 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
         return
     found = b.let("found", -1)
     with b.when(intrinsic("seldom", reg["n"] >= w.look(emit.kernel))):
-        key = [*range(len(given)), *range(behind, behind + len(extents))]
-        words = (const(x, I64) for x in (len(given), behind, len(extents)))
-        hash = hash_of(row, key, emit.kernel)
+        key = [(0, len(given)), (behind, len(extents))]  # all that the row has by now
+        words = (const(x, I64) for start, count in key for x in (start, count))
+        hash = hash_of(row, [start + k for start, count in key for k in range(count)], emit.kernel)
         about = w.st, const(emit.kernel, I64), row, *words, hash, reg["n"]
         b.set(found, call_address(w.word("find_equal"), *about, result=I64))
     with b.when(found >= 0):

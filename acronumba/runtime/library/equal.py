@@ -41,7 +41,9 @@ from acronumba.runtime.library.words import (  # isort: skip
 )  # fmt: skip
 
 
-def find_equal(ST: i64, k: i64, at: i64, count: i64, behind: i64, more: i64, hash: i64, n: i64) -> i64:
+def find_equal(
+    ST: i64, k: i64, at: i64, given: i64, count: i64, extents: i64, more: i64, hash: i64, n: i64
+) -> i64:
     """Return the node of kernel k that has the same words in its row; -1: there is none, and node n will be it.
 
     Parameters
@@ -50,10 +52,10 @@ def find_equal(ST: i64, k: i64, at: i64, count: i64, behind: i64, more: i64, has
         The kernel.
     at
         The row of the node.
-    count
-        How many words it begins with: arguments and run-time extents. The records of the results follow.
-    behind, more
-        The word behind these records, and how many words there are from there on: the extents of the results.
+    given, count
+        The first word of the arguments and run-time extents, and how many there are.
+    extents, more
+        The first word of the extents of the results, and how many there are.
     hash
         Of the kernel and all these words: 31 bits.
     n
@@ -71,7 +73,8 @@ def find_equal(ST: i64, k: i64, at: i64, count: i64, behind: i64, more: i64, has
         if high_half(there) == hash:
             if ld32(kind, v) == k:
                 other = ld(row, v)
-                if same_words(other, at, count) & same_words(other + 8 * behind, at + 8 * behind, more) != 0:
+                same = same_words(other + 8 * given, at + 8 * given, count)
+                if same & same_words(other + 8 * extents, at + 8 * extents, more) != 0:
                     gain(ST, k)
                     return v
         slot = (slot + 1) & mask
