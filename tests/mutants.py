@@ -38,6 +38,12 @@ class Mutant:
     tests: str  # of its part: words for pytest; "": random programs alone must catch it
     through: str = "interpreter"  # how random programs run
     of: str = "all"  # who draws them
+    also: tuple[str, str, str] = ("", "", "")  # file, old and new: what has to change with it
+
+    @property
+    def changes(self) -> list[tuple[str, str, str]]:
+        """Return files with what is replaced in each, and by what."""
+        return [(self.file, self.old, self.new), *([self.also] if self.also[0] else [])]
 
 
 MUTANTS = (
@@ -277,6 +283,7 @@ MUTANTS = (
         "equal: the kernel is no part of the key", "runtime/library/equal.py",
         "if ld32(kind, v) == k:", "if ld32(kind, v) >= 0:",
         "", "compiled", "extents",
+        ("host/instructions.py", "const(_wrapped(_ODD * (kernel + 1)), I64)", "const(_ODD, I64)"),
     ),
     Mutant(
         "hoist: what depends on a loop is computed before it", "analysis/grouping/invariant.py",
@@ -363,9 +370,9 @@ MUTANTS = (
 
 def problem(mutant: Mutant, root: Path = ROOT) -> str:
     """Return why an entry does not fit the source; nothing if it does."""
-    text = (root / "acronumba" / mutant.file).read_text(encoding="utf-8")
-    if text.count(mutant.old) != 1:
-        return f"{mutant.name}: acronumba/{mutant.file} has {text.count(mutant.old)} times: {mutant.old}"
+    for file, old, _ in mutant.changes:
+        if (count := (root / "acronumba" / file).read_text(encoding="utf-8").count(old)) != 1:
+            return f"{mutant.name}: acronumba/{file} has {count} times: {old}"
     if not mutant.tests and mutant.of == "all":
         return f"{mutant.name}: nothing is to catch it"
     missing = [word for word in mutant.tests.split() if word.startswith("tests/") and not (root / word).exists()]
@@ -418,8 +425,9 @@ def verdict(mutant: Mutant, seconds: float, jobs: int) -> dict[str, object]:
             shutil.copytree(ROOT / name, folder / name, ignore=ignore)
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, folder / name)
-        path = folder / "acronumba" / mutant.file
-        path.write_text(path.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
+        for file, old, new in mutant.changes:
+            path = folder / "acronumba" / file
+            path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
         out: dict[str, object] = {"name": mutant.name, "caught": False, "by": "nothing"}
         tests = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests.split()]
         status, text = _run(tests, folder, seconds, cache) if mutant.tests else (0, "")
