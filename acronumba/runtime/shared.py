@@ -65,10 +65,7 @@ class Prepared:
         return (
             all(p.holds(self.given, ks) for (ks, _), p in self.packed.items())
             and all(equal_bits(self.given[k], old) for k, old in self.read.items())
-            and all(
-                np.array_equal(numpy_array(self.given[k]), old, equal_nan=old.dtype.kind == "f")
-                for k, old in self.copies.items()
-            )
+            and all(equal_bits(np.asarray(numpy_array(self.given[k]), old.dtype), old) for k, old in self.copies.items())
         )
 
     def pack_anew(self) -> None:

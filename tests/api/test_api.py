@@ -277,6 +277,21 @@ def test_runaway_instances_are_stopped():
 # ---- specialisation
 
 
+@pytest.mark.parametrize("columns", [slice(None), slice(None, None, 2)])
+def test_the_sign_of_a_zero_is_a_change(columns: slice) -> None:
+    """Of arrays that are read where they are, and of those that are copied, as their rows are apart."""
+
+    @model
+    def over(x: np.ndarray, *, a: np.ndarray) -> Any:
+        return x / a
+
+    a, x = np.zeros((3, 4))[:, columns], np.ones((3, 4))[:, columns]
+    with np.errstate(divide="ignore"):
+        assert (over.batch([x], a=a)[0] == np.inf).all()
+        a[...] = -0.0
+        assert (over.batch([x], a=a)[0] == -np.inf).all()
+
+
 def test_new_weights_and_changes_in_place_are_seen():
     p = params()
     first = classify.batch(trees(), p=p)

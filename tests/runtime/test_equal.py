@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import InstanceErrors, model, pack, random
+from acronumba import AcronumbaError, InstanceErrors, model, pack, random
 from acronumba.api.flow import Flow
 from acronumba.api.results import equal
-from acronumba.host import machine
+from acronumba.emit.tree import I64, const
+from acronumba.host import instructions, machine
 from acronumba.runtime import buffers, driver
 from acronumba.runtime.state import EQUAL_PAUSE
 from tests.support.chosen import one_in
@@ -188,6 +189,126 @@ def test_engines(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = run.trace()
     assert trace.nodes_of(8).tolist() == trace.nodes_of(0).tolist() and len(trace.sharers) >= len(trace.nodes_of(0))
     run.close()
+
+
+# ---- nodes that differ in nothing but the extents of their results
+
+
+def zeros_like(x: Any, p: Any) -> Any:
+    return np.zeros_like(x)
+
+
+def bias(x: Any, p: Any) -> Any:
+    n, d = x.shape
+    return np.zeros((n, d)) + p.b
+
+
+def product(x: Any, p: Any) -> Any:
+    n, d = x.shape
+    return np.ones((n, d)) @ p.w
+
+
+def filled(x: Any, p: Any) -> Any:
+    out = np.empty(x.shape)
+    out[:] = p.b
+    return out
+
+
+def padded(x: Any, p: Any) -> Any:
+    out = np.zeros((x.shape[0] + 1, x.shape[1]))
+    out[: x.shape[0]] = x
+    return out
+
+
+def tiled(x: Any, p: Any) -> Any:
+    return np.tile(np.tanh(p.w @ p.b), (x.shape[0], 1)) * p.b
+
+
+def repeated(x: Any, p: Any) -> Any:
+    return np.repeat(p.w[:1], x.shape[0], axis=0) @ p.w
+
+
+def numbered(x: Any, p: Any) -> Any:
+    return np.arange(x.shape[0])[:, None] * p.b
+
+
+def rows_of_a_table(x: Any, p: Any) -> Any:
+    return p.w[np.arange(x.shape[0]) % 3]
+
+
+def both(x: Any, p: Any) -> Any:
+    return np.ones((x.shape[0], x.shape[0])) @ np.ones((x.shape[0], x.shape[1])) + p.b
+
+
+def written(x: Any, p: Any) -> Any:
+    a = np.full((x.shape[0], 3), 2.0)
+    before = a * p.b
+    a[1:] += p.b
+    return before, a @ p.w
+
+
+@dataclass
+class Square:
+    w: np.ndarray
+    b: np.ndarray
+
+
+ROWS = [zeros_like, bias, product, filled, padded, tiled, repeated, numbered, rows_of_a_table, both, written]
+
+
+@pytest.mark.parametrize("body", ROWS, ids=lambda f: f.__name__)
+def test_results_have_the_extents_of_their_own_instance(body: Any, always: None) -> None:
+    @model
+    def made(x: np.ndarray, *, p: Square) -> Any:
+        return body(x, p)
+
+    rng = np.random.default_rng(0)
+    p = Square(rng.standard_normal((3, 3)), rng.standard_normal(3))
+    xs = [rng.standard_normal((n, 3)) for n in (2, 3, 5, 2, 0, 3, 1)]
+    f = fresh(made)
+    for got, x in zip(f.batch(xs, p=p), xs, strict=True):
+        want = made(x, p=p)
+        for a, b in zip(got, want, strict=True) if body is written else [(got, want)]:
+            assert a.shape == b.shape and a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    if body not in (padded, written, rows_of_a_table):
+        assert f.trace(xs, p=p).saved > 0  # those that do have the same extents are one node
+
+
+# ---- ACRONUMBA_VERIFY=3
+
+
+def without_extents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the extents of results out of what is compared."""
+    call = instructions.call_address
+
+    def lax(at: Any, *args: Any, result: Any) -> Any:
+        *most, _, hash, n = args
+        return call(at, *most, const(0, I64), hash, n, result=result)
+
+    monkeypatch.setattr(instructions, "call_address", lax)
+    monkeypatch.setattr(instructions, "hash_of", lambda *_: const(0, I64))
+
+
+def test_a_node_that_was_wrongly_taken_for_another_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = params()
+    for f, given in ((read, trees(40)), (walk, [0, 1, 2] * 5)):
+        columns = (given,) if f is read else (given, [3, 5] * 7 + [1])
+        want = plain(f).batch(*columns, p=p)
+        monkeypatch.setenv("ACRONUMBA_VERIFY", "3")
+        again = fresh(f)
+        assert all(map(equal, again.batch(*columns, p=p), want))
+        trace = again.trace(*columns, p=p)
+        assert trace.saved > 0 and trace.nodes > plain(f).trace(*columns, p=p).nodes - 1  # all are computed
+        monkeypatch.undo()
+    without_extents(monkeypatch)
+    made = model(lambda x, *, b: np.zeros(x.shape) + b)
+    xs, b = [np.ones((2, 3)), np.ones((4, 3))], np.ones(3)
+    assert [y.shape for y in fresh(made).batch(xs, b=b)] != [x.shape for x in xs]
+    monkeypatch.setenv("ACRONUMBA_VERIFY", "3")
+    with pytest.raises(AcronumbaError, match="were taken for equal, and are not") as caught:
+        fresh(made).batch(xs, b=b)
+    assert caught.value.code == "ACR799" and "np.zeros(x.shape) + b" in str(caught.value)
 
 
 # ---- failures

@@ -39,10 +39,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from acronumba.config import BITWISE
 from tests.support import extents, generate, habits, shrink
 from tests.support.modules import import_file
 from tests.support.poison import poison
+from tests.support.same_bits import bits
 
 WAYS = ("interpreter", "compiled", "simulator", "gradients")
 INSTANCES = {"interpreter": 8, "compiled": 16, "simulator": 4, "gradients": 4}
@@ -156,6 +159,8 @@ def run(
             out.kind, out.text = report.differences[0].kind, "\n".join(map(str, report.differences))
         elif way == "compiled":
             out.kind, out.text = same_bits(module, columns, shared, number, options, report)
+            if not out.kind:
+                out.kind, out.text = changed_in_place(model, columns, shared, sure)
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         out.kind = f"{type(error).__name__} in {Path(frames[-1].filename).name}, {frames[-1].name}"
@@ -187,8 +192,6 @@ def same_bits(
     options: dict[str, Any], report: generate.Report,
 ) -> tuple[str, str]:  # fmt: skip
     """Return a kind and a text if an instance has other bits in another mini-batch with other options."""
-    from acronumba.api.results import equal
-
     rng = random.Random(f"order {number}")
     count = len(columns[0])
     order = [rng.randrange(count) for _ in range(rng.randrange(1, 2 * count + 1))]
@@ -203,8 +206,25 @@ def same_bits(
         text = f"[{k}] at {at} of {order} with {others}: "
         if (mine is None) != (first is None):
             return "fails elsewhere", f"{text}{mine!r}, not {first!r}"
-        if mine is None and not equal(done.results[at], report.results[k]):
+        if mine is None and bits(done.results[at]) != bits(report.results[k]):
             return "other bits elsewhere", f"{text}{done.results[at]!r}\nnot\n{report.results[k]!r}"
+    return "", ""
+
+
+def changed_in_place(
+    model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any], sure: bool
+) -> tuple[str, str]:
+    """Return a kind and a text if a change of shared arrays is not seen: nothing is left of what they were."""
+    from acronumba.api.structures import float_arrays
+
+    arrays = [a for a in float_arrays(shared) if isinstance(a, np.ndarray) and a.ndim and a.flags.writeable]
+    for a in arrays:
+        a[...] = -a[::-1]
+    report = generate.examine(model, columns, shared, compiled=True, sure=sure)
+    for a in arrays:
+        a[...] = -a[::-1]
+    if report.differences:
+        return f"{report.differences[0].kind} after a change in place", "\n".join(map(str, report.differences))
     return "", ""
 
 
@@ -262,8 +282,6 @@ def _quiet() -> None:
     import warnings
 
     warnings.simplefilter("ignore")
-    import numpy as np
-
     np.seterr(all="ignore")
 
 
