@@ -156,13 +156,11 @@ class Buffers:
         most: int,
         keyed: bool,
         ghosts: int = 0,
-        equal: bool = False,
-        doubles: bool = False,
+        equal: Sequence[str] = (),
         reach: Callable[[NDArray[Any]], object],
     ) -> None:
         self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
-        self.equal = equal  # whether equal nodes of some kernel are recorded once
-        self.doubles = doubles  # ... and, to be compared, again
+        self.equal = equal  # columns of nodes that are equal to others; none if no kernel's are recorded once
         self.levels = 1 + ghosts  # most levels for each node
         self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
         self.heads = self.st[AT["free"] : AT["free"] + functions]
@@ -337,9 +335,7 @@ class Buffers:
             lengths |= {"key": (int32, capacity), "hash": (int32, hashes)}
         if self.equal:
             most = 1 << (2 * capacity - 1).bit_length()
-            lengths |= {"sharer": (int64, capacity), "equal": (int64, 5 * most // 3)}  # 1 + 1/2 + 1/8 + ...
-        if self.doubles:
-            lengths["double"] = (int64, capacity)
+            lengths |= {"equal": (int64, 5 * most // 3)} | dict.fromkeys(self.equal, (int64, capacity))  # 1 + 1/2 + ...
         old, shared = self.columns, self["ncap"] - self["nroom"] if n else 0
         begun = (self["equal"] - self["equal_first"]) // 8  # where the table of equal nodes begins
         self.columns = {}
@@ -356,9 +352,8 @@ class Buffers:
             self["key"] = self["kind"]
         self["first_room"] += capacity - self["ncap"]
         self["ncap"], self["nroom"] = capacity, capacity - shared
-        for name in ("sharer", "double"):
-            if name in lengths and shared:
-                self.columns[name][-shared:] = old[name][-shared:]
+        for name in self.equal if shared else ():
+            self.columns[name][-shared:] = old[name][-shared:]
         if self.equal:
             self["equal_first"], self["equal_most"] = self["equal"], most
             if n:

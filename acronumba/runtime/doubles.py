@@ -58,8 +58,8 @@ def results_of(spec: KernelSpec, row: int) -> list[_Result]:
         extents = tuple(word_at(shape + 8 * axis) for axis in range(rank))
         dtype = np.dtype(op.dtype)
         count = math.prod(extents)
-        raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(data) if count else b""
-        out.append((extents, np.frombuffer(raw, dtype, count)))
+        raw = ctypes.string_at(data, count * dtype.itemsize) if count else b""
+        out.append((extents, np.frombuffer(raw, dtype)))
     return out
 
 

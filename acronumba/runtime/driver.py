@@ -213,8 +213,7 @@ class Executable:
             most=max((len(s.results) for s in specs), default=0),
             keyed=not self.options.ragged and any(s.dims for s in specs),
             ghosts=self.host.ghosts,
-            equal=bool(self.host.equal),
-            doubles=self.host.doubles,
+            equal=(("sharer", "double") if self.host.doubles else ("sharer",)) if self.host.equal else (),
             reach=self.engine.reach,
         )
         for k, (spec, kernel) in enumerate(zip(specs, self.kernels, strict=True)):

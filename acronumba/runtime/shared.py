@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
@@ -65,7 +65,7 @@ class Prepared:
         return (
             all(p.holds(self.given, ks) for (ks, _), p in self.packed.items())
             and all(equal_bits(self.given[k], old) for k, old in self.read.items())
-            and all(equal_bits(np.asarray(numpy_array(self.given[k]), old.dtype), old) for k, old in self.copies.items())
+            and all(equal_bits(_as_read(self.given[k], old.dtype), old) for k, old in self.copies.items())
         )
 
     def pack_anew(self) -> None:
@@ -105,7 +105,7 @@ class Making:
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
             match param.type:
                 case TensorT(dtype=dtype, shape=shape):
-                    array = np.asarray(numpy_array(value), dtype, order="C")
+                    array = _as_read(value, dtype)
                     if array.shape != shape:
                         raise ValueError(f"{param.path} has shape {array.shape}, not {shape}")
                     if array is not value:
@@ -137,6 +137,11 @@ class Making:
             self.packed[ks, packing] = old
         self.keep.append(self.packed[ks, packing].array)
         return self.packed[ks, packing].array
+
+
+def _as_read(value: object, dtype: DTypeLike) -> NDArray[Any]:
+    """Return a value as the array that compiled code reads, which may be the value itself."""
+    return np.asarray(numpy_array(value), dtype, order="C")
 
 
 def same(a: object, b: object) -> bool:

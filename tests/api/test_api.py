@@ -282,7 +282,7 @@ def test_the_sign_of_a_zero_is_a_change(columns: slice) -> None:
     """Of arrays that are read where they are, and of those that are copied, as their rows are apart."""
 
     @model
-    def over(x: np.ndarray, *, a: np.ndarray) -> Any:
+    def over(x: np.ndarray, *, a: np.ndarray):
         return x / a
 
     a, x = np.zeros((3, 4))[:, columns], np.ones((3, 4))[:, columns]

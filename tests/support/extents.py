@@ -184,7 +184,7 @@ class Writer:
             lambda: f"np.zeros({d}, p.b.dtype)", lambda: f"np.full({d}, {self.number()}, p.b.dtype)", lambda: f"p.w @ {self.row()}",
             lambda: f"np.tanh({self.row()})", lambda: f"{self.row()} + {self.row()}", lambda: f"{self.row()} * {self.number()}",
             lambda: f"{self.matrix().name}.sum(axis=0)", lambda: f"np.tanh(p.w @ p.table[{self.index()}] + p.b)",
-            lambda: f"p.w @ p.b", lambda: f"(p.table @ p.w)[{self.index()}]", lambda: f"p.v @ p.table[{self.index()}]",
+            lambda: "p.w @ p.b", lambda: f"(p.table @ p.w)[{self.index()}]", lambda: f"p.v @ p.table[{self.index()}]",
             lambda: f"({self.matrix().name}.sum(axis=0) / (1 + {self.extent()}))",
         ]  # fmt: skip
         return str(self.pick(forms)())
@@ -209,7 +209,7 @@ class Writer:
             lambda: (n, f"(np.arange({n} * {d}).reshape({n}, {d}) % 3).astype(p.b.dtype)"),
             lambda: (n, f"p.table[(np.arange({n}) + k) % {ROWS}]"),
             lambda: (n, f"np.zeros(({n}, {d}), np.int64) + np.arange({d})"),
-            lambda: ("len(ks)", f"p.other[np.array(ks, np.int64)]"),
+            lambda: ("len(ks)", "p.other[np.array(ks, np.int64)]"),
         ]
         if self.lines_of:
             line, long = self.pick(self.lines_of)
@@ -354,15 +354,21 @@ class Writer:
         )  # fmt: skip
         self.put(f"{out} = {text}")
         if "::-1" not in text and "[:, 0]" not in text and self.chance(0.4):
-            self.put(f"{out}[{self.pick(['1:', ':k', 'm:', '::2'])}] {self.pick(['=', '='])} {self.pick(['1', 'k', '0'])}")
+            self.put(
+                f"{out}[{self.pick(['1:', ':k', 'm:', '::2'])}] {self.pick(['=', '='])} {self.pick(['1', 'k', '0'])}"
+            )
         self.lines_of.append((out, rows))
 
     def selected(self) -> None:
         """A matrix under a mask of its rows."""
         m, out = self.matrix(), self.name("w")
         mask = self.name("u")
-        self.put(f"{mask} = {self.pick([f'np.arange({m.rows}) < k', f'{m.name}[:, 0] > 0.25', f'np.zeros({m.rows}, bool)', f'np.arange({m.rows}) % 2 == m'])}")
-        self.put(f"{out} = {self.pick([f'np.where({mask}[:, None], {m.name}, {self.number()})', f'np.where({mask}[:, None], {self.row()}, {m.name})', f'{m.name} * {mask}[:, None]'])}")
+        self.put(
+            f"{mask} = {self.pick([f'np.arange({m.rows}) < k', f'{m.name}[:, 0] > 0.25', f'np.zeros({m.rows}, bool)', f'np.arange({m.rows}) % 2 == m'])}"
+        )
+        self.put(
+            f"{out} = {self.pick([f'np.where({mask}[:, None], {m.name}, {self.number()})', f'np.where({mask}[:, None], {self.row()}, {m.name})', f'{m.name} * {mask}[:, None]'])}"
+        )
         self.matrices.append(Matrix(out, m.rows, self.width))
 
     def filled(self) -> None:
@@ -370,14 +376,18 @@ class Writer:
         out, n = self.name("o"), self.extent()
         self.put(f"{out} = np.zeros(({n}, {self.width}), p.b.dtype)")
         self.put(f"for i in range({n}):")
-        value = self.pick([f"p.table[(i + m) % {ROWS}]", f"np.tanh(p.w @ p.table[(i * k) % {ROWS}])", "p.b * i", self.row()])
+        value = self.pick(
+            [f"p.table[(i + m) % {ROWS}]", f"np.tanh(p.w @ p.table[(i * k) % {ROWS}])", "p.b * i", self.row()]
+        )
         self.put(f"    {out}[i] = {value}")
         self.matrices.append(Matrix(out, n, self.width, True))
 
     def looped(self) -> None:
         """Rows of a table, one for each element of a list."""
         out = self.name("l")
-        value = self.pick(["p.table[i]", f"np.tanh(p.table[i] + {self.row()})", "p.w @ p.table[i]", f"p.other[i] * {self.number()}"])
+        value = self.pick(
+            ["p.table[i]", f"np.tanh(p.table[i] + {self.row()})", "p.w @ p.table[i]", f"p.other[i] * {self.number()}"]
+        )
         self.put(f"{out} = np.stack([{value} for i in ks]) if len(ks) > 0 else np.zeros((0, {self.width}), p.b.dtype)")
         self.matrices.append(Matrix(out, "len(ks)", self.width, True))
 
@@ -387,7 +397,14 @@ class Writer:
         same = self.matrix()
         self.put(f"{out} = {self.row()}")
         with self.inside(f"for i in range({n}):"):
-            fixed = self.pick([f"({same.name} @ p.v).sum(axis=0)", f"p.v @ {self.row()}", f"np.zeros(({n}, {self.width}), p.b.dtype).sum(axis=0)", f"p.table[i % {ROWS}]"])
+            fixed = self.pick(
+                [
+                    f"({same.name} @ p.v).sum(axis=0)",
+                    f"p.v @ {self.row()}",
+                    f"np.zeros(({n}, {self.width}), p.b.dtype).sum(axis=0)",
+                    f"p.table[i % {ROWS}]",
+                ]
+            )
             self.put(f"{out} = np.tanh({self.pick(['p.w @ ' + out, out])} + {fixed} + p.b)")
         self.rows.append(out)
 
@@ -398,24 +415,44 @@ class Writer:
             [
                 (f"np.zeros(({n}, {self.width}), p.b.dtype)", f"np.ones(({n}, {self.width}), p.b.dtype)"),
                 (f"np.tile({row}, ({n}, 1))", f"np.tile({row}, ({n}, 1)) * {self.number()}"),
-                (f"np.zeros(({n}, {self.width}), p.b.dtype) @ p.w", f"np.zeros(({n}, {self.width}), p.b.dtype) @ p.v + p.b"),
+                (
+                    f"np.zeros(({n}, {self.width}), p.b.dtype) @ p.w",
+                    f"np.zeros(({n}, {self.width}), p.b.dtype) @ p.v + p.b",
+                ),
             ]
         )
-        test = self.pick(["k > 1", "m == 0", "c > 0", f"{self.matrix().name}.shape[0] > 1", "len(ks) > 2", f"float(p.table[{self.index()}][0]) > 0"])
+        test = self.pick(
+            [
+                "k > 1",
+                "m == 0",
+                "c > 0",
+                f"{self.matrix().name}.shape[0] > 1",
+                "len(ks) > 2",
+                f"float(p.table[{self.index()}][0]) > 0",
+            ]
+        )
         self.put(f"{out} = {a} if {test} else {b}")
         self.matrices.append(Matrix(out, n, self.width, True))
 
     def weighted(self) -> None:
         """An array with two run-time extents."""
         m, other, out = self.matrix(), self.matrix(), self.name("e")
-        text = self.pick([f"{m.name} @ {other.name}.T", f"np.ones(({m.rows}, {other.rows}), p.b.dtype)", f"np.zeros(({m.rows}, {other.rows}), p.b.dtype) + {self.number()}"])
+        text = self.pick(
+            [
+                f"{m.name} @ {other.name}.T",
+                f"np.ones(({m.rows}, {other.rows}), p.b.dtype)",
+                f"np.zeros(({m.rows}, {other.rows}), p.b.dtype) + {self.number()}",
+            ]
+        )
         self.put(f"{out} = ({text}) @ {other.name}")
         self.matrices.append(Matrix(out, m.rows, self.width, True))
 
     def called(self) -> None:
         """A function of the module, with arguments that others have, too."""
         out, m, helper = self.name("z"), self.matrix(), self.pick(self.helpers)
-        self.put(f"{out} = {helper}({m.name}, {self.row()}, {self.extent()}, {self.pick(['p.w', 'p.v'])}, {self.number()}, p)")
+        self.put(
+            f"{out} = {helper}({m.name}, {self.row()}, {self.extent()}, {self.pick(['p.w', 'p.v'])}, {self.number()}, p)"
+        )
         rows = self.name("n")
         self.put(f"{rows} = {out}.shape[0]")
         self.extents.append(rows)
@@ -441,11 +478,17 @@ class Writer:
         self.put("def encode(t, p):")
         self.indent = 1
         d = self.width
-        self.put(f"h = np.stack([encode(t.kids[i], p) for i in range(len(t.kids))]) if len(t.kids) > 0 else np.zeros((1, {d}), p.b.dtype)")
+        self.put(
+            f"h = np.stack([encode(t.kids[i], p) for i in range(len(t.kids))]) if len(t.kids) > 0 else np.zeros((1, {d}), p.b.dtype)"
+        )
         self.put(f"x = {self.pick(['p.table[t.k]', 'p.w @ p.table[t.k]', 'p.table[t.k] + t.x.sum(axis=0)'])}")
-        self.put(f"f = {self.pick(['np.tile(x, (len(h), 1))', 'np.zeros((len(h), ' + str(d) + '), p.b.dtype) + x', 'np.ones_like(h) * x', 'np.zeros_like(t.x).sum(axis=0) + np.ones((len(h), 1), p.b.dtype)'])}")
+        self.put(
+            f"f = {self.pick(['np.tile(x, (len(h), 1))', 'np.zeros((len(h), ' + str(d) + '), p.b.dtype) + x', 'np.ones_like(h) * x', 'np.zeros_like(t.x).sum(axis=0) + np.ones((len(h), 1), p.b.dtype)'])}"
+        )
         self.put(f"h = {self.pick(['nn.sigmoid(h @ p.v + f) * h', 'h * np.tanh(f)', 'np.tanh(f @ p.w) + h'])}")
-        self.put(f"return {self.pick(['np.tanh(p.w @ h.sum(axis=0) + x)', 'h.sum(axis=0) * 0.5 + x', 'np.tanh(h.max(axis=0) + p.b)'])}")
+        self.put(
+            f"return {self.pick(['np.tanh(p.w @ h.sum(axis=0) + x)', 'h.sum(axis=0) * 0.5 + x', 'np.tanh(h.max(axis=0) + p.b)'])}"
+        )
         self.indent = 0
         self.put("")
         self.put("")
@@ -463,7 +506,9 @@ class Writer:
             self.recursion()
         self.begin(["x", "y"], [], ["len(ks)", "k", "m", "k + 1", "p.n"])
         self.put("@model")
-        with self.inside("def main(x: np.ndarray, y: np.ndarray, ks: list[int], k: int, m: int, c: float, t: Node, *, p: Params):"):
+        with self.inside(
+            "def main(x: np.ndarray, y: np.ndarray, ks: list[int], k: int, m: int, c: float, t: Node, *, p: Params):"
+        ):
             if self.trees:
                 self.put("root = encode(t, p)")
                 self.rows.append("root")
@@ -473,7 +518,11 @@ class Writer:
             made += [line for line, _ in self.lines_of]
             kept = self.rng.sample(made, min(len(made), self.rng.randrange(1, 5)))
             kept += [m.name for m in self.matrices[-1:] if m.name not in kept]
-            self.put(self.pick([f"return {', '.join(kept)},", f"return [{kept[0]}, ({', '.join(kept)},)]", f"return {kept[-1]}"]))
+            self.put(
+                self.pick(
+                    [f"return {', '.join(kept)},", f"return [{kept[0]}, ({', '.join(kept)},)]", f"return {kept[-1]}"]
+                )
+            )
         source = HEAD + "\n" + "\n".join(self.lines) + "\n"
         return ExtentsCase(source, self.width, self.wide, self.dtype, seed, {})
 

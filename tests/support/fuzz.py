@@ -270,7 +270,7 @@ def _serve(pipe: Connection, folder: str, of: str) -> None:
 
 
 def _small_parts(number: int) -> None:
-    """Let the mini-batches of program number n run in small parts, and equal nodes be looked for without end; or not."""
+    """Let mini-batches of program number n run in small parts, and equal nodes be looked for without end; or not."""
     from acronumba.runtime import driver
 
     rng = random.Random(f"parts {number}")

@@ -41,9 +41,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 )  # fmt: skip
 
 
-def find_equal(
-    ST: i64, k: i64, at: i64, given: i64, count: i64, extents: i64, more: i64, hash: i64, n: i64
-) -> i64:
+def find_equal(ST: i64, k: i64, at: i64, given: i64, count: i64, extents: i64, more: i64, hash: i64, n: i64) -> i64:
     """Return the node of kernel k that has the same words in its row; -1: there is none, and node n will be it.
 
     Parameters
