@@ -249,6 +249,7 @@ class Writer:
             self.created, self.created, self.computed, self.computed, self.computed, self.padded, self.padded, self.joined,
             self.cut, self.written, self.written, self.looped, self.recurrent, self.chosen, self.vector, self.filled,
             self.weighted, self.known, self.line, self.line, self.selected,
+            self.either,
         ]  # fmt: skip
         if self.helpers:
             forms.append(self.called)
@@ -433,6 +434,24 @@ class Writer:
         )
         self.put(f"{out} = {a} if {test} else {b}")
         self.matrices.append(Matrix(out, n, self.width, True))
+
+    def either(self) -> None:
+        """A weight that is one of two, by a branch, in a list, or in turn."""
+        out, m = self.name("g"), self.matrix()
+        match self.rng.randrange(3):
+            case 0:
+                self.put(f"{out} = p.w if {self.pick(['k > 1', 'm == 0', 'c > 0'])} else p.v")
+            case 1:
+                self.put(f"{out} = [p.w, p.v, p.w][{self.pick(['k % 3', 'm', '-m'])}]")
+            case _:
+                self.put(f"{out}, other = p.w, p.v")
+                with self.inside(f"for i in range({self.extent()}):"):
+                    self.put(f"{out}, other = other, {out}")
+        made = self.name("h")
+        self.put(
+            f"{made} = {self.pick([f'{m.name} @ {out}', f'np.tanh({m.name} @ {out} + p.b)', f'{m.name} + {out} @ {self.row()}'])}"
+        )
+        self.matrices.append(Matrix(made, m.rows, self.width))
 
     def weighted(self) -> None:
         """An array with two run-time extents."""
