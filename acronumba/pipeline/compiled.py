@@ -341,8 +341,18 @@ class Compiled:
         made: Executable = self.__dict__["executable"]
         return made
 
+    def make(self, device: str) -> float:
+        """Make the executable for a device; return the seconds that this took, 0 if it has been made before."""
+        if ("executable" in self.__dict__) if device == "cpu" else (device in self._devices):
+            return 0.0
+        begin = time.perf_counter()
+        self._on(device)
+        return time.perf_counter() - begin
+
     def _on(self, device: str) -> Executable:
-        """Return what runs on another device."""
+        """Return the executable for a device."""
+        if device == "cpu":
+            return self.executable
         from acronumba.pipeline.link_device import link_device
         from acronumba.runtime.devices.names import open_device
 
@@ -446,7 +456,7 @@ class Compiled:
         words, keep = self.shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
-        executable = on or (self.executable if device == "cpu" else self._on(device))
+        executable = on or self._on(device)
         start = time.perf_counter()
         with memory_refused(), bar(f"running {len(packed)} instances") if self._slow else nullcontext():
             run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
@@ -579,10 +589,12 @@ class Compiled:
         site = self.plan.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 
-    def trace(self, run: Run, packing: float, total: float) -> TraceData:
-        """Return the record of a run that was timed."""
+    def trace(self, run: Run, before: Mapping[str, float], total: float) -> TraceData:
+        """Return the record of a run that was timed; `before` has the seconds of the stages before it."""
+        from acronumba.runtime.trace import TIMED
+
         data: TraceData = run.trace()
-        seconds = {"pack": packing, "record": 0.0, "schedule": 0.0, "layout": 0.0, "execute": 0.0, **run.seconds}
+        seconds = {**dict.fromkeys(TIMED, 0.0), **before, **run.seconds}
         return replace(data, seconds={**seconds, "total": total - run.noted})
 
     def _progress(self, name: str, number: int, count: int) -> None:
