@@ -3,8 +3,8 @@
     python benchmarks/schedules.py [--sizes 8 64] [--counts 8 64] [--turns 41] [--json FILE]
 
 Each model is a loop that data directs: `arms`, a branch of one product or of another; `optional`, a branch that is
-taken or not, before a step; `three`, a branch of one step, of two or of none, before a step. All schedules take turns in
-one process, on one thread. Times are processor time; a ratio is the median over turns.
+taken or not, before a step; `three`, a branch of one step, of two or of none, before a step. All schedules take turns
+in one process, on one thread. Times are processor time; a ratio is the median over turns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Figures in the documentation are those of `benchmarks/results`.
 
-Each figure and table that is marked in a page (see `tests.support.figures`) is computed anew; ``--update-golden`` writes
-it. What looks like a measurement in the prose of a page has to be marked, or to be in `ALLOWED`, with the reason.
+Each figure and table that is marked in a page (see `tests.support.figures`) is computed anew; ``--update-golden``
+writes it. What looks like a measurement in the prose of a page has to be marked, or to be in `ALLOWED`, with the reason.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 
 from tests.support import figures
-from tests.support.figures import FIGURE, SHOWN, TABLE, result
+from tests.support.figures import FIGURE, SHOWN, TABLE
+from tests.support.lessons import LESSONS, cells
+from tests.support.results import lesson, result, times
 
 MADE = ("api", "errors", "gallery")  # folders of pages that are made of what is checked elsewhere
 CODE = re.compile(r"```.*?```|`[^`\n]*(?:\n[^`\n]+)?`|<!--.*?-->|\]\([^)]*\)|https?://\S+", re.S)
 NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 UNIT = r"(?:times\b|%|ms\b|us\b|ns\b|s\b|seconds?\b|minutes?\b|hours?\b|[KMG]i?B\b|[KMG]B/s\b|GFLOP|percent\b)"
-MEASURED = re.compile(rf"(?<![\w.])(?:{NUMBER}(?:,? (?:to|and|or|of) |, ))*{NUMBER}\s*{UNIT}|(?<![\w.])\d+\.\d+(?!\w*\.\d)")
+MEASURED = re.compile(
+    rf"(?<![\w.])(?:{NUMBER}(?:,? (?:to|and|or|of) |, ))*{NUMBER}\s*{UNIT}|(?<![\w.])\d+\.\d+(?!\w*\.\d)"
+)
 VERSION = re.compile(r"(?:Python|NumPy|CUDA|PyTorch|Ray|macOS|License|capability)\s+(?:[\d.]+ to )?$")
 CONSTANT, BOUND = "a constant of the code", "a bound that the figures beside it are counted by"
 VALUE, PROMISED = "a value", "by what results or options are judged"
@@ -105,8 +109,8 @@ def test_measurements_in_prose_are_marked_or_have_a_reason(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["it takes 1.75 times as long", "36 to 61% of peak", "about 10 ns each", "by 2.4", "from 35 to 7 MB", "86 to 90% of it",
-     "0.94 to 1.5", "takes 8 times as long", "| `birnn` | 3.9 |\n", "<!-- a comment -->1.8 times"],
+    ["it takes 1.75 times as long", "36 to 61% of peak", "about 10 ns each", "by 2.4", "from 35 to 7 MB",
+     "86 to 90% of it", "0.94 to 1.5", "takes 8 times as long", "| `birnn` | 3.9 |\n", "<!-- a comment -->1.8 times"],
 )  # fmt: skip
 def test_what_looks_like_a_measurement_is_found(text: str) -> None:
     assert unmarked(text)
@@ -123,7 +127,7 @@ def test_what_is_no_measurement_or_is_marked_is_not(text: str) -> None:
 
 def test_a_figure_that_is_not_that_of_the_results_is_corrected() -> None:
     page = 'It is <!--f times("small", 64, "plain"):.1f-->99.9<!--/f--> times as fast.\n'
-    assert figures.filled(page) == page.replace("99.9", f"{figures.times('small', 64, 'plain'):.1f}")
+    assert figures.filled(page) == page.replace("99.9", f"{times('small', 64, 'plain'):.1f}")
 
 
 def test_training_on_the_treebank_ends_where_pytorch_ends() -> None:
@@ -131,3 +135,15 @@ def test_training_on_the_treebank_ends_where_pytorch_ends() -> None:
     ours, torch = result("sst")["acronumba"], result("sst")["PyTorch by hand"]
     assert ours["accuracy"] == torch["accuracy"] and torch["same"] == 1
     assert max(abs(a - b) for a, b in zip(ours["losses"], torch["losses"], strict=True)) < 1.5e-5
+
+
+def test_what_lesson_1_says_of_its_times_is_so() -> None:
+    """The site shows stored times: a lesson that measures when the site is built may contradict its own text."""
+    each = {n: lesson("large", n, "batch") / n for n in (1, 8, 64, 512)}
+    assert all(lesson(matrix, 1, "batch") > lesson(matrix, 1, "plain") for matrix in ("small", "large"))
+    assert lesson("small", 8, "batch") > lesson("small", 8, "plain")
+    assert lesson("small", 512, "plain") / lesson("small", 512, "batch") > 5
+    assert each[1] / each[8] > each[8] / each[64] > each[64] / each[512] > 1
+    (measured,) = [cell for cell in cells("01_why_batch") if "process_time" in cell.code]
+    assert "skip-execution" in measured.tags
+    assert not [cell for name in LESSONS for cell in cells(name) if "perf_counter" in cell.code]

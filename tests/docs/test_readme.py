@@ -7,7 +7,6 @@ The blocks after ``<!-- run -->`` are one program, in order; what it prints is c
 from __future__ import annotations
 
 import inspect
-import io
 import json
 import os
 import pkgutil
@@ -16,10 +15,8 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
 
 from acronumba import zoo
 from acronumba.bench import demo

@@ -71,7 +71,9 @@ def test_checkers_know_the_types_of_models(tmp_path: Path, checker: str) -> None
 
 def test_an_editable_install_is_a_path_that_checkers_read(root: Path) -> None:
     """Not an import hook, which only a running Python follows."""
-    installed = [one for one in distributions(name="acronumba") if "editable" in (one.read_text("direct_url.json") or "")]
+    installed = [
+        one for one in distributions(name="acronumba") if "editable" in (one.read_text("direct_url.json") or "")
+    ]
     if not installed:
         pytest.skip("no editable install")
     for one in installed:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 from pathlib import Path
-from statistics import geometric_mean
 
 import pytest
 
-from acronumba.bench.chart import ratios
 from acronumba.cli.main import parser
 from acronumba.errors.codes import CODES
 from acronumba.ir.notes import KINDS
