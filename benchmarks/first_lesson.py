@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def measure(name: str, count: int, turns: int) -> dict[str, Any]:
     w = (rng.standard_normal((size, size)) / size**0.5).astype(np.float32)
     xs = rng.standard_normal((count, size)).astype(np.float32)
     packed = pack(w)
-    runs = {
+    runs: dict[str, tuple[Callable[[], Any], float]] = {
         "plain": (lambda: [layer(x, w=w) for x in xs[:FEW]], count / len(xs[:FEW])),
         "batch": (lambda: layer.batch(xs, w=packed), 1.0),
     }

@@ -36,7 +36,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @model
-def arms(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def arms(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> Any:
     """Return a state, float32[H]: each step is one product or the other."""
     h = a[0]
     for step in steps:
@@ -45,7 +45,7 @@ def arms(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @model
-def optional(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def optional(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> Any:
     """Return a state, float32[H]: some steps have a product before that of all steps."""
     h = a[0]
     for step in steps:
@@ -56,7 +56,7 @@ def optional(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @model
-def three(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def three(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> Any:
     """Return a state, float32[H]: steps have one product, two or none before that of all steps."""
     h = a[0]
     for step in steps:

@@ -60,10 +60,9 @@ def printed(file: str) -> str:
 
 def _view(told: dict[str, Any]) -> Any:
     if "layers" in told:
-        layers, alone = (
-            [of(**row) for row in told.pop(name)] for name, of in (("layers", Layer), ("attention", Attention))
-        )
-        return view.ragged_view(Ragged(layers=tuple(layers), attention=tuple(alone), **told))
+        layers = tuple(Layer(**row) for row in told.pop("layers"))
+        alone = tuple(Attention(**row) for row in told.pop("attention"))
+        return view.ragged_view(Ragged(layers=layers, attention=alone, **told))
     rows = told.pop("rows")
     if "verdicts" in rows[0]:
         made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]

@@ -82,10 +82,10 @@ def hosts() -> list[float]:
     return [row.host_share for row in speeds()]
 
 
-def kilobytes(model: str, size: str, instances: int) -> float:
-    """Return the bytes that the kernels of a mini-batch read and write, as if there were no caches, in thousands."""
-    (row,) = [row for row in zoo(size, instances) if row.workload == model]
-    return row.bytes / 1e3
+def row(model: str, size: str, instances: int) -> Speed:
+    """Return what was measured of a model."""
+    (found,) = [one for one in zoo(size, instances) if one.workload == model]
+    return found
 
 
 def starts(which: str) -> list[float]:
@@ -119,8 +119,11 @@ def within(values: Iterable[float], factor: float) -> int:
     return sum(1 / factor <= v <= factor for v in values)
 
 
-def searched(kernels: bool, which: str = "default", share: float = 0.02) -> list[float]:
-    """Return how many times longer kernels, or whole mini-batches, take than the best that brute force finds."""
+def searched(kernels: bool, which: str = "default", share: float = 0.01) -> list[float]:
+    """Return how many times longer kernels, or whole mini-batches, take than the best that brute force finds.
+
+    Of kernels, those that take more than a share of a mini-batch.
+    """
     rows = [row for row in result("exhaustive-znver4-2cores")["rows"] if bool(row["kernel"]) == kernels]
     return [row[which]["median"] for row in rows if row["share"] > share and row[which] is not None]
 
