@@ -458,8 +458,11 @@ class Model(Generic[P, R]):
         """Run a mini-batch; `compiling` is how many of the seconds since `begin` the front end took."""
         compiled, leaves, packed = found
         assert packed is not None
-        packing = time.perf_counter() - begin - compiling
-        compiling += compiled.make(self.device)
+        ready, known = time.perf_counter(), dict(compiled.seconds)
+        packing = ready - begin - compiling
+        compiled.on(self.device)
+        if compiled.seconds != known:  # it was compiled, or loaded from the disk cache
+            compiling += time.perf_counter() - ready
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
         failed = {k: record for k, record in run.errors.items() if k not in packed.errors}
         errors = dict(sorted({**packed.errors, **self._failures(call, compiled, failed)}.items()))

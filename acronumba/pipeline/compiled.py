@@ -341,15 +341,7 @@ class Compiled:
         made: Executable = self.__dict__["executable"]
         return made
 
-    def make(self, device: str) -> float:
-        """Make the executable for a device; return the seconds that this took, 0 if it has been made before."""
-        if ("executable" in self.__dict__) if device == "cpu" else (device in self._devices):
-            return 0.0
-        begin = time.perf_counter()
-        self._on(device)
-        return time.perf_counter() - begin
-
-    def _on(self, device: str) -> Executable:
+    def on(self, device: str) -> Executable:
         """Return the executable for a device."""
         if device == "cpu":
             return self.executable
@@ -456,7 +448,7 @@ class Compiled:
         words, keep = self.shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
-        executable = on or self._on(device)
+        executable = on or self.on(device)
         start = time.perf_counter()
         with memory_refused(), bar(f"running {len(packed)} instances") if self._slow else nullcontext():
             run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
@@ -593,9 +585,8 @@ class Compiled:
         """Return the record of a run that was timed; `before` has the seconds of the stages before it."""
         from acronumba.runtime.trace import TIMED
 
-        data: TraceData = run.trace()
-        seconds = {**dict.fromkeys(TIMED, 0.0), **before, **run.seconds}
-        return replace(data, seconds={**seconds, "total": total - run.noted})
+        seconds = {**dict.fromkeys(TIMED, 0.0), **before, **run.seconds, "total": total - run.noted}
+        return replace(run.trace(), seconds=seconds)
 
     def _progress(self, name: str, number: int, count: int) -> None:
         debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
