@@ -71,12 +71,17 @@ def three(steps: list[int], *, a: np.ndarray, b: np.ndarray) -> Any:
 MODELS = {"arms": (arms, 2), "optional": (optional, 2), "three": (three, 3)}
 
 
-def measure(name: str, size: int, count: int, turns: int) -> dict[str, Any]:
-    """Return batches and ratios of time for each schedule, and the microseconds of a mini-batch with the default."""
-    f, choices = MODELS[name]
+def inputs(name: str, size: int, count: int) -> tuple[list[list[int]], dict[str, np.ndarray]]:
+    """Return instances and weights."""
     rng = np.random.default_rng(count)
     weights = {k: (rng.standard_normal((size, size)) / size**0.5).astype(np.float32) for k in "ab"}
-    xs = [rng.integers(choices, size=length).tolist() for length in rng.integers(1, 20, size=count)]
+    xs = [rng.integers(MODELS[name][1], size=length).tolist() for length in rng.integers(1, 20, size=count)]
+    return xs, weights
+
+
+def measure(name: str, size: int, count: int, turns: int) -> dict[str, Any]:
+    """Return batches and ratios of time for each schedule, and the microseconds of a mini-batch with the default."""
+    f, (xs, weights) = MODELS[name][0], inputs(name, size, count)
     shared, packed = {k: pack(w) for k, w in weights.items()}, pack(xs)
     models = {label: f.with_options(threads=1, **given) for label, given in OPTIONS.items()}
     traces = {label: g.trace(xs, **weights) for label, g in models.items()}

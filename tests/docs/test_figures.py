@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,23 @@ def test_what_pages_say_in_words_is_so() -> None:
     assert sorted(shared("small"), key=shared("small").get)[:2] == ["birnn", "decoder"], "performance.md: two threads"
     assert fewer("depth") and fewer("agenda") and fewer("effort=3"), "schedules.md, options.md: who has fewer batches"
     assert min(schedule_times("effort=3")) > 1, "schedules.md, options.md: what a search costs"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "row",
+    result("schedules-emeraldrapids-2cores")["rows"],
+    ids=lambda row: f"{row['model']}-{row['size']}-{row['instances']}",
+)
+def test_the_schedules_make_as_many_batches_as_the_table_says(row: dict[str, Any]) -> None:
+    """Those of the default depend on what it thinks of the machine."""
+    import schedules
+
+    xs, weights = schedules.inputs(row["model"], row["size"], row["instances"])
+    for label in row["batches"].keys() - {"default"}:
+        f = schedules.MODELS[row["model"]][0].with_options(threads=1, **schedules.OPTIONS[label])
+        trace = f.trace(xs, **weights)
+        assert len(trace.batches) == row["batches"][label], label
 
 
 def test_what_lesson_1_says_of_its_times_is_so() -> None:
