@@ -20,7 +20,7 @@
 #     make docs     the documentation site, to build/site (open index.html there); warnings, links that lead nowhere and anything that
 #                   would be loaded from the network are failures
 #
-#     make lint     ruff and mypy          make format   writes the layout that ruff wants
+#     make lint     ruff, mypy, pyright    make format   writes the layout that ruff wants
 #     make clean    removes .venv and what builds leave behind
 
 VENV   ?= .venv
@@ -103,7 +103,8 @@ gpu-carry: $(VENV)/installed-cuda
 
 lint: $(VENV)/installed-lint
 	@status=0; $(BIN)/ruff check . || status=1; $(BIN)/mypy || status=1; $(BIN)/mypy benchmarks || status=1; \
-	    $(BIN)/mypy tests/support/typed.py || status=1; exit $$status
+	    $(BIN)/mypy tests/support/typed.py || status=1; \
+    $(BIN)/python -m pytest -q --long tests/docs/test_types.py || status=1; exit $$status
 
 format: $(VENV)/installed-lint
 	@$(BIN)/ruff format .
@@ -144,5 +145,5 @@ $(VENV)/installed-docs: $(VENV)/installed
 	@touch $@
 
 $(VENV)/installed-lint: $(VENV)/installed-test
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "mypy>=1.15,<3" "ruff>=0.11,<1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,types]" "ruff>=0.11,<1"
 	@touch $@

@@ -35,7 +35,8 @@ def test_a_lesson_has_questions_and_exercises_with_a_check_and_a_solution(lesson
     exercises = [kinds[k : k + 3] for k, kind in enumerate(kinds) if kind == "exercise"]
     assert len(exercises) >= 2 and exercises == [["exercise", "check", "solution"]] * len(exercises)
     assert kinds.count("check") == kinds.count("solution") == len(exercises) == len(WRONG[lesson])
-    assert all(cell.tags & {"hide-cell", "raises-exception"} for cell in cells(lesson) if cell.tags - {"exercise"})
+    shown = {"hide-cell", "raises-exception", "skip-execution"}
+    assert all(cell.tags & shown for cell in cells(lesson) if cell.tags - {"exercise"})
     assert sum(cell.code.count("ask(") for cell in cells(lesson)) >= 3
     assert "yours" in "".join(cell.code for cell in cells(lesson) if "exercise" in cell.tags)
 

@@ -380,18 +380,21 @@ class Model(Generic[P, R]):
     def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> Done:
         """Run a mini-batch; where the types of its instances do not go together, in groups."""
         begin = time.perf_counter() if start is None else start
-        found = self._kept(call)
+        found, compiling = self._kept(call), 0.0
         if found is None and self._was_apart(call) and (done := self._execute_apart(call, trace)):
             return done
         if found is None:
+            before = time.perf_counter()
             try:
-                found = self._compile(call)
+                compiled, leaves, _ = self._compile(call, packed=False)
             except AcronumbaError as refusal:
                 done = self._execute_apart(call, trace, refusal)
                 if done is None:
                     raise
                 return done
-        return self._execute_found(call, found, trace, begin)
+            compiling = time.perf_counter() - before
+            found = Fit(compiled, leaves, compiled.pack(call.columns, call.numbers))
+        return self._execute_found(call, found, trace, begin, compiling)
 
     def _was_apart(self, call: Call) -> bool:
         """Whether a mini-batch of such types ran in groups, being refused as a whole, and the model is unchanged."""
@@ -428,9 +431,9 @@ class Model(Generic[P, R]):
             fitting = [group for group in left if compiled.fits(call.some(group[:1]).columns)]
             left = [group for group in left if group not in fitting]
             members = sorted(chain(members, *fitting))
-            some = call.some(members)
+            some, compiling = call.some(members), time.perf_counter() - begin
             rows = compiled.pack(some.columns, some.numbers)
-            parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin)))
+            parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, compiling)))
         if not parts:
             return None
         if refusal is not None and not refused:
@@ -451,10 +454,15 @@ class Model(Generic[P, R]):
         largest = max(parts, key=lambda part: len(part[0]))[1]
         return Done(results, errors, compiled=largest.compiled, trace=largest.trace, call=largest.call)
 
-    def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float) -> Done:
+    def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float, compiling: float) -> Done:
+        """Run a mini-batch; `compiling` is how many of the seconds since `begin` the front end took."""
         compiled, leaves, packed = found
         assert packed is not None
-        packing = time.perf_counter() - begin
+        ready, known = time.perf_counter(), dict(compiled.seconds)
+        packing = ready - begin - compiling
+        compiled.on(self.device)
+        if compiled.seconds != known:  # it was compiled, or loaded from the disk cache
+            compiling += time.perf_counter() - ready
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
         failed = {k: record for k, record in run.errors.items() if k not in packed.errors}
         errors = dict(sorted({**packed.errors, **self._failures(call, compiled, failed)}.items()))
@@ -463,7 +471,8 @@ class Model(Generic[P, R]):
             _unless(errors, compiled.decoder(run, packed)),
             _unless(errors, compiled.decoder(run, packed, stay=True)) if run.pending is not None else None,
         )
-        data = compiled.trace(run, packing, time.perf_counter() - begin) if trace else None
+        total = time.perf_counter() - begin
+        data = compiled.trace(run, {"compile": compiling, "pack": packing}, total) if trace else None
         return Done(results, errors, compiled=compiled, trace=data, call=call)
 
     def _failures(self, call: Call, compiled: Compiled, failed: Mapping[int, Failure]) -> dict[int, BaseException]:

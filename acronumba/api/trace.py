@@ -93,7 +93,10 @@ class Trace:
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """The seconds of ``pack``, ``record``, ``schedule``, ``layout``, ``execute`` and ``total``."""
+        """The seconds of ``compile``, ``pack``, ``record``, ``schedule``, ``layout``, ``execute`` and ``total``.
+
+        ``compile`` is 0 unless the call compiled, or loaded compiled code from the disk cache.
+        """
         return self.data.seconds
 
     @property

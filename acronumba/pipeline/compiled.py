@@ -341,8 +341,10 @@ class Compiled:
         made: Executable = self.__dict__["executable"]
         return made
 
-    def _on(self, device: str) -> Executable:
-        """Return what runs on another device."""
+    def on(self, device: str) -> Executable:
+        """Return the executable for a device."""
+        if device == "cpu":
+            return self.executable
         from acronumba.pipeline.link_device import link_device
         from acronumba.runtime.devices.names import open_device
 
@@ -446,7 +448,7 @@ class Compiled:
         words, keep = self.shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
-        executable = on or (self.executable if device == "cpu" else self._on(device))
+        executable = on or self.on(device)
         start = time.perf_counter()
         with memory_refused(), bar(f"running {len(packed)} instances") if self._slow else nullcontext():
             run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
@@ -579,11 +581,12 @@ class Compiled:
         site = self.plan.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 
-    def trace(self, run: Run, packing: float, total: float) -> TraceData:
-        """Return the record of a run that was timed."""
-        data: TraceData = run.trace()
-        seconds = {"pack": packing, "record": 0.0, "schedule": 0.0, "layout": 0.0, "execute": 0.0, **run.seconds}
-        return replace(data, seconds={**seconds, "total": total - run.noted})
+    def trace(self, run: Run, before: Mapping[str, float], total: float) -> TraceData:
+        """Return the record of a run that was timed; `before` has the seconds of the stages before it."""
+        from acronumba.runtime.trace import TIMED
+
+        seconds = {**dict.fromkeys(TIMED, 0.0), **before, **run.seconds, "total": total - run.noted}
+        return replace(run.trace(), seconds=seconds)
 
     def _progress(self, name: str, number: int, count: int) -> None:
         debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")

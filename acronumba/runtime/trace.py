@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from acronumba.errors import Loc
 from acronumba.ir.spec import KernelSpec
 
-STAGES = ("pack", "record", "schedule", "layout", "execute")
+STAGES = ("pack", "record", "schedule", "layout", "execute")  # numbered as `state.TO_RECORD` and what follows it
+TIMED = ("compile", *STAGES)  # what a trace has the seconds of
 
 # Of the nodes of a batch: run-time extents, in the order of the specification, and how many nodes have them.
 Extents: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
@@ -84,7 +85,7 @@ class TraceData:
         None  # int64[r, 3]: values of tensors that were read, if they were noted: instance,
     )
     # number of the read, value; each read of an instance in its order
-    seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `STAGES`, and "total"
+    seconds: Mapping[str, float] = field(default_factory=dict)  # per name of `TIMED`, and "total"
     peak_bytes: int = 0  # of memory for values
     sharers: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 2), np.int32))
     # int32[s, 2]: a node, and an instance that takes it where it would have recorded an equal one; see `Options.equal`
@@ -120,5 +121,5 @@ def empty_trace() -> TraceData:
         nodes=0, kernel=none, depth=none, phase=none, instance=none, batch=none, order=none,
         edges=np.zeros((0, 2), np.int32),
         kernels=(), specs=(), batches=(), lower_bound=0, optimal=True, rounds=0,
-        seconds=dict.fromkeys((*STAGES, "total"), 0.0),
+        seconds=dict.fromkeys((*TIMED, "total"), 0.0),
     )  # fmt: skip

@@ -216,38 +216,36 @@ def _block(block: Block) -> Table:
 
 
 def _effects(e: Explained) -> Iterator[RenderableType]:
-    """Say what each option is worth."""
+    """Say what the mini-batch would need with each option changed alone, and what it needs as it is."""
     if not e.effects:
         return
-    yield from ("", Text("What each option saves in this mini-batch (recorded with it changed)", "bold"))
+    yield from ("", Text("With one option changed, this mini-batch would need", "bold"))
     table = _grid(1, 20, None)
     same: list[str] = []
     elsewhere: list[str] = []
     for effect in e.effects:
-        other = isinstance(effect.value, str)
-        setting = f'{effect.option}="{effect.value}"' if other else effect.option
-        mine, theirs = (effect.count, e.count) if other or effect.value else (e.count, effect.count)
-        differences = list(_differences(mine, theirs))
+        name = f'"{effect.value}"' if isinstance(effect.value, str) else str(effect.value)
+        setting = f"{effect.option}={name}"
+        differences = list(_differences(effect.count, e.count))
         if differences:
-            name = Text(setting + " (is off)" * (effect.value is True), "bold")
-            table.add_row("", name, Text("; ".join(differences)))
+            table.add_row("", Text(setting, "bold"), Text("; ".join(differences)))
         else:
-            (elsewhere if setting in OF_DEPTH and e.count.schedule != "depth" else same).append(setting)
+            (elsewhere if effect.option in OF_DEPTH and e.count.schedule != "depth" else same).append(setting)
     if table.row_count:
         yield table
-    yield from _listed("the same either way", same)
+    yield from _listed("the same with", same)
     yield from _listed('the same, as they serve schedule="depth"', elsewhere)
 
 
-def _differences(mine: Count, theirs: Count) -> Iterator[str]:
-    """Return "18 batches instead of 61", and the same for what else differs."""
-    if mine.rounds != theirs.rounds:
-        yield f"{counted(mine.rounds, 'execution round')} instead of {theirs.rounds:,}"
-    if mine.batches != theirs.batches:
-        yield f"{counted(mine.batches, 'batch')} instead of {theirs.batches:,}"
-    if mine.nodes != theirs.nodes:
-        yield f"{counted(mine.nodes, 'node')} instead of {theirs.nodes:,}"
-    elif mine.batches == theirs.batches and mine.launches != theirs.launches:
-        yield f"{counted(mine.launches, 'kernel stage')} instead of {theirs.launches:,}"
-    if mine.bytes != theirs.bytes:
-        yield f"{bytes_text(mine.bytes)} moved instead of {bytes_text(theirs.bytes)}"
+def _differences(changed: Count, now: Count) -> Iterator[str]:
+    """Yield "18 batches instead of 61", and the same for what else is different: always the changed one first."""
+    if changed.rounds != now.rounds:
+        yield f"{counted(changed.rounds, 'execution round')} instead of {now.rounds:,}"
+    if changed.batches != now.batches:
+        yield f"{counted(changed.batches, 'batch')} instead of {now.batches:,}"
+    if changed.nodes != now.nodes:
+        yield f"{counted(changed.nodes, 'node')} instead of {now.nodes:,}"
+    elif changed.batches == now.batches and changed.launches != now.launches:
+        yield f"{counted(changed.launches, 'kernel stage')} instead of {now.launches:,}"
+    if changed.bytes != now.bytes:
+        yield f"{bytes_text(changed.bytes)} moved instead of {bytes_text(now.bytes)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from acronumba.runtime.trace import STAGES, TraceData
+from acronumba.runtime.trace import TIMED, TraceData
 
 
 def events(trace: TraceData) -> list[dict[str, Any]]:
@@ -17,7 +17,7 @@ def events(trace: TraceData) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = [_named("process_name", 0, "acronumba")]
     clock = 0.0
     execute = (0.0, 0.0)
-    for track, stage in enumerate(STAGES, 1):
+    for track, stage in enumerate(TIMED, 1):
         if stage not in trace.seconds:
             continue
         long = trace.seconds[stage] * 1e6
@@ -35,7 +35,7 @@ def _batches(trace: TraceData, start: float, long: float) -> list[dict[str, Any]
     unmeasured = sum(b.size for b in trace.batches if b.seconds is None)
     rest = max(long - measured, 0.0)
     clock = start
-    first = len(STAGES) + 1
+    first = len(TIMED) + 1
     for phase in sorted({b.phase for b in trace.batches}):
         out.append(_named("thread_name", first + phase, f"execute, phase {phase}"))
     for number, b in enumerate(trace.batches):

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from acronumba.runtime.trace import STAGES, BatchRecord, TraceData
+from acronumba.runtime.trace import TIMED, BatchRecord, TraceData
 from acronumba.views.console import plain_text
 from acronumba.views.graphs import operands_of, result_shapes
 from acronumba.views.words import counted
@@ -87,7 +87,7 @@ def summary(trace: TraceData) -> Table:
     saved = trace.unshared_bytes > trace.peak_bytes
     without = f"; {bytes_text(trace.unshared_bytes)} if no two results shared a place" if saved else ""
     table.add_row("memory", bytes_text(trace.peak_bytes), f"at its peak{without}")
-    named = [s for s in STAGES if s in trace.seconds] + sorted(set(trace.seconds) - {*STAGES, "total"})
+    named = [s for s in TIMED if s in trace.seconds] + sorted(set(trace.seconds) - {*TIMED, "total"})
     total = trace.seconds.get("total", sum(trace.seconds[s] for s in named))
     for stage in named:
         share = trace.seconds[stage] / total if total > 0 else 0.0

@@ -5,11 +5,13 @@ from __future__ import annotations
 import enum
 import multiprocessing
 import pickle
+import re
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -667,13 +669,39 @@ def test_trace():
     assert trace.nodes == sum(b.size for b in trace.batches) > 0
     assert 0 < trace.lower_bound <= len(trace.batches)
     assert trace.optimal == (len(trace.batches) == trace.lower_bound)
-    assert {"pack", "record", "schedule", "layout", "execute", "total"} <= set(trace.seconds)
+    assert set(trace.seconds) == {"compile", "pack", "record", "schedule", "layout", "execute", "total"}
     taken = [b.seconds for b in trace.batches]
     assert all(seconds is not None and seconds > 0 for seconds in taken)
     assert sum(taken) == pytest.approx(trace.seconds["execute"])
     assert trace.peak_bytes > 0 and trace.rounds >= 0
     assert trace.graph.number_of_nodes() == trace.nodes
     assert "classify" in str(trace) and "classify" in repr(trace)
+
+
+def test_the_first_trace_tells_what_compiling_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that only what is named here moves: compiling is in a row of its own, and in no other."""
+    from acronumba.pipeline import compiled, link
+
+    now = [0.0]
+
+    def takes(owner: object, name: str, seconds: float) -> None:
+        do = getattr(owner, name)
+
+        def slow(*args: Any, **named: Any) -> Any:
+            now[0] += seconds
+            return do(*args, **named)
+
+        monkeypatch.setattr(owner, name, slow)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    takes(compiled, "compile_model", 100.0)
+    takes(link, "link", 1000.0)
+    takes(compiled.Compiled, "pack", 10.0)
+    again = model(classify.__wrapped__)
+    first, second = (again.trace(trees(), p=params()) for _ in range(2))
+    assert (first.seconds["compile"], first.seconds["pack"], first.seconds["total"]) == (1100.0, 10.0, 1110.0)
+    assert (second.seconds["compile"], second.seconds["pack"], second.seconds["total"]) == (0.0, 10.0, 10.0)
+    assert re.search(r"^ compile +1100", str(first), re.M) and re.search(r"^ compile +0", str(second), re.M)
 
 
 def test_a_trace_of_failures_raises_nothing():

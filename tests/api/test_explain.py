@@ -112,7 +112,7 @@ def test_options_are_measured_and_the_trees_of_what_was_measured_can_be_read() -
     assert {x.option for x in e.effects} - {"schedule"} == set(OPTIMISATIONS)
     (blocks,) = [x for x in e.effects if x.option == "blocks"]
     assert blocks.count.nodes > e.count.nodes and blocks.count.batches > e.count.batches
-    assert f"{e.count.batches} batches instead of {blocks.count.batches}" in str(e)
+    assert f"{blocks.count.batches} batches instead of {e.count.batches}" in str(e)
     record = dataclasses.asdict(e)
     assert record["functions"][0]["lines"][0]["number"] == e.functions[0].lines[0].number
 
@@ -123,7 +123,27 @@ def test_an_option_that_is_off_is_measured_on() -> None:
     (effect,) = [x for x in off.effects if x.option == "blocks"]
     assert effect.value is True
     assert (effect.count.nodes, effect.count.batches) == (on.count.nodes, on.count.batches)
-    assert "blocks (is off)" in str(off)
+    assert "blocks=True " in str(off)
+
+
+@pytest.mark.parametrize("name", ["birnn", "mv_rnn"])
+def test_every_line_of_the_options_compares_the_same_way_round(name: str) -> None:
+    """What the change would need comes first, also of a schedule, and of an option that costs batches."""
+    e, _ = explained(name)
+    lines = explanation_text(e, 400).partition("With one option changed, this mini-batch would need")[2].splitlines()
+    found = 0
+    for x in e.effects:
+        setting = f'{x.option}="{x.value}"' if isinstance(x.value, str) else f"{x.option}={x.value}"
+        said = [line for line in lines if line.split()[:1] == [setting]]
+        for noun, changed, now in (
+            ("batch", x.count.batches, e.count.batches), ("node", x.count.nodes, e.count.nodes)
+        ):  # fmt: skip
+            if changed != now:
+                (line,) = said
+                assert re.search(rf" {changed:,} {noun}(?:e?s)? instead of {now:,}\b", line), line
+                found += 1
+        assert said or any(setting in line for line in lines)
+    assert found > 3
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 from pathlib import Path
-from statistics import geometric_mean
 
 import pytest
 
-from acronumba.bench.chart import ratios
 from acronumba.cli.main import parser
 from acronumba.errors.codes import CODES
 from acronumba.ir.notes import KINDS
@@ -129,26 +126,6 @@ def test_the_glossary_has_every_remark_of_explain(root: Path, request: pytest.Fi
         path.write_text(before + BEGIN + table + "\n" + END + after, encoding="utf-8")
     else:
         assert found == table + "\n"
-
-
-def test_what_the_page_of_performance_says_first_is_measured(root: Path) -> None:
-    told = json.loads((root / "benchmarks" / "results" / "models-znver4-2cores.json").read_text(encoding="utf-8"))
-    text = " ".join((root / "docs" / "performance.md").read_text(encoding="utf-8").partition("## How")[0].split())
-
-    def mean(size: str, instances: int, baseline: str) -> float:
-        rows = ratios(told, size, instances).values()
-        return geometric_mean([row[baseline] for row in rows])
-
-    torch, numpy = "PyTorch by hand", "NumPy by hand"
-    for sentence in (
-        f"runs {mean('small', 64, 'plain'):.1f} times as fast as plain NumPy calls",
-        f"and {mean('small', 8, 'plain'):.1f} times as fast with 8 instances",
-        f"it is {mean('small', 64, torch):.1f} times as fast with 64 instances",
-        f"and {mean('small', 8, torch):.2f} times with 8;",
-        f"by hand, {mean('small', 64, numpy):.1f} and {mean('small', 8, numpy):.1f} times",
-        f"({mean('large', 64, torch):.1f} times PyTorch by hand)",
-    ):
-        assert sentence in text, sentence
 
 
 def test_links_into_the_glossary_lead_to_a_term(root: Path) -> None:

@@ -298,7 +298,7 @@ def test_results_stay_where_they_are() -> None:
     with pytest.raises(BufferError):
         there[0].__dlpack__(copy=True)
     held = np.from_dlpack(there[3])
-    buffers = chain._specialise(chain._bind((xs,), {"w": w}))[0]._on("simulator")._buffers
+    buffers = chain._specialise(chain._bind((xs,), {"w": w}))[0].on("simulator")._buffers
     idle = len(buffers)  # others than the run's
     kept = done[3].copy()
     with pytest.raises(ValueError, match="read-only"):
@@ -357,7 +357,7 @@ def test_instances_that_come_again_are_copied_twice_only() -> None:
     there = chain.on("simulator")
     there.batch(packed, w=w)
     compiled = there._specialise(there._bind((packed,), {"w": w}))[0]
-    one = compiled._on("simulator").executor.device
+    one = compiled.on("simulator").executor.device
     copied: list[int] = []
     upload = one.upload
     one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]
@@ -418,7 +418,7 @@ def test_two_sets_of_weights_are_copied_once() -> None:
     wanted = [with_params.batch(xs, p=p)[0] for p in (first, second)]
     for p in (first, second):
         there.batch(xs, p=p)
-    one = there._specialise(there._bind((xs,), {"p": first}))[0]._on("simulator").executor.device
+    one = there._specialise(there._bind((xs,), {"p": first}))[0].on("simulator").executor.device
     copied: list[int] = []
     upload = one.upload
     one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]

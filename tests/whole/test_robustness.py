@@ -594,7 +594,7 @@ def test_traces_print_and_are_written(count: int, tmp_path: Path, monkeypatch: p
     assert isinstance(graph, networkx.DiGraph) and networkx.is_directed_acyclic_graph(graph)
     assert graph.number_of_nodes() == trace.nodes == sum(b.size for b in trace.batches)
     assert all(graph.nodes[u]["batch"] < graph.nodes[v]["batch"] for u, v in graph.edges)
-    assert set(trace.seconds) == {"pack", "record", "schedule", "layout", "execute", "total"}
+    assert set(trace.seconds) == {"compile", "pack", "record", "schedule", "layout", "execute", "total"}
     assert list(trace.errors) == [9] * (count == 9)
     dot = trace.to_dot(tmp_path / "t.dot").read_text()
     assert dot.startswith("digraph") and dot.count("{") == dot.count("}") and dot.count('"') % 2 == 0

@@ -1,0 +1,412 @@
+"""Numbers of `benchmarks/results`, by what they are of: what expressions in pages are made of.
+
+See `tests.support.figures`. Every function here may be used in a page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from acronumba.bench import chart
+from acronumba.bench.measure import Quartiles
+from acronumba.bench.ragged import Attention, Layer
+from acronumba.bench.speed import Speed
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+BY_HAND = ("NumPy by hand", "PyTorch by hand")
+
+
+@cache
+def result(name: str) -> Any:
+    """Return what a file of `benchmarks/results` holds."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+# ------------------------------------------------------------------------------------------------ models of the zoo
+
+
+@cache
+def speeds(name: str = "models-znver4-2cores") -> tuple[Speed, ...]:
+    """Return the rows of a comparison of models with baselines."""
+    rows = [{**row} for row in result(name)["rows"]]
+    return tuple(Speed(seconds={k: Quartiles(**q) for k, q in row.pop("seconds").items()}, **row) for row in rows)
+
+
+def zoo(size: str, instances: int) -> list[Speed]:
+    """Return the rows of a size and number of instances."""
+    return [row for row in speeds() if (row.size, row.instances) == (size, instances)]
+
+
+def times(size: str, instances: int, baseline: str) -> float:
+    """Return how many times longer a baseline takes: the geometric mean over the models that have it."""
+    found = chart.ratios(result("models-znver4-2cores"), size, instances).values()
+    return geometric_mean([row[baseline] for row in found if baseline in row])
+
+
+def by_hand() -> list[float]:
+    """Return how many times longer a baseline that is batched by hand takes, over all of them and all rows."""
+    return [x for name in BY_HAND for x in of_all(name)]
+
+
+def of_all(baseline: str) -> list[float]:
+    """Return how many times longer a baseline takes, over all models, sizes and numbers of instances."""
+    rows = [row for size in ("small", "large") for n in (8, 64)
+            for row in chart.ratios(result("models-znver4-2cores"), size, n).values()]  # fmt: skip
+    return [row[baseline] for row in rows if baseline in row]
+
+
+def of(model: str, size: str, instances: int, baseline: str) -> float:
+    """Return how many times longer a baseline takes for a model."""
+    return chart.ratios(result("models-znver4-2cores"), size, instances)[model][baseline]
+
+
+def peaks(size: str, instances: int) -> list[float]:
+    """Return what part of the rate of multiply-adds each model reaches."""
+    return [row.peak for row in zoo(size, instances)]
+
+
+def differences(model: str) -> list[float]:
+    """Return our largest differences from a float64 run, relative to the largest number, of all rows of a model."""
+    return [row.difference for row in speeds() if row.workload == model]
+
+
+def hosts() -> list[float]:
+    """Return what part of the time recording, scheduling and layout take, of all rows."""
+    return [row.host_share for row in speeds()]
+
+
+def row(model: str, size: str, instances: int) -> Speed:
+    """Return what was measured of a model."""
+    (found,) = [one for one in zoo(size, instances) if one.workload == model]
+    return found
+
+
+def starts(which: str) -> list[float]:
+    """Return the seconds of the first mini-batch of each model: "cold" or "warm"."""
+    return [row[which] for row in result("starts-rocketlake-2cores")["rows"]]
+
+
+def ablated(model: str, variant: str) -> float:
+    """Return how many times longer a model takes with a variant of the options."""
+    (table,) = [table for table in result("ablation-icelake-2cores")["tables"] if table["workload"] == model]
+    (row,) = [row for row in table["rows"] if row["variant"] == variant]
+    found: float = row["ratio"]["median"]
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- cost model and tuning
+
+
+def costs(instances: int, share: float = 0.0) -> list[float]:
+    """Return estimated over measured seconds, of kernels that take more than a share of their mini-batch."""
+    rows = [row for row in result("costs-znver4-2cores")["rows"] if row["instances"] == instances]
+    total: dict[tuple[str, str], float] = {}
+    for row in rows:
+        key = row["workload"], row["size"]
+        total[key] = total.get(key, 0.0) + row["measured"]
+    return [r["estimated"] / r["measured"] for r in rows if r["measured"] > share * total[r["workload"], r["size"]]]
+
+
+def within(values: Iterable[float], factor: float) -> int:
+    """Return how many values are within a factor of 1."""
+    return sum(1 / factor <= v <= factor for v in values)
+
+
+def searched(kernels: bool, which: str = "default", share: float = 0.01) -> list[float]:
+    """Return how many times longer kernels, or whole mini-batches, take than the best that brute force finds.
+
+    Of kernels, those that take more than a share of a mini-batch.
+    """
+    rows = [row for row in result("exhaustive-znver4-2cores")["rows"] if bool(row["kernel"]) == kernels]
+    return [row[which]["median"] for row in rows if row["share"] > share and row[which] is not None]
+
+
+def up_to(values: Iterable[float], most: float) -> int:
+    """Return how many values are no larger."""
+    return sum(v <= most for v in values)
+
+
+def tuning(which: str) -> float:
+    """Return the seconds of measuring that tuning takes: "together" or "apart"."""
+    found: float = result("exhaustive-znver4-2cores")["tuning"][which]
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------- GPU
+
+GPU = {"PyTorch": "PyTorch by hand", "CUDA graph": "PyTorch by hand in a CUDA graph", "CPU": "ours, on the processor"}
+
+
+def gpu_rows(instances: int) -> dict[str, dict[str, float]]:
+    """Return for each model the seconds of a mini-batch of size small, and how many times longer others take."""
+    out = {}
+    for row in result("gpu-h200")["rows"]:
+        if (row["size"], row["instances"]) == ("small", instances):
+            s = {name: q["median"] for name, q in row["seconds"].items()}
+            ours = s["ours, packed"]
+            out[row["workload"]] = {"s": ours} | {k: s[name] / ours for k, name in GPU.items() if name in s}
+    return out
+
+
+def gpu(instances: int, other: str) -> float:
+    """Return how many times longer another takes: the geometric mean over the models that have it."""
+    return geometric_mean([row[other] for row in gpu_rows(instances).values() if other in row])
+
+
+def gpu_table() -> str:
+    """Return the table of models on a GPU."""
+    rows = [gpu_rows(n) for n in (64, 8)]
+    heads = ["model", *(head for n in (64, 8) for head in (f"ms, {n}", *GPU))]
+    lines = [
+        [f"`{name}`", *(cell for of in rows for cell in _gpu_cells(of.get(name, {})))]
+        for name in rows[0]
+        if name in rows[1]
+    ]
+    return markdown(heads, lines)
+
+
+def _gpu_cells(row: Mapping[str, float]) -> list[str]:
+    return [f"{1e3 * row['s']:.1f}", *(f"{row[k]:.2f}" if k in row else "–" for k in GPU)]
+
+
+def gpu_step(who: str) -> float:
+    """Return the milliseconds of a training step of `tree_lstm` on the GPU."""
+    (row,) = [row for row in result("gpu-h200")["steps"] if row["workload"] == "tree_lstm"]
+    return 1e3 * float(row["seconds"][who]["median"])
+
+
+def gpu_errors(which: str) -> list[float]:
+    """Return the errors of what agrees, relative to the largest number, in order: "checks" or "gradients"."""
+    return sorted(row["error"] for row in result("gpu-h200")[which].values() if "error" in row)
+
+
+# ------------------------------------------------------------------------------------------------------------ threads
+
+
+def shares_table() -> str:
+    """Return how busy threads would be: 64 instances on 2, 16 and 64 threads; 8 instances on two."""
+    many, few = result("shares-znver4-2cores")["shares"], result("shares-8-znver4-2cores")["shares"]
+    lines = [
+        f"{'':24} 2 threads    16 threads    64 threads   batches of 8, 2 threads",
+        f"{'model':20}   share times   share times   share times   small large",
+    ]
+    for name in few["small"]:
+        cells = [f"   {two(many['small'].get(name, {}).get(n))}" for n in ("2", "16", "64")]
+        both = [f"{few[size][name]['2']['times']:.1f}" if name in few[size] else "-" for size in ("small", "large")]
+        lines.append(f"{name:21}{''.join(cells)}   {both[0]:>5} {both[1]:>5}")
+    lines += ["", f"{'sentences':20}   share times   share times   share times"]
+    for name, row in many["512"].items():
+        lines.append(f"{name:21}" + "".join(f"   {two(row.get(n))}" for n in ("2", "16", "64")))
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def two(of: Mapping[str, float] | None) -> str:
+    return f"{of['share']:5.2f} {of['times']:5.1f}" if of else "    -     -"
+
+
+def shared(size: str) -> dict[str, float]:
+    """Return how many times as fast two threads would be with 8 instances, by model."""
+    return {name: row["2"]["times"] for name, row in result("shares-8-znver4-2cores")["shares"][size].items()}
+
+
+# ---------------------------------------------------------------------------------------- equal nodes and schedules
+
+
+def equal_table() -> str:
+    """Return what looking for equal nodes is worth."""
+    rows = result("equal-emeraldrapids-2cores")["rows"]
+    names = {row["name"].rsplit(" ", 1)[0]: None for row in rows}
+    lines = [
+        f"{'':24} 64 instances         1,024 instances",
+        f"{'':20}  H   saved  times as fast   saved  times as fast",
+    ]
+    for name in names:
+        for size in (64, 256):
+            found = {row["instances"]: row for row in rows if (row["name"], row["size"]) == (f"{name} {size}", size)}
+            cells = []
+            for n in (64, 1024):
+                row = found[n]
+                share = row["saved"] / (row["nodes"] + row["saved"])
+                cells.append(f"   {share:5.0%}       {row['ratio']:.2f}  ")
+            lines.append(f"{name:20}{size:4}" + "".join(cells))
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def schedules_table() -> str:
+    """Return batches and times of the schedules."""
+    rows = result("schedules-emeraldrapids-2cores")["rows"]
+    labels = list(rows[0]["batches"])
+    lines = [
+        f"{'':20}   at" + "".join(f"{label:>13}" for label in labels),
+        f"{'model':10}  H inst least" + f"{'batches':>11}  " + "".join(f"{'batches time':>13}" for _ in labels[1:]),
+    ]
+    for row in rows:
+        cells = [f"{row['batches'][label]:8} {row['times'][label]:4.2f}" for label in labels[1:]]
+        lines.append(
+            f"{row['model']:9}{row['size']:4}{row['instances']:5}{row['at least']:6}"
+            f"{row['batches']['default']:11}  " + "".join(cells)
+        )
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def schedule_times(label: str) -> list[float]:
+    """Return how many times as long a schedule takes as the default."""
+    return [row["times"][label] for row in result("schedules-emeraldrapids-2cores")["rows"]]
+
+
+def fewer(label: str) -> int:
+    """Return in how many cases a schedule has fewer batches than the default."""
+    rows = result("schedules-emeraldrapids-2cores")["rows"]
+    return sum(row["batches"][label] < row["batches"]["default"] for row in rows)
+
+
+# ---------------------------------------------------------------------------------------------- lesson 1, sentences
+
+
+def lesson(matrix: str, n: int, which: str) -> float:
+    """Return the seconds of "plain" calls, or of a "batch", of lesson 1."""
+    rows = result("first-lesson-emeraldrapids-2cores")["rows"]
+    (row,) = [row for row in rows if (row["matrix"], row["n"]) == (matrix, n)]
+    found: float = row[which]
+    return found
+
+
+def lesson_table() -> str:
+    """Return the times of lesson 1."""
+    lines = ["matrix     n   plain calls       batch   speed-up"]
+    for row in result("first-lesson-emeraldrapids-2cores")["rows"]:
+        a, b = row["plain"], row["batch"]
+        lines.append(f"{row['matrix']:6}{row['n']:6d}{a * 1e3:11.2f} ms{b * 1e3:9.2f} ms{a / b:9.2f} x")
+    return "\n".join(lines) + "\n"
+
+
+def layers(name: str, width: int) -> list[Layer]:
+    """Return the measurements of a layer of the encoder, of a file and a hidden size."""
+    return [Layer(**row) for row in result(name)["layers"] if row["width"] == width]
+
+
+def torch_takes(name: str, width: int, way: str) -> float:
+    """Return how many times longer PyTorch takes one way: the geometric mean over the sets of lengths."""
+    return geometric_mean([row.times(way) for row in layers(name, width)])
+
+
+def reached(name: str, width: int, way: str = "ours") -> float:
+    """Return what part of the rate of multiply-adds one way reaches: the geometric mean over the sets of lengths."""
+    return geometric_mean([row.share(way) for row in layers(name, width)])
+
+
+def attention(length: int, which: str) -> float:
+    """Return the time of attention "ours, causal", "ours, window", ... relative to that of all words."""
+    rows = [Attention(**row) for row in result("attention-znver4-2cores")["attention"]]
+    (row,) = [row for row in rows if row.length == length]
+    return row.times(which)
+
+
+# ------------------------------------------------------------------------------------------------- weights, treebank
+
+COMPRESSED = ("birnn", "listops", "bilstm_tagger", "stack_rnn_emulated")
+CPUS = {
+    "as it is": "Zen 4 (VNNI, AVX-512)",
+    "without VNNI": "the same without VNNI",
+    "AVX2": "the same without AVX-512",
+}
+
+
+def faster(file: str, cpu: str, model: str, instances: int, kind: str) -> float:
+    """Return how many times faster than float32 a kind of weights is."""
+    (row,) = [row for row in result(file)["zoo"] if (row["CPU"], row["model"]) == (cpu, model)]
+    found: float = row["times faster"][str(instances)][kind]
+    return found
+
+
+def int8_table() -> str:
+    """Return how many times faster than float32 int8 is."""
+    file, lines = "compressed-zoo-znver4-2cores", []
+    for cpu, name in CPUS.items():
+        for n in (1, 8, 64):
+            cells = [f"{faster(file, cpu, model, n, 'int8'):.1f}" for model in COMPRESSED]
+            lines.append([f"{name}: 1" if n == 1 else str(n), *cells])
+    return markdown(["instances", *COMPRESSED], lines)
+
+
+def pools_table() -> str:
+    """Return how many times faster than float32 pools of 64 vectors are, and int8 in the same turns."""
+    file, lines = "compressed-pools-znver4-2cores", []
+    kinds = {"int8": "`int8`", **{f"pool of 64, {b} bits": f"{'pool of 64, ' * (b == 8)}{b} bits" for b in (8, 6, 4)}}
+    for n in (1, 8, 64):
+        for kind, name in kinds.items():
+            cells = [f"{faster(file, 'as it is', model, n, kind):.1f}" for model in COMPRESSED]
+            lines.append([str(n) if kind == "int8" else "", name, *cells])
+    return markdown(["instances", "weights", *COMPRESSED], lines)
+
+
+def bf16_slower() -> list[float]:
+    """Return how many times longer than float32 bf16 takes."""
+    rows = result("compressed-zoo-znver4-2cores")["zoo"]
+    return [1 / found["bf16"] for row in rows for found in row["times faster"].values()]
+
+
+def looked_up(bits: int, columns: Sequence[int]) -> list[float]:
+    """Return how many times as fast as int8 one product is whose sums are looked up."""
+    rows = result("compressed-products-znver4-2cores")["products"]
+    return [row["times faster"][f"{bits} bits"] for row in rows if row["columns"] in columns]
+
+
+def trained_table(model: str) -> str:
+    """Return what kinds of weights cost a trained model."""
+    lines = []
+    for row in result("compressed-znver4-2cores")["models"]:
+        if row["model"] == model:
+            plain = row["weights"].startswith("float32")
+            smaller = f"{row['smaller']:.{int(row['smaller'] < 10)}f} times fewer"
+            speeds = ["", "", ""] if plain else [f"{row['times faster'][n]:.1f}" for n in ("1", "8", "64")]
+            size = [f"{row['bytes']:,}", "" if plain else smaller]
+            lines.append([row["weights"], f"{row['accuracy']:.1%}", *size, *speeds])
+    return markdown([{"SST": "Treebank"}.get(model, model), "accuracy", "bytes", "", "1", "8", "64"], lines)
+
+
+def smaller() -> list[float]:
+    """Return how many times fewer bytes each kind of weights of the trained models takes."""
+    return [row["smaller"] for row in result("compressed-znver4-2cores")["models"]]
+
+
+def sst(who: str) -> Any:
+    """Return what training on the treebank came to: of "acronumba", or of "PyTorch by hand"."""
+    return result("sst")[who]
+
+
+def launches(which: str) -> list[float]:
+    """Return the microseconds that preparing launches takes: "added", or in "steps" of one kernel."""
+    return [row[which] for name in ("icelake", "rocketlake") for row in result(f"launches-{name}-2cores")["rows"]]
+
+
+def constant(module: str, name: str) -> Any:
+    """Return a constant of the code."""
+    return getattr(import_module(module), name)
+
+
+# -------------------------------------------------------------------------------------------------------------- tables
+
+
+def markdown(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table."""
+    rows = [heads, ["---"] * len(heads), *lines]
+    out = []
+    for k, row in enumerate(rows):
+        out.append("|" + "|".join(row) + "|" if k == 1 else re.sub(r"\|  (?=\|)", "| ", "| " + " | ".join(row) + " |"))
+    return "\n".join(out) + "\n"
+
+
+TEXTS: dict[str, Callable[[], str]] = {
+    "shares-znver4-2cores": shares_table,
+    "equal-emeraldrapids-2cores": equal_table,
+    "schedules-emeraldrapids-2cores": schedules_table,
+    "first-lesson-emeraldrapids-2cores": lesson_table,
+}
