@@ -249,7 +249,7 @@ class Writer:
             self.created, self.created, self.computed, self.computed, self.computed, self.padded, self.padded, self.joined,
             self.cut, self.written, self.written, self.looped, self.recurrent, self.chosen, self.vector, self.filled,
             self.weighted, self.known, self.line, self.line, self.selected,
-            self.either,
+            self.either, self.moved, self.moved,
         ]  # fmt: skip
         if self.helpers:
             forms.append(self.called)
@@ -435,6 +435,19 @@ class Writer:
         self.put(f"{out} = {a} if {test} else {b}")
         self.matrices.append(Matrix(out, n, self.width, True))
 
+    def moved(self) -> None:
+        """An array of which each element reads others of one that is computed beside it."""
+        m, made, out = self.matrix(), self.name("h"), self.name("t")
+        self.put(
+            f"{made} = {self.pick([f'np.tanh({m.name})', f'{m.name} * {self.number()}', f'{m.name} + {self.row()}'])}"
+        )
+        text = self.pick(
+            [f"{made}[::-1] + {made}", f"{made}[:, ::-1] - {made}", f"np.roll({made}, 1, axis=0) * {made}", f"np.roll({made}, -1, axis=1) + {m.name}",
+             f"{made}[::-1, ::-1] * 2.0", f"{made} + {made}[:, :1]"]
+        )  # fmt: skip
+        self.put(f"{out} = {text}")
+        self.matrices += [Matrix(made, m.rows, self.width), Matrix(out, m.rows, self.width)]
+
     def either(self) -> None:
         """A weight that is one of two, by a branch, in a list, or in turn."""
         out, m = self.name("g"), self.matrix()
@@ -535,7 +548,7 @@ class Writer:
                 self.statement()
             made = [m.name for m in self.matrices[2:]] + [r for r in self.rows if not r.startswith("p.")]
             made += [line for line, _ in self.lines_of]
-            kept = self.rng.sample(made, min(len(made), self.rng.randrange(1, 5)))
+            kept = self.rng.sample(made, min(len(made), self.rng.randrange(2, 8)))
             kept += [m.name for m in self.matrices[-1:] if m.name not in kept]
             self.put(
                 self.pick(
