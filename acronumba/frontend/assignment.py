@@ -14,7 +14,7 @@ from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
-from acronumba.frontend.chosen import is_mask
+from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
@@ -216,7 +216,7 @@ def change_at(w: Walker, ref: ArrayRef, where: Sequence[Any], stmt: ast.AugAssig
     target = stmt.target
     if each_index(w, where, lambda at: change_at(w, ref, at, stmt), target):
         return
-    if any(isinstance(e, Tensor) and (e.type.rank or is_mask(e)) for e in index_places(w, ref, where, target)):
+    if any(map(is_array, index_places(w, ref, where, target))):
         change_item(w, ref, where, lambda: w.expr(stmt.value), partial(elements_changed, w, stmt), target)
         return
     old = get_item(w, ref, where, target)

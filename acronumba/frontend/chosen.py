@@ -39,10 +39,15 @@ def is_mask(e: Any) -> bool:
     return isinstance(e, Tensor) and e.type.dtype == "bool"
 
 
+def is_array(e: Any) -> bool:
+    """Whether an index chooses, as NumPy has it, and what it reads is a copy."""
+    return isinstance(e, Tensor) and (e.type.rank > 0 or e.type.dtype == "bool")
+
+
 def chosen(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> Chosen:
     """Return what an index chooses; masks stand for the first of their axes, and have whole slices behind them."""
     masks = [e for e in places if is_mask(e)]
-    arrays = [e for e in places if isinstance(e, Tensor) and (e.type.rank or e.type.dtype == "bool")]
+    arrays = [e for e in places if is_array(e)]
     each = [e for e in places if not isinstance(e, NoneVal)]
     order = layout(places)
     if len(masks) == len(arrays) == 1:  # of the others only it is left
@@ -173,10 +178,22 @@ def places_along(w: Walker, x: Tensor, axis: int, node: ast.AST) -> Tensor:
     return w.reshape(w.iota(n, "int64", node), (n, *(1 for _ in x.dims[axis + 1 :])), node)
 
 
+def without_ones(w: Walker, v: Tensor, rank: int, node: ast.AST) -> Tensor:
+    """Return a value that is assigned without the axes of extent 1 that it has in front of as many as are wanted."""
+    more = v.type.rank - rank
+    if more <= 0:
+        return v
+    for d in v.dims[:more]:
+        if isinstance(d, int) and d != 1:
+            raise w.refuse("ACR401", node, seen=f"{w.describe(v)} for a place of {rank} axes")
+        w.same_extent(d, 1, "an axis that the place does not have", node)
+    return w.reshape(v, v.dims[more:], node)
+
+
 def put(w: Walker, x: Tensor, one: Chosen, v: Tensor, node: ast.AST) -> Tensor:
     """Return an array with other elements where a mask, or numbers and arrays say: of equal places the last counts."""
-    while one.mask is not None and v.type.rank > len(one.layout) and v.dims[0] == 1:
-        v = w.reshape(v, v.dims[1:], node)
+    if one.mask is not None:
+        v = without_ones(w, v, len(one.layout), node)
     same = for_all(w, one, v, node)
     if same is not None:
         return w.element("where", [mask_of(w, one, node), same, x], x.type.dtype, node)
@@ -190,9 +207,7 @@ def put(w: Walker, x: Tensor, one: Chosen, v: Tensor, node: ast.AST) -> Tensor:
         places = [w.checked(p, x.dims[a], a, node) for a, p in zip(axes, places, strict=True)]
     shape = w.broadcast_dims([p.dims for p in places], node)
     dims = [d for e in one.layout for d in (shape if e == "chosen" else (1 if e == "new" else x.dims[e],))]
-    while v.type.rank > len(dims) and v.dims[0] == 1:
-        v = w.reshape(v, v.dims[1:], node)
-    v = w.broadcast_to(v, dims, node)
+    v = w.broadcast_to(without_ones(w, v, len(dims), node), dims, node)
     if "new" in one.layout:
         old = [d for e in one.layout if e != "new" for d in (shape if e == "chosen" else (x.dims[e],))]
         v = w.reshape(v, old, node)

@@ -25,12 +25,14 @@ from acronumba.frontend.chosen import (
     chosen,
     for_all,
     index_of_place,
+    is_array,
     is_mask,
     mask_of,
     places_along,
     put,
     taken,
     with_places,
+    without_ones,
 )
 from acronumba.frontend.subscripts import index_of_each_axis
 from acronumba.frontend.values import ArrayRef, Axis, Cut, NoneVal, Num, Tensor, UnionVal, Val, number
@@ -56,15 +58,28 @@ def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: 
         return
     places = index_places(w, ref, where, node)
     note_places(w, ref, places, node)
-    if not is_advanced(ref, places):
-        assign(w, view(w, ref, places, node), val, node)
-        return
     v = as_elements(w, val, ref.type.dtype, node)
+    if not any(map(is_array, places)):
+        _check_rank(w, ref, where, places, v, isinstance(val, Tensor), node)
+    if not is_advanced(ref, places):
+        assign(w, view(w, ref, places, node), v, node)
+        return
     if len(where) == 1 < v.type.rank and is_mask(places[0]) and places[0].type.rank == len(ref.axes):
         seen = f"{w.describe(v)} for the elements of {w.describe(ref)} that a mask chooses"
         raise w.refuse("ACR401", node, seen=seen, rewrite="give it one axis, or none")
     one = chosen(w, ref, places, node)
     assign(w, one.ref, put(w, elements(w, one.ref, node), one, v, node), node)
+
+
+def _check_rank(
+    w: Walker, ref: ArrayRef, where: Sequence[Any], places: Sequence[Any], v: Tensor, array: bool, node: ast.AST
+) -> None:  # fmt: skip
+    """Refuse a value of more axes than NumPy takes: `array` if it is none of lists and tuples."""
+    if all(isinstance(e, Num | Tensor) for e in places) and len(where) == len(ref.axes):
+        if v.type.rank:
+            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} for one element", rewrite="v.item(), or one of them")
+    elif not array and v.type.rank > sum(isinstance(e, slice | NoneVal) for e in places):
+        raise w.refuse("ACR401", node, seen=f"lists that are {w.describe(v)} for a place of fewer axes")
 
 
 def change_item(
@@ -141,8 +156,7 @@ def note_places(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) 
 def assign(w: Walker, ref: ArrayRef, val: Val, node: ast.AST) -> None:
     """Give all that is seen of an array new elements."""
     v = as_elements(w, val, ref.type.dtype, node)
-    while v.type.rank > len(ref.axes) and v.dims[0] == 1:
-        v = w.reshape(v, v.dims[1:], node)
+    v = without_ones(w, v, len(ref.axes), node)
     listed = [a for a in ref.axes if a.stride is not None]
     inside = [a for a in ref.axes if a.stride is None]
     if not listed:

@@ -45,7 +45,7 @@ class Kind:
     """What an operand is: a Python number (`pyint`), a NumPy scalar (`int8`), an array of rank 0 or 1."""
 
     name: str  # a dtype, or one of `PYTHON`
-    rank: int = -1  # -1: a scalar, 0, 1
+    rank: int = -1  # -1: a scalar, 0, 1 (and more where the values are given)
 
     def __str__(self) -> str:
         return self.name if self.rank < 0 else f"{self.name}[{'n' * self.rank}]"
@@ -519,6 +519,8 @@ def _same_failure(mine: Any, plain: Any) -> bool:
 
     if isinstance(mine, ShapeMismatch):
         return isinstance(plain, ValueError)
+    if isinstance(mine, TypeError) and str(mine).startswith("this value is"):  # of several types this one is refused
+        return isinstance(plain, TypeError | ValueError | IndexError)
     return isinstance(mine, IndexError) and isinstance(plain, OverflowError)  # np.uint64(2**63) as an index
 
 
@@ -685,7 +687,7 @@ def try_cells(given: Sequence[Cell], engine: str = "plan", most: int = 40, seed:
         m = model(f)
         columns: list[list[Any]] = [[] for _ in range(len(page.params) + 1)]
         where = {key: k + 1 for k, key in enumerate(_places(left))}
-        defaults = [made(numbers(k.name)[0] if k.rank < 1 else (numbers(k.name)[0],), k) for k in page.params]
+        defaults = [made(np.full((1,) * max(k.rank, 0), numbers(k.name)[0]).tolist(), k) for k in page.params]
         tried: list[tuple[Cell, tuple[Value, ...]]] = []
         for k, cell in enumerate(left):
             for operands in cell.instances(rng, most):

@@ -221,14 +221,14 @@ def _mean(w: Walker, a: Args, node: Node) -> Val:
 
 
 @row("a axis ddof keepdims", np.var, method="var")
-def _var(w: Walker, a: Args, node: Node) -> Val:
+def _var(w: Walker, a: Args, node: Node) -> Tensor:
     x, ddof = a.tensor("a"), host_value(w, a["ddof"], a.where["ddof"], "ddof")
     return w.variance(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), ddof, node)
 
 
 @row("a axis ddof keepdims", np.std, method="std")
 def _std(w: Walker, a: Args, node: Node) -> Val:
-    return w.ufunc("sqrt", (_var(w, a, node),), node)
+    return w.root(_var(w, a, node), 2, node)
 
 
 def _arg_reduction(op: str) -> Handler:
@@ -297,7 +297,7 @@ def _norm(w: Walker, a: Args, node: Node) -> Val:
         rest = out.dims if a.flag("keepdims") else [d for k, d in enumerate(out.dims) if k not in (first, last)]
         return w.reshape(out, tuple(rest), node)
     total = w.reduce("sum", w.ufunc("mul", (x, x), node), axes, a.flag("keepdims"), node)
-    return w.ufunc("sqrt", (total,), node)
+    return w.root(total, 2, node)
 
 
 def _vector_norm(
@@ -314,7 +314,7 @@ def _vector_norm(
     if order == 1:
         return w.reduce("sum", size, axes, keepdims, node)
     total = w.reduce("sum", w.ufunc("pow", (size, number(order)), node), axes, keepdims, node)
-    return w.ufunc("pow", (total, number(1 / order)), node)
+    return w.root(total, order, node)
 
 
 # ---- NumPy: products
