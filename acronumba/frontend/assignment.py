@@ -216,8 +216,9 @@ def change_at(w: Walker, ref: ArrayRef, where: Sequence[Any], stmt: ast.AugAssig
     target = stmt.target
     if each_index(w, where, lambda at: change_at(w, ref, at, stmt), target):
         return
-    if any(map(is_array, index_places(w, ref, where, target))):
-        change_item(w, ref, where, lambda: w.expr(stmt.value), partial(elements_changed, w, stmt), target)
+    places = index_places(w, ref, where, target)
+    if any(map(is_array, places)):
+        change_item(w, ref, places, lambda: w.expr(stmt.value), partial(elements_changed, w, stmt), target)
         return
     old = get_item(w, ref, where, target)
     assign_item(w, ref, where, changed(w, old, w.expr(stmt.value), stmt), target)

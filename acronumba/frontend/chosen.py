@@ -141,7 +141,7 @@ def array_axes(w: Walker, one: Chosen, node: ast.AST) -> tuple[list[int], list[T
 
 
 def for_all(w: Walker, one: Chosen, v: Tensor, node: ast.AST) -> Tensor | None:
-    """Return a value with the axes of the array, those of the mask of extent 1; None if that depends on the mask."""
+    """Return a value with the last axes of the array, those of the mask of extent 1; None if that depends on the mask."""
     if one.mask is None or v.type.rank > len(one.layout):
         return None
     lead = len(one.layout) - v.type.rank
@@ -152,10 +152,10 @@ def for_all(w: Walker, one: Chosen, v: Tensor, node: ast.AST) -> Tensor | None:
         extents[e] = d
     if all(d == 1 for d in v.dims):  # the same everywhere
         return w.reshape(v, (), node)
-    dims = one.ref.dims
     mine = range(one.at, one.at + one.mask.type.rank)
-    v = w.reshape(v, tuple(1 if a in mine else extents.get(a, 1) for a in range(len(dims))), node)
-    return w.broadcast_to(v, tuple(1 if a in mine else d for a, d in enumerate(dims)), node)
+    axes = range(0 if one.at else one.mask.type.rank, len(one.ref.dims))  # in front of those there is nothing to say
+    v = w.reshape(v, tuple(1 if a in mine else extents.get(a, 1) for a in axes), node)
+    return w.broadcast_to(v, tuple(1 if a in mine else one.ref.dims[a] for a in axes), node)
 
 
 def mask_of(w: Walker, one: Chosen, node: ast.AST) -> Tensor:

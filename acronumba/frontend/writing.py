@@ -83,14 +83,14 @@ def _check_rank(
 
 
 def change_item(
-    w: Walker, ref: ArrayRef, where: Sequence[Any], value: Callable[[], Val], change: Change, node: ast.AST
-) -> None:
+    w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable[[], Val], change: Change, node: ast.AST
+) -> None:  # fmt: skip
     """`x[i] op= v` by arrays, with the meaning of NumPy: what is chosen is copied, changed and stored.
 
     `value` walks the expression of the value; `change` returns the new elements for the old ones and the value, where a
     mask, if there is one, is true.
     """
-    one = chosen(w, ref, index_places(w, ref, where, node), node)
+    one = chosen(w, ref, places, node)
     x = elements(w, one.ref, node)  # before there is a value, which may change them
 
     def store(v: Val) -> Val:
@@ -108,9 +108,10 @@ def change_item(
         assign(w, one.ref, new, node)
         return NoneVal()
 
-    v = w.whole(value())
-    note_places(w, ref, index_places(w, ref, where, node), node)
-    w.each(v, lambda v: store(v if w.sequence(v) is None else w.as_tensor(v, node=node)), node)
+    v = value()
+    w.check_poison(v)
+    note_places(w, ref, places, node)
+    w.each(w.whole(v), lambda v: store(v if w.sequence(v) is None else w.as_tensor(v, node=node)), node)
 
 
 def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], None], node: ast.AST) -> bool:

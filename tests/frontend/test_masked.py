@@ -12,6 +12,7 @@ import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, model
 from tests.support import masked
+from tests.support.plain_call import compiled, interpreted
 
 
 def right(cells: list[Any], engine: str) -> None:
@@ -71,13 +72,12 @@ def in_a_loop(a: Any, b: Any) -> Any:
     return table
 
 
+@pytest.mark.parametrize("way", [interpreted, pytest.param(compiled, marks=pytest.mark.long)])
 @pytest.mark.parametrize("f", [chosen, columns, row, through_a_view, in_a_loop], ids=lambda f: f.__name__)
-def test_everyday_writes(f: Any) -> None:
+def test_everyday_writes(f: Any, way: Any) -> None:
     data = [np.array([0.0, 1, 2, 3]), np.array([3.0, 3, 3, 3]), np.array([5.0, -1])]
     other = [np.array([10.0, 20, 30, 40])] * 2 + [np.array([10.0, 20])]
-    for got, wanted in zip(model(f).batch(data, other), map(f, data, other), strict=True):
-        for mine, plain in zip(np.atleast_1d(got), np.atleast_1d(wanted), strict=True):
-            np.testing.assert_array_equal(mine, plain)
+    way(f, data, other)
 
 
 def of_all(a: Any, b: Any) -> Any:
@@ -89,7 +89,7 @@ def of_all(a: Any, b: Any) -> Any:
 def test_a_value_for_all_elements_fails_unless_all_are_chosen() -> None:
     data, other = [np.array([0.0, 2, 3]), np.array([2.0, 2, 2])], [np.array([1.0, 2, 3])] * 2
     with pytest.raises(InstanceErrors) as failed:
-        model(of_all).batch(data, other)
+        model(of_all)._interpret(data, other)
     assert set(failed.value.errors) == {0}
     assert isinstance(failed.value.errors[0], ValueError)
     np.testing.assert_array_equal(failed.value.results[1], of_all(data[1], other[1]))
