@@ -239,10 +239,15 @@ def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool 
     `several`: the array is one of several that may be there; the instance fails where it is one that they do not fit.
     """
     before = w.whole(old)
-    new = w.whole(binary(w, stmt.op, before, value, stmt))
     assert isinstance(before, Tensor)
     array = isinstance(old, ArrayRef) or before.type.rank or before.array0 is not None
-    return check_fit(w, before, new, stmt, several) if array and isinstance(new, Tensor) else new
+
+    def one(v: Val) -> Val:
+        new = w.whole(binary(w, stmt.op, before, v, stmt))
+        return check_fit(w, before, new, stmt, several) if array and isinstance(new, Tensor) else new
+
+    w.check_poison(value)
+    return w.each(w.whole(value), one, stmt)
 
 
 def check_fit(w: Walker, before: Tensor, new: Tensor, stmt: ast.AugAssign, several: bool = False) -> Tensor:
@@ -313,7 +318,7 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
-    other = isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank)
+    other = not isinstance(new, Tensor) or new.type.dtype != old.type.dtype or new.type.rank != old.type.rank
     if not old.own and old.whole.read_from is not None:
         count_indices(w, old.whole.read_from.place)
     if (not old.own or other) and old.whole.places:  # from the next sweep on it is an array that is written to

@@ -1,7 +1,7 @@
 """What arrays and masks choose of an array that is written to: which part, in which layout, and how it is given back.
 
-An index of arrays is made of slices, new axes, numbers and arrays (`Chosen`). Slices become a view first, so that what
-is left of them are whole axes. Where the only array is a mask, and numbers beside it become a view, too, a value that is
+An index of arrays is made of slices, new axes, numbers and arrays (`Chosen`). Slices become a view first, and are whole
+axes of that. Where the only array is a mask, and numbers beside it become a view, too, a value that is
 the same for all that is chosen needs no list of places: it is computed everywhere and kept where the mask is true.
 
 `layout` says which axes the result of the index has, by NumPy's rule: those that come of the arrays (and numbers) are
@@ -77,8 +77,7 @@ def layout(places: Sequence[Any]) -> tuple[Entry, ...]:
         e = places[k]
         rank = e.type.rank if is_mask(e) else 1
         k += rank
-        by = not isinstance(e, slice | NoneVal)
-        found.append((by, "new" if isinstance(e, NoneVal) else axis))
+        found.append((not isinstance(e, slice | NoneVal), "new" if isinstance(e, NoneVal) else axis))
         axis += 0 if isinstance(e, NoneVal) else rank
     by = [j for j, (array, _) in enumerate(found) if array]
     together = by == list(range(by[0], by[-1] + 1))
@@ -141,7 +140,7 @@ def array_axes(w: Walker, one: Chosen, node: ast.AST) -> tuple[list[int], list[T
 
 
 def for_all(w: Walker, one: Chosen, v: Tensor, node: ast.AST) -> Tensor | None:
-    """Return a value with the last axes of the array, those of the mask of extent 1; None if that depends on the mask."""
+    """Return a value with the last axes of the array, those of the mask of extent 1; None if it depends on the mask."""
     if one.mask is None or v.type.rank > len(one.layout):
         return None
     lead = len(one.layout) - v.type.rank

@@ -86,7 +86,8 @@ class Ufuncs(Shapes):
         tensors = self.operands(parts, ins, out, node)
         if mask is not None:
             safe = self.shielded(op, tensors, parts, mask, node)
-            parts = [p if x is y else y for p, x, y in zip(parts, tensors, safe, strict=True)] if out[0] != "f" else parts
+            if out[0] != "f":
+                parts = [p if x is y else y for p, x, y in zip(parts, tensors, safe, strict=True)]
             tensors = safe
         match op:
             case "positive":
@@ -125,9 +126,10 @@ class Ufuncs(Shapes):
         out = []
         for x, given in zip(tensors, parts, strict=True):
             value = self.known(given) if isinstance(given, Num) else NOT_CONST
-            if value is not NOT_CONST and (0 < value < math.inf or (floats and op in _SMOOTH and abs(value) < math.inf)):
-                out.append(x)
-                continue
+            if value is not NOT_CONST and -math.inf < value < math.inf:
+                if value > 0 or (floats and op in _SMOOTH):
+                    out.append(x)
+                    continue
             safe = self.from_number(number(_SAFE.get(op, 1)), x.type.dtype, node)
             out.append(self.element("where", [mask, x, safe], x.type.dtype, node))
         return out
@@ -221,7 +223,11 @@ class Ufuncs(Shapes):
         if np.dtype(dtype).kind != "i":
             return self.element("pow", tensors, dtype, node)
         if isinstance(exponent, Num):
-            self.check(self.scalar("ge", self.as_int(exponent), number(0)), "ValueError", message, (), node)
+            good = self.scalar("ge", self.as_int(exponent), number(0))
+            if good.const is not True:  # of no elements there is no power
+                dims = self.broadcast_dims([t.dims for t in tensors], node)
+                good = self.either(good, self.scalar("eq", self.count(dims), number(0)))
+            self.check(good, "ValueError", message, (), node)
             return self.element("pow", tensors, dtype, node)
         site = self.site("ValueError", message, node)
         dims = self.broadcast_dims([t.dims for t in tensors], node)

@@ -94,7 +94,7 @@ def change_item(
     x = elements(w, one.ref, node)  # before there is a value, which may change them
 
     def store(v: Val) -> Val:
-        same = v if isinstance(v, Num) and one.mask is not None else None
+        same: Val | None = v if isinstance(v, Num) and one.mask is not None else None
         if isinstance(v, Tensor):
             same = for_all(w, one, v, node)
         if same is not None:

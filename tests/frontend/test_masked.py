@@ -23,9 +23,10 @@ def right(cells: list[Any], engine: str) -> None:
     assert report.compared > len(cells)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, pytest.param(1, marks=pytest.mark.long), *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 22))]
-)
+MORE = [pytest.param(k, marks=pytest.mark.slow if k > 1 else pytest.mark.long) for k in range(1, 22)]
+
+
+@pytest.mark.parametrize("seed", [0, *MORE])
 def test_a_sample_of_writes(seed: int) -> None:
     right(list(masked.cells(250 if seed else 60, seed)), "plan")
 

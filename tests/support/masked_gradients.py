@@ -1,8 +1,8 @@
 """Random programs that compute on chosen elements, and their gradients against central differences of the plain call.
 
-Each has a few steps. A step takes numbers `t`, of which some are outside of what a function is defined or smooth for (0,
-negative, infinite divisors), and a mask `m` of those that are inside; the function is applied to these alone, in one of
-the ways that NumPy has for that. What is outside takes no part, so the gradient is finite and equals the slopes.
+Each has a few steps. A step takes numbers `t`, of which some are outside of what a function is defined or smooth for
+(0, negative, infinite divisors), and a mask `m` of those that are inside; the function is applied to these alone, in
+one of the ways that NumPy has for that. What is outside takes no part, so the gradient is finite and equals the slopes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ PAIRS = {
 }  # fmt: skip
 AUGMENTED = {
     "a[m] **= 0.5": "s > 0", "a[m] **= -1.5": "s > 0", "a[m] **= d[0] + 0.5": "s > 0", "a[m] /= d[m]": PAIRS["divide"],
-    "a[m] *= d[m]": PAIRS["multiply"], "a[m] **= d[m]": PAIRS["power"], "a[m] += t[m]": "s > 1", "a[m] -= 2 * t[0]": "s > 1",
+    "a[m] *= d[m]": PAIRS["multiply"], "a[m] **= d[m]": PAIRS["power"], "a[m] += t[m]": "s > 1",
+    "a[m] -= 2 * t[0]": "s > 1",
     "a[m] *= t[m]": "s < 1", "a[m] /= t[1] + 1": "s < 1", "a[m] **= np.float64(0.5)": "s > 0", "a[m] %= 0.73": "s > 0",
     "b = np.stack([t, t + 1])\n    b[:, m] **= 0.5\n    a = b[0] * b[1]": "s > 0",
     "b = np.stack([t, t * t])\n    b[1, m] /= t[m]\n    a = b.sum(axis=0)": "s != 0",
@@ -39,8 +40,9 @@ AUGMENTED = {
     "a[np.flatnonzero(m)] **= 0.5": "s > 0",
 }  # fmt: skip
 REDUCED = {
-    "np.sum(np.log(np.abs(t) + 1), where=m)": "s > 0", "np.mean(t * t, where=m | (s >= s[0]))": "s > 0", "np.prod(t, where=m)": "s != 0",
-    "np.max(t, where=m, initial=-9)": "s < 1", "np.min(t, where=m, initial=9)": "s < 1", "np.std(np.concatenate([t[m], t[:2]]))": "s > 0",
+    "np.sum(np.log(np.abs(t) + 1), where=m)": "s > 0", "np.mean(t * t, where=m | (s >= s[0]))": "s > 0",
+    "np.prod(t, where=m)": "s != 0", "np.max(t, where=m, initial=-9)": "s < 1",
+    "np.min(t, where=m, initial=9)": "s < 1", "np.std(np.concatenate([t[m], t[:2]]))": "s > 0",
     "np.linalg.norm(np.where(m, t, 0))": "s > 0", "np.linalg.norm(np.stack([t, 0 * t])[:, m], axis=1).sum()": "s > 0",
     "np.hypot(np.where(m, t, 0), np.where(m, 2 * t, 0)).sum()": "s != 0", "np.std(np.where(m, t, 2), axis=0)": "s > 0",
     "np.linalg.norm(0 * t)": "s > 0", "np.std(0 * t)": "s > 0", "np.arctan2(0 * t * t, 0 * t * t).sum()": "s > 0",

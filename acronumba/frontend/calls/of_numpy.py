@@ -221,14 +221,16 @@ def _mean(w: Walker, a: Args, node: Node) -> Val:
 
 
 @row("a axis ddof keepdims", np.var, method="var")
-def _var(w: Walker, a: Args, node: Node) -> Tensor:
+def _var(w: Walker, a: Args, node: Node) -> Val:
     x, ddof = a.tensor("a"), host_value(w, a["ddof"], a.where["ddof"], "ddof")
     return w.variance(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), ddof, node)
 
 
 @row("a axis ddof keepdims", np.std, method="std")
 def _std(w: Walker, a: Args, node: Node) -> Val:
-    return w.root(_var(w, a, node), 2, node)
+    square = _var(w, a, node)
+    assert isinstance(square, Tensor)
+    return w.root(square, 2, node)
 
 
 def _arg_reduction(op: str) -> Handler:
