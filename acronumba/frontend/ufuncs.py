@@ -27,7 +27,6 @@ UFUNCS: dict[str, Any] = {**CALLED, "positive": np.positive, "clip": CLIP}
 
 _SUMS = {"add", "sub", "neg", "positive"}  # their derivatives do not depend on what they are of
 _SMOOTH = {"mul", "pow"}  # finite for any finite second operand
-_SAFE = {"arcsin": 0, "arccos": 0, "arctanh": 0, "arccosh": 2}  # where the derivative is finite; of the others 1
 
 
 class Ufuncs(Shapes):
@@ -120,6 +119,7 @@ class Ufuncs(Shapes):
         What an operation does with those is not wanted, but its derivative there is multiplied by 0, which makes NaN of
         what is infinite; and integer powers may fail. `parts`: the operands as they are given.
         """
+        smooth = TENSORS[op].smooth if op in TENSORS else 1
         floats = tensors[-1].type.dtype.startswith("float")
         if op in _SUMS or not (floats or op == "pow"):
             return list(tensors)
@@ -130,7 +130,7 @@ class Ufuncs(Shapes):
                 if value > 0 or (floats and op in _SMOOTH):
                     out.append(x)
                     continue
-            safe = self.from_number(number(_SAFE.get(op, 1)), x.type.dtype, node)
+            safe = self.from_number(number(smooth), x.type.dtype, node)
             out.append(self.element("where", [mask, x, safe], x.type.dtype, node))
         return out
 
