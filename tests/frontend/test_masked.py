@@ -73,8 +73,67 @@ def in_a_loop(a: Any, b: Any) -> Any:
     return table
 
 
+def a_mask_that_was_written(a: Any, b: Any) -> Any:
+    mask = np.zeros(len(a), bool)
+    mask[a > 1] = True
+    a = a * 2
+    a[mask] += 1
+    mask[a > 3] ^= True
+    return a, mask
+
+
+def inside_of_containers(a: Any, b: Any) -> Any:
+    arrays = [a * 1, a * 2]
+    arrays[1][b > 15] *= 3
+    arrays[0][:2][a[:2] > 0] -= 1
+    table = {"a": np.stack([a, a])}
+    table["a"][:, b > 15] /= 2
+    return arrays, table["a"]
+
+
+def written_by_the_value(a: Any, b: Any) -> Any:
+    def change(x: Any) -> float:
+        x[0] = 100.0
+        x[-1] = -1.0
+        return 1.0
+
+    first, second = a * 1, a * 1
+    first[a > 1] += change(first)
+    second[np.array([1, 0])] += change(second)
+    return first, second
+
+
+def views_and_loops(a: Any, b: Any) -> Any:
+    square = np.zeros((len(a), len(a)))
+    turned = square.T
+    turned[1, b > 15] += 5
+    turned[b > 15] -= a
+    square[::2][:, a > 0] += 1
+    for k in range(2):
+        for j in range(2):
+            square[k, a > j] += k + 1
+            square[k, np.array([0, 0])] += 1
+            square[:, a > 2] *= 2
+    return square
+
+
+def whole_numbers(a: Any, b: Any) -> Any:
+    n = np.arange(len(a)) + 1
+    n[a > 1] **= 2
+    n[a > 1] <<= 1
+    n[a > 0] %= 3
+    n[a > 0] ^= n[a > 0]
+    return n
+
+
+EVERYDAY = [
+    chosen, columns, row, through_a_view, in_a_loop, a_mask_that_was_written, inside_of_containers,
+    written_by_the_value, views_and_loops, whole_numbers,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("way", [interpreted, pytest.param(compiled, marks=pytest.mark.long)])
-@pytest.mark.parametrize("f", [chosen, columns, row, through_a_view, in_a_loop], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", EVERYDAY, ids=lambda f: f.__name__)
 def test_everyday_writes(f: Any, way: Any) -> None:
     data = [np.array([0.0, 1, 2, 3]), np.array([3.0, 3, 3, 3]), np.array([5.0, -1])]
     other = [np.array([10.0, 20, 30, 40])] * 2 + [np.array([10.0, 20])]
