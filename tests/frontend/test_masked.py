@@ -186,3 +186,23 @@ def test_what_would_be_truncated_is_refused(f: Any) -> None:
 
 def test_one_element_is_truncated_as_by_numpy() -> None:
     assert model(halves).batch([np.arange(3)], [1])[0].tolist() == halves(np.arange(3), 1).tolist() == [0, 1, 2]
+
+
+REFUSED = {
+    "a[x > 1] = np.ones((1, 3))": "ACR401",
+    "a[x > 1] += np.ones((2, 2))": "ACR112",
+    "a[1:] = [[1.0, 2.0]]": "ACR401",
+    "a[1] = np.ones(1)": "ACR301",  # since NumPy 2.4; before, it warns
+    "a[1, x > 1] = 2": "ACR402",
+    "np.sqrt(x, out=a, where=np.array([1, 0, 1]))": "ACR301",
+    "a[0] = np.sum(x, where=np.array([1, 0, 1]))": "ACR301",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_numpy_refuses_is_refused_with_the_line(line: str, module_of: Any) -> None:
+    f = module_of(f"import numpy as np\n\n\ndef f(x):\n    a = x * 1.0\n    {line}\n    return a\n").f
+    with pytest.raises(AcronumbaError) as refused:
+        model(f)._interpret([np.array([0.5, 2.0, 3.0])])
+    assert refused.value.code == REFUSED[line], refused.value
+    assert line in str(refused.value)

@@ -26,7 +26,7 @@ INSIDE = {
 PAIRS = {
     "divide": "(d != 0) & (np.abs(d) < 9)", "power": "(s > 0) & (np.abs(d) < 9)", "hypot": "(s != 0) & (np.abs(d) < 9)",
     "arctan2": "(s != 0) & (np.abs(d) < 9)", "multiply": "np.abs(d) < 9", "logaddexp": "np.abs(d) < 9",
-    "fmod": "(d != 0) & (np.abs(d) < 9) & (np.abs(s) != np.abs(d))", "float_power": "(s > 0) & (np.abs(d) < 9)",
+    "fmod": "(np.abs(d) < 9) & (np.abs(s) < 0.95 * np.abs(d))", "float_power": "(s > 0) & (np.abs(d) < 9)",
 }  # fmt: skip
 AUGMENTED = {
     "a[m] **= 0.5": "s > 0", "a[m] **= -1.5": "s > 0", "a[m] **= d[0] + 0.5": "s > 0", "a[m] /= d[m]": PAIRS["divide"],
