@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Refused, Resweep
 from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
@@ -21,7 +23,7 @@ from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
 from acronumba.frontend.names import alias, bind_name, check_free, forget, path_of
-from acronumba.frontend.operators import MAGIC, OPERATORS, binary
+from acronumba.frontend.operators import BINARY, MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import (
     each_place,
     get_item,
@@ -58,7 +60,7 @@ from acronumba.frontend.values import (
     number,
 )
 from acronumba.frontend.walker import Walker
-from acronumba.frontend.writing import assign_item
+from acronumba.frontend.writing import assign_item, change_item, each_index, index_places
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     ArrayT,
@@ -164,7 +166,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
                 return
             raise w.refuse("ACR209", stmt, seen=ast.unparse(target), rewrite=_written_out(stmt))
         base, where = item_place(w, target)
-        each_place(w, base, lambda b: change_item(w, b, where, target, stmt), target)
+        each_place(w, base, lambda b: change_of(w, b, where, target, stmt), target)
         return
     if isinstance(target, ast.Attribute):
         owner = attribute_owner(w, target)
@@ -182,7 +184,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
         bind_name(w, target.id, new, target)
 
 
-def change_item(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast.AugAssign) -> None:
+def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast.AugAssign) -> None:
     """`x[i] op= y`."""
     if isinstance(base, Tensor | ArrayRef):
         change_elements(w, base, where, stmt)
@@ -206,34 +208,61 @@ def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.Au
         written_tensor(w, base, stmt.target, "an assignment")
         w.expr(stmt.value)
         return
-    parts = index_parts(w, base, where, stmt.target)
-    if any(isinstance(e, Tensor) and e.type.dtype == "bool" for e in parts):  # only what the mask chooses is kept
-        assign_item(w, base, parts, changed(w, base, w.expr(stmt.value), stmt), stmt.target, chosen=True)
+    change_at(w, base, index_parts(w, base, where, stmt.target), stmt)
+
+
+def change_at(w: Walker, ref: ArrayRef, where: Sequence[Any], stmt: ast.AugAssign) -> None:
+    """`x[i] op= y` on an array that is written to: of a view its own elements, by arrays and masks those of a copy."""
+    target = stmt.target
+    if each_index(w, where, lambda at: change_at(w, ref, at, stmt), target):
         return
-    old = get_item(w, base, where, stmt.target)
-    assign_item(w, base, parts, changed(w, old, w.expr(stmt.value), stmt), stmt.target)
+    places = index_places(w, ref, where, target)
+    if any(map(is_array, places)):
+        change_item(w, ref, places, lambda: w.expr(stmt.value), partial(elements_changed, w, stmt), target)
+        return
+    old = get_item(w, ref, where, target)
+    assign_item(w, ref, where, changed(w, old, w.expr(stmt.value), stmt), target)
+
+
+def elements_changed(w: Walker, stmt: ast.AugAssign, old: Tensor, value: Val, mask: Tensor | None) -> Val:
+    """Return the elements of `old op value`, those where a mask is true."""
+    name = BINARY.get(type(stmt.op))
+    if mask is None or name is None:
+        return changed(w, old, value, stmt)
+    new = w.ufunc(name, (old, value), stmt, mask)
+    return check_fit(w, old, new, stmt)
 
 
 def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
-    """Return the elements of `old op value`, of which NumPy demands that they fit the array where that has axes.
+    """Return the elements of `old op value`, of which NumPy demands that they fit the array, if it is one.
 
     `several`: the array is one of several that may be there; the instance fails where it is one that they do not fit.
     """
     before = w.whole(old)
-    new = w.whole(binary(w, stmt.op, before, value, stmt))
     assert isinstance(before, Tensor)
-    if isinstance(old, ArrayRef) and isinstance(new, Tensor):
-        fits = np.can_cast(new.type.dtype, before.type.dtype, "same_kind")
-        if several and not (fits and new.type.rank <= before.type.rank):
-            text = f"{w.describe(before)} cannot become {w.describe(new)} in place"
-            w.fail("ValueError" if fits else "TypeError", text, stmt)
-            raise Dead
-        if not fits or new.type.rank > before.type.rank:
-            seen = f"{w.describe(before)} would become {w.describe(new)}"
-            raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
-        for a, b in zip(reversed(before.dims), reversed(new.dims), strict=False):
+    array = isinstance(old, ArrayRef) or before.type.rank or before.array0 is not None
+
+    def one(v: Val) -> Val:
+        new = w.whole(binary(w, stmt.op, before, v, stmt))
+        return check_fit(w, before, new, stmt, several) if array and isinstance(new, Tensor) else new
+
+    w.check_poison(value)
+    return w.each(w.whole(value), one, stmt)
+
+
+def check_fit(w: Walker, before: Tensor, new: Tensor, stmt: ast.AugAssign, several: bool = False) -> Tensor:
+    """Return new elements of an array: of a dtype that goes into its own in place, and of its shape."""
+    fits = np.can_cast(new.type.dtype, before.type.dtype, "same_kind")
+    if fits and new.type.rank == before.type.rank:
+        for a, b in zip(before.dims, new.dims, strict=True):
             w.same_extent(a, b, "in-place result", stmt)
-    return new
+        return new
+    if several:
+        text = f"{w.describe(before)} cannot become {w.describe(new)} in place"
+        w.fail("ValueError" if fits else "TypeError", text, stmt)
+        raise Dead
+    seen = f"{w.describe(before)} would become {w.describe(new)}"
+    raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
 
 
 def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
@@ -289,7 +318,7 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
-    other = isinstance(new, Tensor) and (new.type.dtype != old.type.dtype or new.type.rank != old.type.rank)
+    other = not isinstance(new, Tensor) or new.type.dtype != old.type.dtype or new.type.rank != old.type.rank
     if not old.own and old.whole.read_from is not None:
         count_indices(w, old.whole.read_from.place)
     if (not old.own or other) and old.whole.places:  # from the next sweep on it is an array that is written to

@@ -107,6 +107,18 @@ class Contract(Ufuncs):
         count = self.scalar("max", self.scalar("sub", count, self.as_float(ddof)), number(0.0))
         return self.element("div", [total, self.from_number(count, dtype, node)], dtype, node)
 
+    def root(self, total: Tensor, order: float = 2, node: Node = None) -> Tensor:
+        """Return the root of a sum of squares, or of other powers: its derivative where all of them are 0 is 0.
+
+        That is between the derivatives of all sides, as 0 is for `abs`; of the root alone it is infinite.
+        """
+        dtype = total.type.dtype
+        zero, one = (self.from_number(number(k), dtype, node) for k in (0, 1))
+        nothing = self.element("eq", [total, zero], "bool", node)
+        some = self.element("where", [nothing, one, total], dtype, node)
+        out = self.ufunc("sqrt", (some,), node) if order == 2 else self.ufunc("pow", (some, number(1 / order)), node)
+        return self.element("where", [nothing, zero, out], dtype, node)
+
     def arg_reduce(self, op: str, x: Tensor, axis: int | None, keepdims: bool, node: Node = None) -> Tensor:
         if axis is None:
             shape = (1,) * x.type.rank

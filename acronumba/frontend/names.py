@@ -54,6 +54,7 @@ PRIMITIVES = frozenset((
     "acronumba.random.threefry", "acronumba.compressed.sums", "acronumba.compressed.whole_numbers",
     "acronumba.compressed.rows_of",
     "acronumba.frontend.calls.by_fields.fields", "acronumba.frontend.calls.written.refused",
+    "acronumba.frontend.calls.written.root",
     "acronumba.frontend.calls.written_special.complement", "acronumba.frontend.calls.written_orders.place_among",
 ))  # fmt: skip
 

@@ -35,7 +35,7 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, FLOAT, INT, BoolT
 
-_BINARY = {
+BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift", ast.RShift: "rshift",
 }  # fmt: skip
@@ -107,7 +107,7 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
 
 def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
     """Apply an operator to two values."""
-    name = _BINARY.get(type(op))
+    name = BINARY.get(type(op))
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # for NumPy a member is no Python int: it is strong
         names = (f"__{MAGIC[type(op)]}__", f"__r{MAGIC[type(op)]}__")
         a, b = as_python(w, a, names), as_python(w, b, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,9 @@ CALLED: dict[str, np.ufunc] = {
     "square": np.square, "reciprocal": np.reciprocal,
 }  # fmt: skip
 UFUNCS: dict[str, Any] = {**CALLED, "positive": np.positive, "clip": CLIP}
+
+_SUMS = {"add", "sub", "neg", "positive"}  # their derivatives do not depend on what they are of
+_SMOOTH = {"mul", "pow"}  # finite for any finite second operand
 
 
 class Ufuncs(Shapes):
@@ -69,13 +73,21 @@ class Ufuncs(Shapes):
             self.fits_array(val.type, dtype, node)
         return self.array_of(val, dtype, node)
 
-    def ufunc(self, op: str, args: Sequence[Val], node: Node = None) -> Tensor:
-        """Apply an element-wise operation that is a NumPy ufunc."""
+    def ufunc(self, op: str, args: Sequence[Val], node: Node = None, mask: Tensor | None = None) -> Tensor:
+        """Apply an element-wise operation that is a NumPy ufunc.
+
+        `mask`: which elements of the result are wanted; nothing fails, and nothing has a derivative, because of others.
+        """
         parts = [a if isinstance(a, Num) else self.as_tensor(a, node=node) for a in args]
         if op in TENSORS and TENSORS[op].compares:
             return self._comparison(op, parts, node)
         ins, out = self.resolve(UFUNCS[op], parts, node)
         tensors = self.operands(parts, ins, out, node)
+        if mask is not None:
+            safe = self.shielded(op, tensors, parts, mask, node)
+            if out[0] != "f":
+                parts = [p if x is y else y for p, x, y in zip(parts, tensors, safe, strict=True)]
+            tensors = safe
         match op:
             case "positive":
                 return self.as_scalar(tensors[0])
@@ -98,6 +110,29 @@ class Ufuncs(Shapes):
             case "pow":
                 return self._whole_power(tensors, parts[1], out, node)
         return self.element(op, tensors, out, node)
+
+    def shielded(
+        self, op: str, tensors: Sequence[Tensor], parts: Sequence[Tensor | Num], mask: Tensor, node: Node
+    ) -> list[Tensor]:
+        """Return operands with a harmless number in the place of elements that a mask leaves out.
+
+        What an operation does with those is not wanted, but its derivative there is multiplied by 0, which makes NaN of
+        what is infinite; and integer powers may fail. `parts`: the operands as they are given.
+        """
+        smooth = TENSORS[op].smooth if op in TENSORS else 1
+        floats = tensors[-1].type.dtype.startswith("float")
+        if op in _SUMS or not (floats or op == "pow"):
+            return list(tensors)
+        out = []
+        for x, given in zip(tensors, parts, strict=True):
+            value = self.known(given) if isinstance(given, Num) else NOT_CONST
+            if value is not NOT_CONST and -math.inf < value < math.inf:
+                if value > 0 or (floats and op in _SMOOTH):
+                    out.append(x)
+                    continue
+            safe = self.from_number(number(smooth), x.type.dtype, node)
+            out.append(self.element("where", [mask, x, safe], x.type.dtype, node))
+        return out
 
     def operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str, node: Node) -> list[Tensor]:
         """Return operands with the dtypes that a ufunc asks for."""
@@ -170,9 +205,9 @@ class Ufuncs(Shapes):
     def _power(self, tensors: list[Tensor], parts: list[Tensor | Num], dtype: str, node: Node) -> Tensor:
         """np.power of floats: with one exponent for all, 0.5 is the square root, of infinities and zeros too."""
         x, exponent = tensors
-        if any(d != 1 for d in exponent.dims):
-            return self.element("pow", tensors, dtype, node)
         given = parts[1]
+        if isinstance(given, Tensor) and any(d != 1 for d in given.dims):
+            return self.element("pow", tensors, dtype, node)
         value = self.known(given) if isinstance(given, Num) else NOT_CONST
         if value is not NOT_CONST and value != 0.5:
             return self.element("pow", tensors, dtype, node)
@@ -188,7 +223,11 @@ class Ufuncs(Shapes):
         if np.dtype(dtype).kind != "i":
             return self.element("pow", tensors, dtype, node)
         if isinstance(exponent, Num):
-            self.check(self.scalar("ge", self.as_int(exponent), number(0)), "ValueError", message, (), node)
+            good = self.scalar("ge", self.as_int(exponent), number(0))
+            if good.const is not True:  # of no elements there is no power
+                dims = self.broadcast_dims([t.dims for t in tensors], node)
+                good = self.either(good, self.scalar("eq", self.count(dims), number(0)))
+            self.check(good, "ValueError", message, (), node)
             return self.element("pow", tensors, dtype, node)
         site = self.site("ValueError", message, node)
         dims = self.broadcast_dims([t.dims for t in tensors], node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,60 +21,143 @@ from acronumba.frontend.arrays import (
 )
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead
+from acronumba.frontend.chosen import (
+    chosen,
+    for_all,
+    index_of_place,
+    is_array,
+    is_mask,
+    mask_of,
+    places_along,
+    put,
+    taken,
+    with_places,
+    without_ones,
+)
 from acronumba.frontend.subscripts import index_of_each_axis
 from acronumba.frontend.values import ArrayRef, Axis, Cut, NoneVal, Num, Tensor, UnionVal, Val, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT
 
+Change = Callable[[Tensor, Val, Tensor | None], Val]
 
-def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False) -> None:
-    """`x[i] = v` with the meaning of NumPy; `chosen`: by a mask, from an array that has an element for each of `x`."""
+
+def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: ast.AST) -> None:
+    """`x[i] = v` with the meaning of NumPy."""
     val = w.whole(val)
     if isinstance(val, UnionVal) and len({getattr(getattr(t, "seen", t), "rank", 0) for t in val.possible}) > 1:
 
         def store(v: Val) -> Val:
-            assign_item(w, ref, where, v, node, chosen)
+            assign_item(w, ref, where, v, node)
             return NoneVal()
 
         w.each(not_none(w, val, node), store, node)
         return
+    if each_index(w, where, lambda at: assign_item(w, ref, at, val, node), node):
+        return
+    places = index_places(w, ref, where, node)
+    note_places(w, ref, places, node)
+    v = as_elements(w, val, ref.type.dtype, node)
+    if not any(map(is_array, places)):
+        _check_rank(w, ref, where, places, v, isinstance(val, Tensor), node)
+    if not is_advanced(ref, places):
+        assign(w, view(w, ref, places, node), v, node)
+        return
+    if len(where) == 1 < v.type.rank and is_mask(places[0]) and places[0].type.rank == len(ref.axes):
+        seen = f"{w.describe(v)} for the elements of {w.describe(ref)} that a mask chooses"
+        raise w.refuse("ACR401", node, seen=seen, rewrite="give it one axis, or none")
+    one = chosen(w, ref, places, node)
+    assign(w, one.ref, put(w, elements(w, one.ref, node), one, v, node), node)
+
+
+def _check_rank(
+    w: Walker, ref: ArrayRef, where: Sequence[Any], places: Sequence[Any], v: Tensor, array: bool, node: ast.AST
+) -> None:  # fmt: skip
+    """Refuse a value of more axes than NumPy takes: `array` if it is none of lists and tuples."""
+    if all(isinstance(e, Num | Tensor) for e in places) and len(where) == len(ref.axes):
+        if v.type.rank:
+            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} for one element", rewrite="v.item(), or one of them")
+    elif not array and v.type.rank > sum(isinstance(e, slice | NoneVal) for e in places):
+        raise w.refuse("ACR401", node, seen=f"lists that are {w.describe(v)} for a place of fewer axes")
+
+
+def change_item(
+    w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable[[], Val], change: Change, node: ast.AST
+) -> None:  # fmt: skip
+    """`x[i] op= v` by arrays, with the meaning of NumPy: what is chosen is copied, changed and stored.
+
+    `value` walks the expression of the value; `change` returns the new elements for the old ones and the value, where a
+    mask, if there is one, is true.
+    """
+    one = chosen(w, ref, places, node)
+    x = elements(w, one.ref, node)  # before there is a value, which may change them
+
+    def store(v: Val) -> Val:
+        same: Val | None = v if isinstance(v, Num) and one.mask is not None else None
+        if isinstance(v, Tensor):
+            same = for_all(w, one, v, node)
+        if same is not None:
+            mask = mask_of(w, one, node)
+            new = as_elements(w, change(x, same, mask), x.type.dtype, node)
+            new = w.element("where", [mask, new, elements(w, one.ref, node)], x.type.dtype, node)
+        else:
+            two = with_places(w, one, node)
+            new = as_elements(w, change(taken(w, x, two, node), v, None), x.type.dtype, node)
+            new = put(w, elements(w, two.ref, node), two, new, node)
+        assign(w, one.ref, new, node)
+        return NoneVal()
+
+    v = value()
+    w.check_poison(v)
+    note_places(w, ref, places, node)
+    w.each(w.whole(v), lambda v: store(v if w.sequence(v) is None else w.as_tensor(v, node=node)), node)
+
+
+def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], None], node: ast.AST) -> bool:
+    """Write by each value that an index may have: an int on one path and a scalar of NumPy on the other, for example.
+
+    Returns whether there are several.
+    """
     for k, at in enumerate(where):
-        if isinstance(at, UnionVal):  # an int on one path and a scalar of NumPy on the other, for example
+        if isinstance(at, UnionVal):
 
             def one(e: Val, k: int = k) -> Val:
-                assign_item(w, ref, (*where[:k], e, *where[k + 1 :]), val, node, chosen)
+                f((*where[:k], e, *where[k + 1 :]))
                 return NoneVal()
 
             w.each(at, one, node)
-            return
+            return True
+    return False
+
+
+def index_places(w: Walker, ref: ArrayRef, where: Sequence[Any], node: ast.AST) -> list[Any]:
+    """Return the index of each axis that a write is by: a mask for the first of its axes."""
     parts, _ = index_of_each_axis(w, ref, where, node, masks=True)
-    places = [index_of_axes(w, e, node) for e in parts]
+    return [index_of_axes(w, e, node) for e in parts]
+
+
+def note_places(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> None:
+    """Note a write: by which axes."""
     numbers, others = set(ref.indexed), set()
     rest = iter(ref.axes)
     for e in places:
         if isinstance(e, NoneVal):
             continue
         a = next(rest)
-        if isinstance(e, Tensor) and e.type.dtype == "bool":
+        if is_mask(e):
             others |= {b.number for b in ref.axes}
         if isinstance(e, Num):
             numbers.add(a.number)
         elif not isinstance(e, slice):
             others.add(a.number)
     note_write(w, ref, frozenset(numbers), frozenset(others), node)
-    if not is_advanced(ref, places):
-        assign(w, view(w, ref, places, node), val, node)
-        return
-    whole = elements(w, ref, node)
-    assign(w, ref, put_by_array(w, whole, where, places, val, node, chosen), node)
 
 
 def assign(w: Walker, ref: ArrayRef, val: Val, node: ast.AST) -> None:
     """Give all that is seen of an array new elements."""
     v = as_elements(w, val, ref.type.dtype, node)
-    while v.type.rank > len(ref.axes) and v.dims[0] == 1:
-        v = w.reshape(v, v.dims[1:], node)
+    v = without_ones(w, v, len(ref.axes), node)
     listed = [a for a in ref.axes if a.stride is not None]
     inside = [a for a in ref.axes if a.stride is None]
     if not listed:
@@ -132,7 +215,7 @@ def ordered(w: Walker, v: Tensor, ref: ArrayRef, inside: Sequence[Axis], node: a
 def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor, node: ast.AST) -> None:
     """Store new elements in the place of what is seen of one part."""
     if any(c.index is not None or c.count is not None for c in ref.cuts):
-        v = put(w, part_at(w, ref, offset, node), ref.cuts, v, node)
+        v = put_cuts(w, part_at(w, ref, offset, node), ref.cuts, v, node)
     item = ref.parts.item
     assert isinstance(item, TensorT)
     known = zip(item.shape, ref.cuts, v.dims, strict=True)
@@ -171,7 +254,7 @@ def as_elements(w: Walker, val: Val, dtype: str, node: ast.AST) -> Tensor:
     return Tensor(out.type, out.ref, out.dims, aliased=True)  # its elements are copied
 
 
-def put(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST, axis: int = 0) -> Tensor:
+def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST, axis: int = 0) -> Tensor:
     """Return an array with other elements in the place of what is seen of it."""
     while axis < len(cuts) and cuts[axis].index is None and cuts[axis].count is None:
         axis += 1
@@ -183,29 +266,16 @@ def put(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST, axi
         assert c.count is not None
         if more:
             part = w.slice(x, [(c.start, c.step, c.count) if k == axis else (0, 1, d) for k, d in enumerate(x.dims)])
-            v = put(w, part, cuts, v, node, axis + 1)
+            v = put_cuts(w, part, cuts, v, node, axis + 1)
         return put_slice(w, x, axis, c, v, node)
     if more:
-        taken = index_known(w, x, c.index, axis, node) if isinstance(c.index, Num) else w.take(x, c.index, axis, node)
-        v = put(w, taken, [*cuts[:axis], *cuts[axis + 1 :]], v, node, axis)
+        inner = index_known(w, x, c.index, axis, node) if isinstance(c.index, Num) else w.take(x, c.index, axis, node)
+        v = put_cuts(w, inner, [*cuts[:axis], *cuts[axis + 1 :]], v, node, axis)
     at = index_of_place(w, c.index, n, node)
     here = w.element("eq", [places_along(w, x, axis, node), at], "bool", node)
     return w.element(
         "where", [here, w.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :]), node), x], x.type.dtype, node
     )
-
-
-def index_of_place(w: Walker, index: Num | Tensor, n: ir.Extent, node: ast.AST) -> Tensor:
-    """Return an index as a tensor, counted from the front; the instance fails where it is out of range."""
-    if isinstance(index, Num):
-        return w.from_number(index, "int64", node)
-    return w.take(w.iota(n, "int64", node), index, 0, node)
-
-
-def places_along(w: Walker, x: Tensor, axis: int, node: ast.AST) -> Tensor:
-    """Return the numbers of the places along one axis, in a shape that goes with the array's."""
-    n = x.dims[axis]
-    return w.reshape(w.iota(n, "int64", node), (n, *(1 for _ in x.dims[axis + 1 :])), node)
 
 
 def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor, node: ast.AST) -> Tensor:
@@ -243,86 +313,4 @@ def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor, node: ast.AST)
     index = w.element("where", [hit, turn, w.from_number(w.extent(c.count), "int64", node)], "int64", node)
     taken = w.take(padded, index, axis, node)
     hit = w.reshape(hit, (n, *(1 for _ in x.dims[axis + 1 :])), node)
-    return w.element("where", [hit, taken, x], x.type.dtype, node)
-
-
-def put_by_array(
-    w: Walker, x: Tensor, where: Sequence[Any], places: Sequence[Any], val: Val, node: ast.AST, chosen: bool = False
-) -> Tensor:
-    """Return an array with other elements where a mask or arrays of indices say."""
-    arrays = [k for k, e in enumerate(places) if not isinstance(e, slice)]
-    if any(isinstance(e, slice) and (e.start, e.stop, e.step) != (None, None, 1) for e in places):
-        raise w.refuse("ACR202", node, seen="an assignment by an array together with slices",
-                       rewrite="assign to one row at a time")  # fmt: skip
-    v = as_elements(w, val, x.type.dtype, node)
-    only = places[arrays[0]] if len(arrays) == 1 else None
-    if isinstance(only, Tensor) and only.type.dtype == "bool":
-        rest = x.dims[arrays[0] + only.type.rank :]
-        while v.type.rank > len(rest) and v.dims[0] == 1:
-            v = w.reshape(v, v.dims[1:], node)
-        if chosen or (arrays[0] == 0 and v.type.rank <= len(rest)):
-            return put_by_mask(w, x, only, v if chosen else w.broadcast_to(v, rest, node), node)
-    if isinstance(only, Tensor) and not only.type.rank:
-        axis = arrays[0]
-        dims = (*x.dims[:axis], *x.dims[axis + 1 :])
-        here = w.element(
-            "eq", [places_along(w, x, axis, node), index_of_place(w, only, x.dims[axis], node)], "bool", node
-        )
-        v = w.reshape(w.broadcast_to(v, dims, node), (*x.dims[:axis], 1, *x.dims[axis + 1 :]), node)
-        return w.element("where", [here, v, x], x.type.dtype, node)
-    places, _ = index_of_each_axis(w, x, where, node)
-    return put_by_indices(w, x, places, v, node)
-
-
-def put_by_mask(w: Walker, x: Tensor, mask: Tensor, v: Tensor, node: ast.AST) -> Tensor:
-    """`x[mask] = v` with a value that does not depend on how many are chosen, or one that has all elements."""
-    for have, n in zip(x.dims, mask.dims, strict=False):
-        w.same_extent(have, n, "a mask and the array", node)
-    mask = w.reshape(mask, (*mask.dims, *(1 for _ in x.dims[mask.type.rank :])), node)
-    return w.element("where", [mask, v, x], x.type.dtype, node)
-
-
-def put_by_indices(w: Walker, x: Tensor, parts: Sequence[Any], v: Tensor, node: ast.AST) -> Tensor:
-    """`x[i, j] = v` with arrays of indices, which are broadcast together: of equal places the last counts."""
-    axes = [k for k, e in enumerate(parts) if not isinstance(e, slice)]
-    places: list[Tensor] = []
-    for axis in axes:
-        e = index_of_axes(w, parts[axis], node)
-        e = w.from_number(e, "int64", node) if isinstance(e, Num) else w.signed(e, node)
-        places.append(w.checked(e, x.dims[axis], axis, node))
-    shape = w.broadcast_dims([p.dims for p in places], node)
-    rest = [a for a in range(x.type.rank) if a not in axes]
-    together = axes == list(range(axes[0], axes[-1] + 1))
-    first = sum(a < axes[0] for a in rest) if together else 0
-    dims = [x.dims[a] for a in rest]
-    v = w.broadcast_to(v, (*dims[:first], *shape, *dims[first:]), node)
-    n = len(shape)
-    v = w.transpose(v, (*range(first, first + n), *range(first), *range(first + n, v.type.rank)), node)
-    many = w.as_extent(w.count(shape))
-    v = w.reshape(v, (many, *dims), node)
-    moved = w.transpose(x, (*axes, *rest), node)
-    at = places[0]
-    for p, d in zip(places[1:], moved.dims[1:], strict=False):
-        at = w.element("mul", [at, w.from_number(w.extent(d), "int64", node)], "int64", node)
-        at = w.element("add", [at, p], "int64", node)
-    at = w.reshape(w.broadcast_to(at, shape, node), (many,), node)
-    flat = w.reshape(moved, (w.as_extent(w.count(moved.dims[: len(axes)])), *dims), node)
-    out = w.reshape(put_rows(w, flat, at, v, node), moved.dims, node)
-    back = [(*axes, *rest).index(a) for a in range(x.type.rank)]
-    return w.transpose(out, back, node)
-
-
-def put_rows(w: Walker, x: Tensor, at: Tensor, v: Tensor, node: ast.AST) -> Tensor:
-    """Return an array with other rows at some places, which are checked: of equal ones the last counts."""
-    n, m = x.dims[0], at.dims[0]
-    zero = w.from_number(number(0), "int64", node)
-    places = w.reshape(w.iota(n, "int64", node), (n, 1), node)
-    hits = w.element("eq", [places, w.reshape(at, (1, m), node)], "bool", node)
-    turns = w.element("add", [w.iota(m, "int64", node), w.from_number(number(1), "int64", node)], "int64", node)
-    turns = w.element("where", [hits, w.reshape(turns, (1, m), node), zero], "int64", node)
-    none = w.full((n, 1), number(0), "int64", node)
-    last = w.reduce("max", w.concat([none, turns], 1, node), (1,), False, node)
-    before = w.full((1, *v.dims[1:]), number(0), v.type.dtype, node)
-    taken = w.take(w.concat([before, v], 0, node), last, 0, node)
-    hit = w.reshape(w.element("gt", [last, zero], "bool", node), (n, *(1 for _ in x.dims[1:])), node)
     return w.element("where", [hit, taken, x], x.type.dtype, node)

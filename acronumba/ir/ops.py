@@ -132,6 +132,7 @@ class TensorOp:
     c: str = ""  # the function of C's library that this function is, rounded once to float32
     exact: bool = False  # whether every machine computes the same bits for floats
     sign: str = ""  # how Python writes it between two arguments
+    smooth: float = 1  # an argument at which its derivative is finite
     told: bool = True  # whether people who read about a kernel want to see it
     # How many additions it takes, about; of what is not element-wise, for an element that another operation asks for.
     cost: int = 1
@@ -358,9 +359,9 @@ def _table() -> dict[str, TensorOp]:
         ufunc = more.pop("ufunc", f if isinstance(f, np.ufunc) else None)
         row(name, "element", arity, _broadcast_rows, _element(f), cost, ufunc=ufunc, **more)
 
-    def function(name: str, f: Callable[..., Array], c: str = "") -> None:
+    def function(name: str, f: Callable[..., Array], c: str = "", smooth: float = 1) -> None:
         arity = f.nin if isinstance(f, np.ufunc) else 1
-        element(name, f, arity, cost=20, takes="float", called=True, c=c)
+        element(name, f, arity, cost=20, takes="float", called=True, c=c, smooth=smooth)
 
     element("neg", np.negative, exact=True)
     element("abs", np.absolute, exact=True)
@@ -375,15 +376,15 @@ def _table() -> dict[str, TensorOp]:
     function("sin", np.sin)
     function("cos", np.cos)
     function("tan", np.tan, "tan")
-    function("arcsin", np.arcsin, "asin")
-    function("arccos", np.arccos, "acos")
+    function("arcsin", np.arcsin, "asin", smooth=0)
+    function("arccos", np.arccos, "acos", smooth=0)
     function("arctan", np.arctan, "atan")
     function("sinh", np.sinh, "sinh")
     function("cosh", np.cosh, "cosh")
     function("tanh", np.tanh)
     function("arcsinh", np.arcsinh, "asinh")
-    function("arccosh", np.arccosh, "acosh")
-    function("arctanh", np.arctanh, "atanh")
+    function("arccosh", np.arccosh, "acosh", smooth=2)
+    function("arctanh", np.arctanh, "atanh", smooth=0)
     function("sigmoid", _sigmoid)
     function("erf", _erf)
     function("erfc", _erfc, "erfc")

@@ -6,7 +6,7 @@ wanted, made of operations of `ir.ops` by the builder: so a rule is printed, int
 
 The adjoint of a value is the derivative of the loss by each of its elements. Where an operation has a kink, the rule
 gives a derivative of one side, or their mean: `maximum` and `minimum` half to each of two equal arguments, `max` and
-`min` the same share to all that are largest, `abs` nothing at 0.
+`min` the same share to all that are largest, `abs` nothing at 0, nor `arctan2` where both are 0.
 
 Builders: `Eager` computes at once with NumPy (`ir.tape`); `analysis.backward` writes a kernel.
 
@@ -288,8 +288,10 @@ def _larger(strict: str) -> Rule:
 
 
 def _by_square(b: Builder, o: Applied, of: Value) -> Value:
+    """The angle of nothing at all, where both are 0, has the derivative 0."""
     y, x = o.args
-    return b.div(b.mul(o.adjoint, of), b.add(b.mul(x, x), b.mul(y, y)))
+    part = b.mul(o.adjoint, of)
+    return b.where(b.element("eq", of, 0.0), part, b.div(part, b.add(b.mul(x, x), b.mul(y, y))))
 
 
 def _kept(b: Builder, o: Applied) -> Sizes:

@@ -54,7 +54,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         ("docs/options.md", 1),
         ("docs/language.md", 0),
         pytest.param("docs/numpy_code.md", 6, marks=pytest.mark.long),
-        ("docs/training.md", 6),
+        ("docs/training.md", 7),
         ("docs/ragged.md", 5),
         ("docs/serving.md", 2),
         ("docs/explorer.md", 2),

@@ -166,7 +166,7 @@ def _reduction(op: str) -> Handler:
         dtype = a.dtype() if "dtype" in a.values else None
         axes, keepdims = a.reduced("axis", x.type.rank), a.flag("keepdims")
         initial = a["initial"] if "initial" in a.given and not isinstance(a["initial"], NoneVal) else None
-        mask = _mask(w, a)
+        mask = mask_of(w, a)
         if mask is not None:
             if initial is None and op in ("max", "min"):
                 message = f"reduction operation '{op}imum' does not have an identity, so to use a where mask one has to"
@@ -186,9 +186,15 @@ def _neutral(op: str, x: Tensor) -> Num:
     return number(getattr(np, op)(np.zeros(0, x.type.dtype)).item())
 
 
-def _mask(w: Walker, a: Args) -> Tensor | None:
-    """Return the argument `where` of a reduction, None if it leaves nothing out."""
-    return None if w.static(a["where"], a.where["where"]) is True else w.as_tensor(a["where"], node=a.where["where"])
+def mask_of(w: Walker, a: Args) -> Tensor | None:
+    """Return the argument `where`, None if it leaves nothing out; NumPy takes no other arrays than of bools for it."""
+    val, place = a["where"], a.where["where"]
+    if w.static(val, place) is True:
+        return None
+    mask = w.as_tensor(val, node=place)
+    if not isinstance(val, Num) and mask.type.dtype != "bool":
+        raise w.refuse("ACR301", place, seen=f"{w.describe(val)} for where of {a.what}", rewrite="where=x != 0")
+    return w.cast(mask, "bool", place)
 
 
 row("a axis dtype keepdims initial where", np.sum, method="sum")(_reduction("sum"))
@@ -202,7 +208,7 @@ row("a axis keepdims where", np.all, method="all")(_reduction("all"))
 @row("a axis dtype keepdims where", np.mean, method="mean")
 def _mean(w: Walker, a: Args, node: Node) -> Val:
     x, dtype = a.tensor("a"), a.dtype()
-    mask = _mask(w, a)
+    mask = mask_of(w, a)
     if mask is not None:
         out = dtype or (x.type.dtype if x.type.dtype.startswith("float") else "float64")
         axes, keepdims = a.reduced("axis", x.type.rank), a.flag("keepdims")
@@ -222,7 +228,9 @@ def _var(w: Walker, a: Args, node: Node) -> Val:
 
 @row("a axis ddof keepdims", np.std, method="std")
 def _std(w: Walker, a: Args, node: Node) -> Val:
-    return w.ufunc("sqrt", (_var(w, a, node),), node)
+    square = _var(w, a, node)
+    assert isinstance(square, Tensor)
+    return w.root(square, 2, node)
 
 
 def _arg_reduction(op: str) -> Handler:
@@ -291,7 +299,7 @@ def _norm(w: Walker, a: Args, node: Node) -> Val:
         rest = out.dims if a.flag("keepdims") else [d for k, d in enumerate(out.dims) if k not in (first, last)]
         return w.reshape(out, tuple(rest), node)
     total = w.reduce("sum", w.ufunc("mul", (x, x), node), axes, a.flag("keepdims"), node)
-    return w.ufunc("sqrt", (total,), node)
+    return w.root(total, 2, node)
 
 
 def _vector_norm(
@@ -308,7 +316,7 @@ def _vector_norm(
     if order == 1:
         return w.reduce("sum", size, axes, keepdims, node)
     total = w.reduce("sum", w.ufunc("pow", (size, number(order)), node), axes, keepdims, node)
-    return w.ufunc("pow", (total, number(1 / order)), node)
+    return w.root(total, order, node)
 
 
 # ---- NumPy: products

@@ -10,7 +10,8 @@ import numpy as np
 from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.calls import of_numpy, written
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Handler, Node, row
-from acronumba.frontend.values import ArrayRef, NoneVal, Tensor, TupleVal, Val
+from acronumba.frontend.ufuncs import CALLED
+from acronumba.frontend.values import ArrayRef, NoneVal, Num, Tensor, TupleVal, Val
 from acronumba.frontend.writing import assign_item
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ REDUCTIONS: dict[Any, Any] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all,
     np.logical_or: np.any,
 }  # fmt: skip
+OPERATIONS = {ufunc: op for op, ufunc in CALLED.items()}
 SCANS: dict[Any, str] = {np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min"}
 
 
@@ -64,17 +66,32 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
         dtype = a.dtype()
         if dtype is not None:
             given = _in_dtype(w, a, ufunc, given, dtype, node)
-        out = plain(w, given, node)
-        chosen = w.static(a["where"], a.where["where"]) is not True
-        if chosen and isinstance(a["out"], NoneVal):
+        mask = of_numpy.mask_of(w, a)
+        if mask is None:
+            return _stored(w, a, plain(w, given, node), node)
+        if isinstance(a["out"], NoneVal):
             raise w.refuse("ACR202", a.where["where"], seen=f"where= of {a.what} without out=",
                            rewrite="np.where(mask, f(x), y)")  # fmt: skip
-        return _stored(w, a, out, node, a["where"] if chosen else None)
+        return _stored(w, a, _where(w, ufunc, plain, given, mask, node), node, mask)
 
     return handler
 
 
-def _stored(w: Walker, a: Args, out: Val, node: Node, mask: Val | None = None) -> Val:
+def _where(w: Walker, ufunc: np.ufunc, plain: Handler, a: Args, mask: Tensor, node: Node) -> Val:
+    """Return the result of a ufunc where a mask is true: its operands elsewhere take no part in anything."""
+    parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in a.values.values()]
+    op = OPERATIONS.get(ufunc)
+    if op is not None:
+        return w.ufunc(op, parts, node, mask)
+    ins, out = w.resolve(ufunc, parts, node)
+    if out.startswith("float"):
+        tensors = w.shielded(ufunc.__name__, w.operands(parts, ins, out, node), parts, mask, node)
+        for name, x in zip(a.values, tensors, strict=True):
+            a = a.replaced(name, x)
+    return plain(w, a, node)
+
+
+def _stored(w: Walker, a: Args, out: Val, node: Node, mask: Tensor | None = None) -> Val:
     """Return a result, in the array that `out` gives if there is one: where a mask is true, if there is one."""
     into: Val = a["out"]
     if isinstance(into, NoneVal):

@@ -57,6 +57,16 @@ def _refused(w: Walker, a: Args, node: Node) -> Val:
     raise w.refuse("ACR202", node, seen=a.static("what"), rewrite=a.static("instead"))
 
 
+def root(total: Any) -> Any:
+    """Return the root of a sum of squares, in code that is written as models are: its derivative at 0 is 0."""
+    return np.sqrt(total)
+
+
+@row("total", root)
+def _root(w: Walker, a: Args, node: Node) -> Val:
+    return w.root(a.tensor("total"), 2, node)
+
+
 def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args, Node], Val]:
     def handler(w: Walker, a: Args, node: Node) -> Val:
         parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in a.values.values()]
@@ -103,13 +113,19 @@ def _check_axis(w: Walker, a: Args, kinds: str) -> None:
 @stands_for(np.logaddexp)
 def logaddexp(x: Any, y: Any) -> Any:
     """Return ``log(exp(x) + exp(y))``, without overflow."""
-    return np.maximum(x, y) + np.log1p(np.exp(-np.where(x == y, 0, np.abs(x - y))))
+    return np.maximum(x, y) + np.log1p(np.exp(-apart(x, y)))
+
+
+def apart(x: Any, y: Any) -> Any:
+    """Return how far numbers are apart: equal ones, infinities too, are not, nor does that change with them."""
+    same = x == y
+    return np.abs(np.where(same, 0, x) - np.where(same, 0, y))
 
 
 @stands_for(np.logaddexp2)
 def logaddexp2(x: Any, y: Any) -> Any:
     """Return ``log2(2**x + 2**y)``, without overflow."""
-    return np.maximum(x, y) + np.log1p(np.exp2(-np.where(x == y, 0, np.abs(x - y)))) * 1.4426950408889634
+    return np.maximum(x, y) + np.log1p(np.exp2(-apart(x, y))) * 1.4426950408889634
 
 
 @stands_for(np.exp2)
@@ -121,10 +137,12 @@ def exp2(x: Any) -> Any:
 @stands_for(np.cbrt)
 def cbrt(x: Any) -> Any:
     """Return the cube root: a power, and one step of Newton's."""
-    a = np.abs(x)
+    size = np.abs(x)
+    some = (size > 0) & (size < np.inf)
+    a = np.where(some, size, x.dtype.type(1))
     y = np.power(a, x.dtype.type(1 / 3))
     better = y - (y - a / (y * y)) / 3
-    return np.copysign(np.where((a > 0) & (a < np.inf), better, a), x)
+    return np.copysign(np.where(some, better, size), x)
 
 
 @stands_for(np.hypot)
@@ -136,7 +154,7 @@ def hypot(x: Any, y: Any) -> Any:
     most = np.maximum(np.abs(x), np.abs(y))
     scale = np.where(most > far, kind(2.0**-power), np.where(most < 1 / far, kind(2.0**power), kind(1)))
     u, v = x * scale, y * scale
-    return np.where(np.isinf(x) | np.isinf(y), kind(np.inf), np.sqrt(u * u + v * v) / scale)
+    return np.where(np.isinf(x) | np.isinf(y), kind(np.inf), root(u * u + v * v) / scale)
 
 
 @stands_for(np.ceil)
@@ -181,7 +199,8 @@ def isfinite(x: Any) -> Any:
 def fmod(x: Any, y: Any) -> Any:
     """Return the remainder with the sign of x."""
     if x.dtype.kind == "f":
-        return np.copysign(np.remainder(np.abs(x), np.abs(y)), x)
+        nothing = (x == 0) & (np.abs(y) > 0)  # also by its derivative, where that of the size of x is 0
+        return np.where(nothing, x, np.copysign(np.remainder(np.abs(x), np.abs(y)), x))
     rest = np.remainder(x, y)
     return np.where((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
 
@@ -361,7 +380,7 @@ def both_parts(x: Any, y: Any) -> Any:
 def modf(x: Any) -> Any:
     """Return the fraction and the whole part, both with the sign of the number."""
     whole = np.trunc(x)
-    return np.copysign(np.where(np.isinf(x), 0, x - whole), x), whole
+    return np.where(x == 0, x, np.copysign(np.where(np.isinf(x), 0, x - whole), x)), whole
 
 
 @stands_for(np.sinc)

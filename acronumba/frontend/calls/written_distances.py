@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import refused
+from acronumba.frontend.calls.written import refused, root
 
 METRICS = ("euclidean", "sqeuclidean", "cityblock", "cosine", "chebyshev", "correlation")
 
@@ -47,7 +47,7 @@ def _between(x: Any, y: Any, metric: Any) -> Any:
     if metric == "chebyshev":  # NaN is no number that is larger
         return np.max(np.where(np.isnan(d), 0, np.abs(d)), axis=-1, initial=0)
     square = np.sum(d * d, axis=-1)
-    return square if metric == "sqeuclidean" else np.sqrt(square)
+    return square if metric == "sqeuclidean" else root(square)
 
 
 def squareform(X: Any, checks: Any) -> Any:
@@ -97,7 +97,7 @@ def euclidean(u: Any, v: Any) -> Any:
     wide = d.astype(np.float64)
     most = np.max(np.abs(wide), initial=0)
     scale = np.where(most > 2.0**500, 2.0**-600, np.where(most < 2.0**-500, 2.0**600, 1.0))
-    out = np.sqrt(np.sum(wide * scale * (wide * scale))) / scale
+    out = root(np.sum(wide * scale * (wide * scale))) / scale
     return float(out.astype(d.dtype)) if d.dtype.kind == "f" else out
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import refused, stands_for
+from acronumba.frontend.calls.written import refused, root, stands_for
 
 # ---- sums and differences
 
@@ -170,7 +170,7 @@ def nanvar(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
 @stands_for(np.nanstd, axis="several")
 def nanstd(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
     """Return the standard deviation without NaN."""
-    return np.sqrt(np.nanvar(a, axis=axis, ddof=ddof, keepdims=keepdims))
+    return root(np.nanvar(a, axis=axis, ddof=ddof, keepdims=keepdims))
 
 
 @stands_for(np.nanargmax)
@@ -374,7 +374,9 @@ def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
         keepdims=True,
     )
     base = np.where(np.isinf(most), x.dtype.type(0), most)
-    out = np.log(np.sum(np.exp(x - base), axis=axis, keepdims=True)) + base
+    total = np.sum(np.exp(x - base), axis=axis, keepdims=True)
+    nothing = total == 0
+    out = np.where(nothing, -np.inf, np.log(np.where(nothing, 1, total))) + base
     return out if keepdims else np.squeeze(out, axis)[()]
 
 
