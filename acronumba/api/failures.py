@@ -12,8 +12,9 @@ import linecache
 from collections.abc import Sequence
 from typing import Any
 
-from acronumba.api.plain import Endless, PlainCall, is_library
+from acronumba.api.plain import Endless, PlainCall
 from acronumba.errors import AcronumbaError, DataError, ShapeMismatch, Unsupported
+from acronumba.pipeline.boundary import is_library
 from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
 ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not come back either: too many steps, too much memory

@@ -16,7 +16,7 @@ from functools import update_wrapper
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
-from acronumba.api.arguments import Call, Signature, def_loc
+from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
 from acronumba.api.failures import plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
@@ -29,10 +29,11 @@ from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
 from acronumba.data.witness import Changed
-from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
+from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import refuse
 from acronumba.generics import P, R
 from acronumba.locks import undivided
+from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.devices.names import check_device, default_device
 from acronumba.tuned import options_for
 
@@ -294,7 +295,8 @@ class Model(Generic[P, R]):
             compiled, leaves, trace = self._record(call)
             step(1)
             found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
-        return explanation(compiled, trace, call.count, found, notes(compiled, leaves))
+        with compiling(self.__wrapped__):
+            return explanation(compiled, trace, call.count, found, notes(compiled, leaves))
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
@@ -380,12 +382,16 @@ class Model(Generic[P, R]):
     def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> Done:
         """Run a mini-batch; where the types of its instances do not go together, in groups."""
         begin = time.perf_counter() if start is None else start
-        found = self._kept(call)
-        if found is None and self._was_apart(call) and (done := self._execute_apart(call, trace)):
+        with compiling(self.__wrapped__):
+            found = self._kept(call)
+            apart = found is None and self._was_apart(call)
+        if apart and (done := self._execute_apart(call, trace)):
             return done
         if found is None:
             try:
                 found = self._compile(call)
+            except InternalError:
+                raise
             except AcronumbaError as refusal:
                 done = self._execute_apart(call, trace, refusal)
                 if done is None:
@@ -410,7 +416,8 @@ class Model(Generic[P, R]):
         them; without `refusal`, which says that the mini-batch is refused as a whole, also if it is for some.
         """
         whole, call = call, call.again()
-        left = groups(call.columns)
+        with compiling(self.__wrapped__):
+            left = groups(call.columns)
         # A slice of a pack has the types of all that was packed: those of its own instances may do.
         if len(left) < 2 and not any(map(is_packed, whole.columns)):
             return None
@@ -511,7 +518,8 @@ class Model(Generic[P, R]):
 
     def _specialise(self, call: Call, packed: bool = True) -> Fit:
         """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
-        return self._kept(call, packed) or self._compile(call, packed)
+        with compiling(self.__wrapped__):
+            return self._kept(call, packed) or self._compile(call, packed)
 
     def _kept(self, call: Call, packed: bool = True) -> Fit | None:
         """Return what `_specialise` does, if it has been compiled."""
@@ -544,7 +552,7 @@ class Model(Generic[P, R]):
     def _compile(self, call: Call, packed: bool = True) -> Fit:
         """Return what `_specialise` does, compiled now."""
         (options, entries), fn = self._tuned(call), self._plain()
-        with undivided, self._cache.lock:
+        with compiling(fn), undivided, self._cache.lock:
             from acronumba.data.extents import Columns
             from acronumba.pipeline.compiled import compile_model
 

@@ -422,8 +422,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         try:
             types_.append(w.type_of(val))
         except Refused as error:
-            if error.error is not None:
-                w.errors.append(error.error)
+            w.note(error)
     if not types_:
         w.know.results.setdefault(key, None)
         if old is not None:  # what was found to return in an earlier sweep, before more was known
@@ -445,8 +444,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
             if w.block is not None:
                 w.end(ir.Return(args=args, loc=w.loc))
         except Refused as error:
-            if error.error is not None:
-                w.errors.append(error.error)
+            w.note(error)
         finally:
             w.sealed = None
 

@@ -163,10 +163,11 @@ def _lower(
             continue
         except Refused as error:
             result = None
-            if error.error is not None:
-                sweep.errors.append(error.error)
+            sweep.note(error)
         if result is not None and know.changed:
             continue
+        if not sweep.errors and sweep.silent:  # what made something unusable was refused in a walk that was undone
+            sweep.errors += sweep.undone
         if result is not None and not sweep.errors and not sweep.demanded.isdisjoint(sweep.shared_index):
             know.folded |= sweep.demanded  # constant where one use needs it, so at its other uses, too
             continue

@@ -43,6 +43,7 @@ from acronumba.ir.types import (
     TensorT,
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
+from acronumba.pipeline.boundary import bounded, compiling
 from acronumba.pipeline.failures import machine_failure
 from acronumba.pipeline.fit import (
     OuterMatch,
@@ -211,7 +212,7 @@ class Compiled:
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
-        with self._patience:
+        with self._patience, compiling(self.fn):
             yield
         spent = time.perf_counter() - start
         self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
@@ -267,6 +268,7 @@ class Compiled:
         return [get(roots) for get in self._getters]
 
     @lazy
+    @bounded
     def packer(self) -> Packer:
         """Packs instances of this schema."""
         from acronumba.data.pack import Packer
@@ -274,6 +276,7 @@ class Compiled:
         return Packer(self.schema, self._read_layouts, self.lowered.inherited, streams=self._streams)
 
     @lazy
+    @bounded
     def _streams(self) -> Streams:
         """Packs columns of plain data."""
         from acronumba.data.stream import Streams
@@ -281,6 +284,7 @@ class Compiled:
         return Streams(self.schema.params, self.program.result, self.program.layouts)
 
     @lazy
+    @bounded
     def _exact_packer(self) -> Packer:
         """Packs instances whose types are those of this schema without any conversion."""
         from acronumba.data.pack import Packer
@@ -296,6 +300,7 @@ class Compiled:
         )
 
     @lazy
+    @bounded
     def unpacker(self) -> Unpacker:
         """Builds results from words."""
         from acronumba.data.pack import Unpacker
@@ -303,6 +308,7 @@ class Compiled:
         return Unpacker(self.program.result, self.program.layouts)
 
     @lazy
+    @bounded
     def plan(self) -> Plan:
         """Kernels and host program."""
         from acronumba.analysis.plan import make_plan, plan_text
@@ -325,6 +331,7 @@ class Compiled:
         debug(5, "pass", lambda: f"{self.fn.__qualname__}: {one.name}")
 
     @lazy
+    @bounded
     def executable(self) -> Executable:
         """Machine code."""
         from acronumba.pipeline.link import link
@@ -341,6 +348,7 @@ class Compiled:
         made: Executable = self.__dict__["executable"]
         return made
 
+    @bounded
     def _on(self, device: str) -> Executable:
         """Return what runs on another device."""
         from acronumba.pipeline.link_device import link_device
@@ -366,6 +374,7 @@ class Compiled:
         return forks(self.plan.program)
 
     @lazy
+    @bounded
     def recorder(self) -> Executable:
         """Machine code of everything but the kernels, which compute nothing, for `record`."""
         from acronumba.pipeline.link import link
@@ -529,6 +538,7 @@ class Compiled:
         return batch
 
     @lazy
+    @bounded
     def _shared_packers(self) -> dict[int, Packer]:
         """Packers of the shared values that are lists or objects, by their number."""
         from acronumba.data.pack import Packer, Schema
@@ -641,6 +651,7 @@ class Compiled:
 
         return Recorder(self.program, leaves, max_steps=self.options.max_steps)
 
+    @bounded
     def active(self, wanted: Wanted, width: int | None) -> Active:
         """Return what gradients go through in the program (see `analysis.active`)."""
         from acronumba.analysis.active import active
@@ -649,6 +660,7 @@ class Compiled:
             self._active[wanted, width] = active(self.program, wanted, width)
         return self._active[wanted, width]
 
+    @bounded
     def backward(self, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
         """Return what comes back from each kernel of the plan (see `analysis.backward`)."""
         from acronumba.analysis.backward.program import derive_all
@@ -692,4 +704,5 @@ def compile_model(
     AcronumbaError
         With every refusal of the function, each with its place and a rewrite.
     """
-    return Compiled(fn, columns, shared, options, like, seen)
+    with compiling(fn):
+        return Compiled(fn, columns, shared, options, like, seen)
