@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
-from acronumba.api.failures import plain_failure
+from acronumba.api.failures import not_tried, plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall, inside
 from acronumba.api.ran import Ran
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.trace import TraceData
 
+MOST_REFUSED = 4  # groups of instances of one type each, after which the others are not tried
 TRIES = 8  # to compile code that changes meanwhile
 
 
@@ -423,13 +424,18 @@ class Model(Generic[P, R]):
             return None
         parts: list[tuple[list[int], Done]] = []
         refused: dict[int, BaseException] = {}
+        last: list[AcronumbaError] = []  # what groups were refused with
         while left:
             members, begin = left.pop(0), time.perf_counter()
+            if len(last) >= MOST_REFUSED:
+                refused |= dict.fromkeys(members, not_tried(last[-1], len(last)))
+                continue
             try:
                 compiled, leaves, _ = self._specialise(call.some(members), packed=False)
             except AcronumbaError as error:
                 if refusal is None:
                     return None
+                last.append(error)
                 refused |= dict.fromkeys(members, error.with_traceback(None))
                 continue
             fitting = [group for group in left if compiled.fits(call.some(group[:1]).columns)]

@@ -88,6 +88,14 @@ class Refused(Exception):
         self.error = error
 
 
+class Hopeless(Exception):
+    """Data that have no end, or as good as none: nothing that is found after it would help anybody."""
+
+    def __init__(self, error: AcronumbaError):
+        super().__init__(error)
+        self.error = error
+
+
 class Dead(Exception):
     """The rest of an expression cannot be reached; caught where control flow goes on."""
 
@@ -203,8 +211,11 @@ class Blocks:
     def refuse(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
     ) -> Refused:
-        """Return the exception to raise for something that is not supported."""
-        return Refused(refuse(code, self.at(node), seen, rewrite, message))
+        """Return the exception to raise for something that is not supported; raise it if the walk ends with it."""
+        error = refuse(code, self.at(node), seen, rewrite, message)
+        if code == "ACR304" and rewrite == NODES:
+            raise Hopeless(error)
+        return Refused(error)
 
     # ---- words for people
 

@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.config import COPIES
+from acronumba.data.schema import NODES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.errors import Loc
-from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
+from acronumba.errors.codes import refuse
+from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Refused, Resweep
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.cells import endless, without_end
@@ -120,7 +122,8 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
             w.know.loose.add(code)
             raise Resweep
         if len(kinds) > 61:
-            raise w.refuse("ACR303", node, seen=f"{func.source.name} is called with ever new types of arguments")
+            seen = f"{func.source.name} is called with ever new types of arguments"
+            raise Hopeless(refuse("ACR303", w.at(node), seen, NODES))
         instance = Instance(key, kind, len(w.functions), func, tuple(templates))
         w.instances[key] = instance
         w.functions.append(None)
@@ -422,7 +425,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         try:
             types_.append(w.type_of(val))
         except Refused as error:
-            w.note(error)
+            w.note_refusal(error)
     if not types_:
         w.know.results.setdefault(key, None)
         if old is not None:  # what was found to return in an earlier sweep, before more was known
@@ -444,7 +447,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
             if w.block is not None:
                 w.end(ir.Return(args=args, loc=w.loc))
         except Refused as error:
-            w.note(error)
+            w.note_refusal(error)
         finally:
             w.sealed = None
 

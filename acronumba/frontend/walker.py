@@ -155,6 +155,8 @@ class Walker(Contract):
         self.counter = 0
         self.scanned: set[Any] = set()
         self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
+        self.comparisons: list[ast.AST] = []  # the comparisons around the present one,
+        self.compared = 0  # and how many have been deep inside of the outermost
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
         self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions
@@ -248,7 +250,7 @@ class Walker(Contract):
 
     def recover(self, error: Refused, stmt: ast.stmt) -> None:
         """Note a refusal and go on after the statement, with the names that it would have bound unusable."""
-        self.note(error)
+        self.note_refusal(error)
         outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
         for name in (*assigned_names([stmt]), *outer):
             self.state[(self.frame.scope, name)] = Poison(for_now=self.early)
@@ -267,12 +269,17 @@ class Walker(Contract):
         try:
             return self.value(node)
         except Refused as error:
-            self.note(error)
+            self.note_refusal(error)
             if self.block is None:
                 self.block = self.new_block()
             return Poison()
 
-    def note(self, error: Refused) -> None:
+    @property
+    def told(self) -> frozenset[Any]:
+        """What was refused, and where: the same in two sweeps that have learned nothing that matters."""
+        return frozenset((e.code, e.loc, e.seen) for e in self.errors)
+
+    def note_refusal(self, error: Refused) -> None:
         """Note a refusal, or that something is left out which another one has made unusable."""
         if error.error is not None:
             self.errors.append(error.error)
