@@ -154,6 +154,7 @@ class Knowledge:
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
+        self.keyed: set[Any] = set()  # the keys of dicts that are written out and changed where their place is not known
         self.loops_kept = False  # whether a loop may stay one only because its turns would be much code,
         self.written_out = False  # and whether no loop does
         self.changed = False

@@ -155,6 +155,7 @@ class Walker(Contract):
         self.counter = 0
         self.scanned: set[Any] = set()
         self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
+        self.displays: set[Any] = set()  # the keys of dicts that are written out
         self.comparisons: list[ast.AST] = []  # the comparisons around the present one,
         self.compared = 0  # and how many have been deep inside of the outermost
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
