@@ -21,6 +21,7 @@ import numpy as np
 
 from acronumba.api.structures import native
 from acronumba.config import Options
+from acronumba.pipeline.boundary import is_library
 
 SOON = 100_000  # steps after which it pays to look for another way to tell a failure; some 20 ms
 _LINES = 16  # of Python, for each step of the machine, which counts blocks of straight-line code

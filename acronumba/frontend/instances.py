@@ -95,7 +95,6 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     code = func.code
     captured, scopes = captured_by(w, func, params.values())
     given = [*params.values(), *captured.values()]
-    same_code = [i for i in w.instances.values() if i.func.code == code]
     plain = w.know.plain.setdefault(code, set())
     carried = w.know.carried.get(code)
     if carried is not None:
@@ -106,27 +105,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     key = (code, tuple(template_key(w, t) for t in templates), scopes)
     instance = w.instances.get(key)
     if instance is None:
-        for other in same_code:
-            if not other.walking:
-                continue
-            for k, (old, new) in enumerate(zip(other.templates, templates, strict=False)):
-                if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
-                    plain.add(k)
-                    raise Resweep
-        kind = (code, tuple(template_key(w, t, which=False) for t in templates), scopes)
-        if sum(i.kind == kind for i in same_code) >= COPIES and carried is None:
-            w.know.carried[code] = set()
-            raise Resweep
-        kinds = {i.kind for i in same_code} | {kind}
-        if len(kinds) > 13 and code not in w.know.loose:
-            w.know.loose.add(code)
-            raise Resweep
-        if len(kinds) > 61:
-            seen = f"{func.source.name} is called with ever new types of arguments"
-            raise Hopeless(refuse("ACR303", w.at(node), seen, NODES))
-        instance = Instance(key, kind, len(w.functions), func, tuple(templates))
-        w.instances[key] = instance
-        w.functions.append(None)
+        instance = _new_instance(w, func, key, templates, node)
         walk_instance(w, instance, [*params], captured)
     else:  # it may have been walked in a trial that was undone
         errors, notes = instance.told
@@ -149,6 +128,37 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     forget_assigned(w)
     w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.at(node)))
     return w.from_words(result, outs)
+
+
+def _new_instance(
+    w: Walker, func: Func, key: Any, templates: Sequence[Template], node: ast.AST | Loc | None
+) -> Instance:  # fmt: skip
+    """Return a function for types of arguments that it was not called with before, yet without its code."""
+    code, _, scopes = key
+    plain = w.know.plain[code]
+    same_code = [i for i in w.instances.values() if i.func.code == code]
+    for other in same_code:
+        if not other.walking:
+            continue
+        for k, (old, new) in enumerate(zip(other.templates, templates, strict=False)):
+            if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
+                plain.add(k)
+                raise Resweep
+    kind = (code, tuple(template_key(w, t, which=False) for t in templates), scopes)
+    if sum(i.kind == kind for i in same_code) >= COPIES and code not in w.know.carried:
+        w.know.carried[code] = set()
+        raise Resweep
+    kinds = {i.kind for i in same_code} | {kind}
+    if len(kinds) > 13 and code not in w.know.loose:
+        w.know.loose.add(code)
+        raise Resweep
+    if len(kinds) > 61:
+        seen = f"{func.source.name} is called with ever new types of arguments"
+        raise Hopeless(refuse("ACR303", w.at(node), seen, NODES))
+    instance = Instance(key, kind, len(w.functions), func, tuple(templates))
+    w.instances[key] = instance
+    w.functions.append(None)
+    return instance
 
 
 def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, Val], tuple[int, ...]]:

@@ -18,7 +18,9 @@ import numpy as np
 from acronumba.data.witness import Changed
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import refuse
+from acronumba.locks import lazy
 
+T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
 HERE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _NUMPY = os.path.join(os.path.dirname(np.__file__), "")
@@ -71,6 +73,11 @@ def bounded(method: Method) -> Method:
             return method(self, *args)
 
     return call  # type: ignore[return-value]
+
+
+def made_once(make: Callable[[Any], T]) -> lazy[T]:
+    """Return an attribute of what compiles a function that is made, within the boundary, when it is first read."""
+    return lazy(bounded(make))
 
 
 def _frames(tb: TracebackType | None) -> Iterator[FrameType]:

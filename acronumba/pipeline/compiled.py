@@ -43,7 +43,7 @@ from acronumba.ir.types import (
     TensorT,
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
-from acronumba.pipeline.boundary import bounded, compiling
+from acronumba.pipeline.boundary import bounded, compiling, made_once
 from acronumba.pipeline.failures import machine_failure
 from acronumba.pipeline.fit import (
     OuterMatch,
@@ -267,24 +267,21 @@ class Compiled:
             return None
         return [get(roots) for get in self._getters]
 
-    @lazy
-    @bounded
+    @made_once
     def packer(self) -> Packer:
         """Packs instances of this schema."""
         from acronumba.data.pack import Packer
 
         return Packer(self.schema, self._read_layouts, self.lowered.inherited, streams=self._streams)
 
-    @lazy
-    @bounded
+    @made_once
     def _streams(self) -> Streams:
         """Packs columns of plain data."""
         from acronumba.data.stream import Streams
 
         return Streams(self.schema.params, self.program.result, self.program.layouts)
 
-    @lazy
-    @bounded
+    @made_once
     def _exact_packer(self) -> Packer:
         """Packs instances whose types are those of this schema without any conversion."""
         from acronumba.data.pack import Packer
@@ -299,16 +296,14 @@ class Compiled:
             for layout in self.program.layouts
         )
 
-    @lazy
-    @bounded
+    @made_once
     def unpacker(self) -> Unpacker:
         """Builds results from words."""
         from acronumba.data.pack import Unpacker
 
         return Unpacker(self.program.result, self.program.layouts)
 
-    @lazy
-    @bounded
+    @made_once
     def plan(self) -> Plan:
         """Kernels and host program."""
         from acronumba.analysis.plan import make_plan, plan_text
@@ -330,8 +325,7 @@ class Compiled:
             self._verify(draft.program, draft.kernels)
         debug(5, "pass", lambda: f"{self.fn.__qualname__}: {one.name}")
 
-    @lazy
-    @bounded
+    @made_once
     def executable(self) -> Executable:
         """Machine code."""
         from acronumba.pipeline.link import link
@@ -373,8 +367,7 @@ class Compiled:
 
         return forks(self.plan.program)
 
-    @lazy
-    @bounded
+    @made_once
     def recorder(self) -> Executable:
         """Machine code of everything but the kernels, which compute nothing, for `record`."""
         from acronumba.pipeline.link import link
@@ -537,8 +530,7 @@ class Compiled:
             raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
         return batch
 
-    @lazy
-    @bounded
+    @made_once
     def _shared_packers(self) -> dict[int, Packer]:
         """Packers of the shared values that are lists or objects, by their number."""
         from acronumba.data.pack import Packer, Schema
