@@ -1,4 +1,4 @@
-"""The command that runs programs outside of the language: `python tests/outside.py --help`, and `tests.support.outside`."""
+"""The command that runs programs outside of the language: see `python tests/outside.py --help`."""
 
 import sys
 from pathlib import Path

@@ -23,8 +23,8 @@ from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
 from acronumba.data.row_grad import total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
-from acronumba.pipeline.boundary import def_loc
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
+from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
 

@@ -154,7 +154,7 @@ class Knowledge:
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
-        self.keyed: set[Any] = set()  # the keys of dicts that are written out and changed where their place is not known
+        self.keyed: set[Any] = set()  # the keys of dicts that are written out, and changed where none is known
         self.loops_kept = False  # whether a loop may stay one only because its turns would be much code,
         self.written_out = False  # and whether no loop does
         self.changed = False
@@ -415,7 +415,7 @@ class Blocks:
             value = num.const
             if num.type == INT and not -(2**63) <= value < 2**63:
                 self.fail("OverflowError", "int too large for 64 bits")
-                raise Refused(None)
+                self.block, value = self.new_block(), 0  # nothing gets there
             return self._known_word(
                 ("const", num.type, repr(value)), num.type, "",
                 lambda out: ir.Const(out=out, value=value, loc=self.loc),

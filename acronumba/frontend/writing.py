@@ -288,6 +288,8 @@ def put_by_indices(w: Walker, x: Tensor, parts: Sequence[Any], v: Tensor, node: 
     places: list[Tensor] = []
     for axis in axes:
         e = index_of_axes(w, parts[axis], node)
+        if not isinstance(e, Num | Tensor):
+            raise w.refuse("ACR301", node, seen=f"an index of an array that is {w.describe(e)}")
         e = w.from_number(e, "int64", node) if isinstance(e, Num) else w.signed(e, node)
         places.append(w.checked(e, x.dims[axis], axis, node))
     shape = w.broadcast_dims([p.dims for p in places], node)

@@ -39,7 +39,7 @@ def is_library(file: str) -> bool:
     return file.startswith((_NUMPY, HERE)) and not file.startswith(_MODELS)
 
 
-class compiling:  # noqa: N801 (read as a word: `with compiling(fn):`)
+class compiling:
     """What is raised in its block is a refusal, the user's own exception, or becomes an `InternalError`.
 
     Parameters
@@ -102,7 +102,8 @@ def _is_users(tb: TracebackType | None) -> bool:
 
 def place(tb: TracebackType | None) -> Loc | None:
     """Return where in the user's source something was being compiled: the narrowest place that the innermost frame
-    with any holds, as that of the instruction that a pass looks at, or of the node that the front end walks."""
+    with any holds, as that of the instruction that a pass looks at, or of the node that the front end walks.
+    """
     for frame in _frames(tb):
         if frame.f_code.co_filename.startswith(HERE):
             held = (v for v in frame.f_locals.values() if type(v).__module__.startswith("acronumba."))
