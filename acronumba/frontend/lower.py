@@ -263,8 +263,8 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         if never:
             i = never[0]
             where, seen = i.func.source.loc(i.func.source.node), f"{i.func.source.name} always calls itself again"
-            given = (t for j in sweep.instances.values() for t in j.templates)
-            data = [t.type if isinstance(t, TType) else t.cell.item for t in given if isinstance(t, TType | TList)]
+            used = (t for j in sweep.instances.values() for t in j.templates)
+            data = [t.type if isinstance(t, TType) else t.cell.item for t in used if isinstance(t, TType | TList)]
             raise sweep.refuse("ACR207", where, seen=seen, rewrite=NODES if any(nesting(t) > 1 for t in data) else "")
         if result is None:
             result = NoneT()

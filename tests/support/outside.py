@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import ast
 import collections
+import contextlib
 import copy
 import datetime
 import decimal
 import fractions
 import gc
+import io
 import os
 import random
 import sys
@@ -46,7 +48,7 @@ f'{e}'; f'{e!r:>10}'; f'{e:.3f}'; f'{e=}'; '%s' % e; '{}'.format(e); str(e); rep
 list(e); tuple(e); set(e); dict(e); frozenset(e); sorted(e); reversed(e); sum(e); sum(e, f); max(e); min(e, f); max(e, key=f); abs(e); round(e)
 round(e, f); divmod(e, f); pow(e, f, g); any(e); all(e); zip(e, f); zip(*e); enumerate(e); enumerate(e, f); map(f, e); map(len, e); filter(None, e)
 iter(e); next(e); next(iter(e), None); range(e); range(e, f, g); slice(e, f); isinstance(e, f); isinstance(e, int); type(e); type(e)(f); id(e); hash(e)
-getattr(e, 'x'); getattr(e, f); getattr(e, 'x', None); hasattr(e, 'x'); setattr(e, 'x', f); callable(e); print(e); input(); open(e); eval('1')
+getattr(e, 'x'); getattr(e, f); getattr(e, 'x', None); hasattr(e, 'x'); setattr(e, 'x', f); callable(e); print(e); open('nosuch'); eval('1')
 globals(); locals(); vars(e); dir(e); super(); chr(e); ord(e); bin(e); hex(e); e.__class__; e.__dict__; e.__class__.__name__; e.__len__(); object()
 [i for i in e]; [i for i in e if i]; [i for i in e for j in i]; [(i, f) for i in e]; {i: f for i in e}; {i for i in e}; sum(i for i in e)
 any(i == f for i in e); (i for i in e); [f for _ in range(e)]; [i async for i in e]; list(map(lambda i: i + f, e)); [(v := i) for i in e]; (v := e)
@@ -79,7 +81,7 @@ try:\n    S\nexcept ValueError:\n    pass
 try:\n    S\nexcept (KeyError, IndexError) as err:\n    raise RuntimeError('x') from err
 try:\n    S\nfinally:\n    n = 1
 try:\n    S\nexcept* ValueError:\n    pass
-with open(e) as n:\n    S
+with open('nosuch') as n:\n    S
 with np.errstate(all='ignore'):\n    S
 with e as n, f:\n    S
 async def n():\n    S
@@ -483,7 +485,7 @@ def tell(number: int, folder: Path, whole: bool = False) -> Told:
 
 def _outcome(run: Any, columns: list[Any], shared: dict[str, Any], whole: bool, file: str) -> tuple[str, str]:
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             if not whole:
                 run._specialise(run._bind(columns, shared), packed=False)
