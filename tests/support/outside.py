@@ -231,7 +231,10 @@ class Changer:
         self.rng.choice(ways)(fn)
 
     def text(self) -> str:
-        return ast.unparse(ast.fix_missing_locations(self.tree))
+        try:
+            return ast.unparse(ast.fix_missing_locations(self.tree))
+        except ValueError:  # a tree that no text of Python has
+            return "no program of Python"
 
     def _expressions(self, fn: ast.FunctionDef) -> list[ast.expr]:
         found = [n for s in fn.body for n in ast.walk(s) if isinstance(n, ast.expr) and not hasattr(n, "conversion")]
