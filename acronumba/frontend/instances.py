@@ -79,6 +79,8 @@ from acronumba.ir.types import (
     words,
 )
 
+MOST_LEVELS = 24  # of shared data without classes that a function goes through by calling itself,
+MOST_PARTS = 1024  # and parts of one of their levels
 NEVER_RETURNS = "this call never returns"
 
 
@@ -97,6 +99,8 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     given = [*params.values(), *captured.values()]
     plain = w.know.plain.setdefault(code, set())
     carried = w.know.carried.get(code)
+    for val in given:
+        _check_shared(w, func, val, carried is not None, node)
     if carried is not None:
         given = [as_carried(w, v, carried) for v in given]
     given = [_of_any_length(w, v, (code, k)) for k, v in enumerate(given)]
@@ -202,6 +206,20 @@ def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
     cell = w.cell(("any length", where))
     w.make_real(cell)
     return Kept(tuple, w.realise(StaticList(val.items, cell)), ())
+
+
+def _check_shared(w: Walker, func: Func, val: Val, carried: bool, node: ast.AST | Loc | None) -> None:
+    """Refuse a tree of shared data without classes that is too deep, or too large to be passed as values."""
+    if not isinstance(val, SharedVal):
+        return
+    parts: list[Shared] = [val.node]
+    for level in range(MOST_LEVELS + 1):
+        parts = [item for part in parts if isinstance(part, SharedNode) for item in part.items]
+        if level == MOST_LEVELS or (carried and len(parts) > MOST_PARTS):
+            seen = f"{val.node.path}, with which {func.source.name} calls itself"
+            raise Hopeless(refuse("ACR303", w.at(node), seen, NODES))
+        if not parts:
+            return
 
 
 def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
