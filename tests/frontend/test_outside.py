@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InternalError, model
@@ -149,3 +153,46 @@ def test_after_some_groups_of_types_are_refused_the_others_are_not_tried():
         model(weigh).batch(trees, [1.0] * len(trees))
     told = getattr(caught.value, "errors", {0: caught.value})
     assert all(isinstance(e, AcronumbaError) and not isinstance(e, InternalError) and e.line for e in told.values())
+
+
+@dataclass
+class Node:
+    x: np.ndarray
+    kids: list[Node]
+
+
+class Walk:
+    def __init__(self, x):
+        self.memo = {0: x}
+        self.buf = np.zeros(3)
+
+    def visit(self, t, d):
+        self.memo[d % 5] = t.x
+        self.buf[1] += 1
+        h = t.x
+        for c in t.kids:
+            h = h + self.visit(c, d - 1)
+        return h
+
+
+def walked(t: Node, d: int):
+    w = Walk(t.x)
+    return w.visit(t, d), sorted(w.memo), w.buf
+
+
+def test_a_recursive_method_changes_a_dict_that_was_written_out_and_an_array():
+    trees = [Node(np.ones(3), [Node(np.ones(3), [])]), Node(np.arange(3.0), [])]
+    want = [walked(t, d) for t, d in zip(trees, [2, 4], strict=True)]
+    for got, plain in zip(model(walked).batch(trees, [2, 4]), want, strict=True):
+        assert np.array_equal(got[0], plain[0]) and got[1] == plain[1] and np.array_equal(got[2], plain[2])
+
+
+def spread(x, *, p):
+    return np.sum(x, **p)
+
+
+@pytest.mark.parametrize("given", [{1: 0}, [("axis", 0)], SimpleNamespace(axis=0)])
+def test_what_is_no_dict_of_strings_gives_no_keywords(given):
+    with pytest.raises(AcronumbaError) as caught:
+        model(spread).batch([np.ones(3)], p=given)
+    assert caught.value.code in ("ACR203", "ACR501") and caught.value.line
