@@ -58,8 +58,8 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir.types import FLOAT, INT
 
 DEEPEST = 16  # comparisons inside one another: more than data have levels
-DEEP = 3  # ... beyond which they are counted,
-MOST_COMPARED = 32  # and so many are too many
+DEEP = 6  # ... beyond which they are counted,
+MOST_COMPARED = 128  # and so many are too many
 
 _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
