@@ -15,9 +15,9 @@ from typing import Any
 from acronumba.api.columns import as_columns, is_packed
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.data.witness import Witness
-from acronumba.errors import NOWHERE, Loc
 from acronumba.errors.codes import refuse
 from acronumba.locks import undivided
+from acronumba.pipeline.boundary import def_loc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,25 +130,3 @@ class Signature:
             columns = ", ".join(p.name for p in self.positional[1:])
             rewrite = f"a function of both: `model(lambda {columns}, *, net: net.{self.fn.__name__}({columns}))`"
         return refuse("ACR706", message=f"{self.name}: {message}", seen=seen, rewrite=rewrite)
-
-
-def def_loc(fn: Any) -> Loc:
-    """Return where a function is defined."""
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return NOWHERE
-    import linecache
-
-    line = code.co_firstlineno
-    if code.co_name == "<lambda>":
-        spans = [at for at in code.co_positions() if None not in at and at[:3:2] != at[1::2]]
-        if not spans:
-            return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
-        starts, ends = min((at[0], at[2]) for at in spans), max((at[1], at[3]) for at in spans)
-        return Loc(code.co_filename, fn.__qualname__, *starts, *ends)
-    for number in range(line, line + 20):  # past the decorators
-        text = linecache.getline(code.co_filename, number)
-        if text.lstrip().startswith(("def ", "async def ")):
-            column = len(text) - len(text.lstrip())
-            return Loc(code.co_filename, fn.__qualname__, number, column, number, len(text.rstrip().encode()))
-    return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from acronumba.api.arguments import Call, def_loc
+from acronumba.api.arguments import Call
 from acronumba.api.columns import groups
 from acronumba.api.plain import PlainCall
 from acronumba.api.results import Results
@@ -24,6 +24,7 @@ from acronumba.data.row_grad import total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
+from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
 

@@ -16,9 +16,9 @@ from functools import update_wrapper
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
-from acronumba.api.arguments import Call, Signature, def_loc
+from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
-from acronumba.api.failures import plain_failure
+from acronumba.api.failures import not_tried, plain_failure
 from acronumba.api.kept import Cache, Fit, clock, fitting, keep
 from acronumba.api.plain import SOON, PlainCall, inside
 from acronumba.api.ran import Ran
@@ -29,10 +29,11 @@ from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
 from acronumba.data.witness import Changed
-from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
+from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import refuse
 from acronumba.generics import P, R
 from acronumba.locks import undivided
+from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.devices.names import check_device, default_device
 from acronumba.tuned import options_for
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.trace import TraceData
 
+MOST_REFUSED = 4  # groups of instances of one type each, after which the others are not tried
 TRIES = 8  # to compile code that changes meanwhile
 
 
@@ -294,7 +296,8 @@ class Model(Generic[P, R]):
             compiled, leaves, trace = self._record(call)
             step(1)
             found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
-        return explanation(compiled, trace, call.count, found, notes(compiled, leaves))
+        with compiling(self.__wrapped__):
+            return explanation(compiled, trace, call.count, found, notes(compiled, leaves))
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
@@ -380,21 +383,25 @@ class Model(Generic[P, R]):
     def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> Done:
         """Run a mini-batch; where the types of its instances do not go together, in groups."""
         begin = time.perf_counter() if start is None else start
-        found, compiling = self._kept(call), 0.0
-        if found is None and self._was_apart(call) and (done := self._execute_apart(call, trace)):
+        with compiling(self.__wrapped__):
+            found, spent = self._kept(call), 0.0
+            apart = found is None and self._was_apart(call)
+        if apart and (done := self._execute_apart(call, trace)):
             return done
         if found is None:
             before = time.perf_counter()
             try:
                 compiled, leaves, _ = self._compile(call, packed=False)
+            except InternalError:
+                raise
             except AcronumbaError as refusal:
                 done = self._execute_apart(call, trace, refusal)
                 if done is None:
                     raise
                 return done
-            compiling = time.perf_counter() - before
+            spent = time.perf_counter() - before
             found = Fit(compiled, leaves, compiled.pack(call.columns, call.numbers))
-        return self._execute_found(call, found, trace, begin, compiling)
+        return self._execute_found(call, found, trace, begin, spent)
 
     def _was_apart(self, call: Call) -> bool:
         """Whether a mini-batch of such types ran in groups, being refused as a whole, and the model is unchanged."""
@@ -413,27 +420,33 @@ class Model(Generic[P, R]):
         them; without `refusal`, which says that the mini-batch is refused as a whole, also if it is for some.
         """
         whole, call = call, call.again()
-        left = groups(call.columns)
+        with compiling(self.__wrapped__):
+            left = groups(call.columns)
         # A slice of a pack has the types of all that was packed: those of its own instances may do.
         if len(left) < 2 and not any(map(is_packed, whole.columns)):
             return None
         parts: list[tuple[list[int], Done]] = []
         refused: dict[int, BaseException] = {}
+        last: list[AcronumbaError] = []  # what groups were refused with
         while left:
             members, begin = left.pop(0), time.perf_counter()
+            if len(last) >= MOST_REFUSED:
+                refused |= dict.fromkeys(members, not_tried(last[-1], len(last)))
+                continue
             try:
                 compiled, leaves, _ = self._specialise(call.some(members), packed=False)
             except AcronumbaError as error:
                 if refusal is None:
                     return None
+                last.append(error)
                 refused |= dict.fromkeys(members, error.with_traceback(None))
                 continue
             fitting = [group for group in left if compiled.fits(call.some(group[:1]).columns)]
             left = [group for group in left if group not in fitting]
             members = sorted(chain(members, *fitting))
-            some, compiling = call.some(members), time.perf_counter() - begin
+            some, spent = call.some(members), time.perf_counter() - begin
             rows = compiled.pack(some.columns, some.numbers)
-            parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, compiling)))
+            parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, spent)))
         if not parts:
             return None
         if refusal is not None and not refused:
@@ -454,15 +467,15 @@ class Model(Generic[P, R]):
         largest = max(parts, key=lambda part: len(part[0]))[1]
         return Done(results, errors, compiled=largest.compiled, trace=largest.trace, call=largest.call)
 
-    def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float, compiling: float) -> Done:
-        """Run a mini-batch; `compiling` is how many of the seconds since `begin` the front end took."""
+    def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float, spent: float) -> Done:
+        """Run a mini-batch; `spent` is how many of the seconds since `begin` compiling took."""
         compiled, leaves, packed = found
         assert packed is not None
         ready, known = time.perf_counter(), dict(compiled.seconds)
-        packing = ready - begin - compiling
+        packing = ready - begin - spent
         compiled.on(self.device)
         if compiled.seconds != known:  # it was compiled, or loaded from the disk cache
-            compiling += time.perf_counter() - ready
+            spent += time.perf_counter() - ready
         run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
         failed = {k: record for k, record in run.errors.items() if k not in packed.errors}
         errors = dict(sorted({**packed.errors, **self._failures(call, compiled, failed)}.items()))
@@ -472,7 +485,7 @@ class Model(Generic[P, R]):
             _unless(errors, compiled.decoder(run, packed, stay=True)) if run.pending is not None else None,
         )
         total = time.perf_counter() - begin
-        data = compiled.trace(run, {"compile": compiling, "pack": packing}, total) if trace else None
+        data = compiled.trace(run, {"compile": spent, "pack": packing}, total) if trace else None
         return Done(results, errors, compiled=compiled, trace=data, call=call)
 
     def _failures(self, call: Call, compiled: Compiled, failed: Mapping[int, Failure]) -> dict[int, BaseException]:
@@ -520,7 +533,8 @@ class Model(Generic[P, R]):
 
     def _specialise(self, call: Call, packed: bool = True) -> Fit:
         """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
-        return self._kept(call, packed) or self._compile(call, packed)
+        with compiling(self.__wrapped__):
+            return self._kept(call, packed) or self._compile(call, packed)
 
     def _kept(self, call: Call, packed: bool = True) -> Fit | None:
         """Return what `_specialise` does, if it has been compiled."""
@@ -553,7 +567,7 @@ class Model(Generic[P, R]):
     def _compile(self, call: Call, packed: bool = True) -> Fit:
         """Return what `_specialise` does, compiled now."""
         (options, entries), fn = self._tuned(call), self._plain()
-        with undivided, self._cache.lock:
+        with compiling(fn), undivided, self._cache.lock:
             from acronumba.data.extents import Columns
             from acronumba.pipeline.compiled import compile_model
 

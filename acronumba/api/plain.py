@@ -9,14 +9,11 @@ and on the memory it takes.
 
 from __future__ import annotations
 
-import os
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -24,14 +21,11 @@ import numpy as np
 
 from acronumba.api.structures import native
 from acronumba.config import Options
+from acronumba.pipeline.boundary import is_library
 
 SOON = 100_000  # steps after which it pays to look for another way to tell a failure; some 20 ms
 _LINES = 16  # of Python, for each step of the machine, which counts blocks of straight-line code
 _LOOK = 1e-3  # seconds between two looks at the memory
-_HERE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
-_NUMPY = os.path.join(os.path.dirname(np.__file__), "")
-_MODELS = os.path.join(_HERE, "zoo", "")
-_STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
 
 
 class _Inside(threading.local):
@@ -173,11 +167,3 @@ def _counted(values: range) -> Iterator[int]:
         if isinstance(meter, _Meter):
             meter.step()
         yield value
-
-
-@lru_cache(1024)
-def is_library(file: str) -> bool:
-    """Whether code is of Python, of NumPy or of this package, and not the user's: its loops end."""
-    if file.startswith(_STANDARD):
-        return "site-packages" not in file
-    return file.startswith((_NUMPY, _HERE)) and not file.startswith(_MODELS)

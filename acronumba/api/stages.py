@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from acronumba.pipeline.boundary import compiling
 from acronumba.pipeline.texts import cuda_persistent_text, cuda_tiles_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class Stages(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         if name not in self._texts:
-            self._texts[name] = self._makers[name]()
+            with compiling(self._compiled.fn):
+                self._texts[name] = self._makers[name]()
         return self._texts[name]
 
     def __iter__(self) -> Iterator[str]:

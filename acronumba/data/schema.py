@@ -73,7 +73,9 @@ Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class
 NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
 LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is one of any length
 NODES = "give the nodes a class, such as a dataclass, which may hold itself"
-ENDLESS = OpaqueT(f"a structure inside itself, or nested more than {NESTING} deep")
+SHALLOW = 3  # levels that are always followed: tables of tables have few types in the end
+MOST_TYPES = 2048  # of them in one value, beyond which what is in others is not followed either
+ENDLESS = OpaqueT(f"a structure inside itself, nested more than {NESTING} deep, or of more than {MOST_TYPES:,} types")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -216,6 +218,23 @@ def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
     return list(new.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Where in lists, tuples and dicts something is that no annotation describes."""
+
+    depth: int
+    made: list[None]  # as many as such types were made of the same value
+
+    @property
+    def inside(self) -> Nest:
+        return Nest(self.depth + 1, self.made)
+
+    def ends(self) -> bool:
+        """Note one more type; return whether it is not followed."""
+        self.made.append(None)
+        return self.depth >= NESTING or (self.depth > SHALLOW and len(self.made) > MOST_TYPES)
+
+
 # --- Types of columns -----------------------------------------------------------------------------------------------
 
 
@@ -347,11 +366,12 @@ def storable_union(*found: Type) -> Type:
     return union(*stored)
 
 
-def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
+def _type(hint: Hint, column: Sequence[Any], nest: Nest | None = None) -> Type:
     """Return the type of a column of values; values that do not conform to the hint are passed over."""
+    nest = nest or Nest(0, [])
     match hint:
         case Observed():
-            return _observe(column, depth)
+            return _observe(column, nest)
         case ArrayHint():
             own = [v for v in column if issubclass(type(v), np.ndarray | np.generic)]
             foreign = set(filter(is_foreign_class, set(map(type, column))))
@@ -363,33 +383,33 @@ def _type(hint: Hint, column: Sequence[Any], depth: int = 0) -> Type:
             if is_record(hint.cls) and not found:
                 return StructT(hint.cls)
             if not found:
-                return _observe([v for v in column if issubclass(type(v), hint.cls)], depth)
+                return _observe([v for v in column if issubclass(type(v), hint.cls)], nest)
             return union(*(StructT(c) for c in found))
         case ListHint():
             kinds = set(map(type, column)) & {list, tuple} or {tuple if hint.tupled else list}
-            return union(*(_list_type(hint.item, column, cls, depth) for cls in sorted(kinds, key=class_key)))
+            return union(*(_list_type(hint.item, column, cls, nest) for cls in sorted(kinds, key=class_key)))
         case TupleHint():
             size = len(hint.items)
             rows = [v for v in _distinct(column, (tuple,)) if len(v) == size]
-            return TupleT(tuple(_type(h, [v[k] for v in rows], depth + 1) for k, h in enumerate(hint.items)))
+            return TupleT(tuple(_type(h, [v[k] for v in rows], nest.inside) for k, h in enumerate(hint.items)))
         case DictHint():
             by_strings = [v for v in _distinct(column, (dict,)) if all(type(k) is str for k in v)]
-            return _dicts(by_strings, hint.item, depth)
+            return _dicts(by_strings, hint.item, nest)
         case KeysHint():
             rows = [v for v in _distinct(column, (dict,)) if v.keys() == set(hint.keys)]
             orders = {tuple(v) for v in rows}
             keys = orders.pop() if len(orders) == 1 else hint.keys
             items = dict(zip(hint.keys, hint.items, strict=True))
-            return DictT(keys, tuple(_type(items[k], [v[k] for v in rows], depth + 1) for k in keys))
+            return DictT(keys, tuple(_type(items[k], [v[k] for v in rows], nest.inside) for k in keys))
         case UnionHint():
-            return storable_union(*(_type(m, column, depth) for m in hint.members))
+            return storable_union(*(_type(m, column, nest) for m in hint.members))
     return hint
 
 
-def _list_type(hint: Hint, column: Sequence[Any], cls: type, depth: int) -> ListT:
+def _list_type(hint: Hint, column: Sequence[Any], cls: type, nest: Nest) -> ListT:
     """Return the type of the lists, or of the tuples, of a column whose elements a hint describes."""
     elements = list(chain.from_iterable(_distinct(column, (cls,))))
-    item = _type(hint, elements, depth + 1)
+    item = _type(hint, elements, nest.inside)
     return ListT(item if elements or _possible(item) else NEVER, tupled=cls is tuple)
 
 
@@ -408,15 +428,15 @@ def _distinct(column: Sequence[Any], kinds: tuple[type, ...]) -> list[Any]:
     return list({id(v): v for v in column if type(v) in kinds}.values())
 
 
-def _observe(column: Sequence[Any], depth: int) -> Type:
+def _observe(column: Sequence[Any], nest: Nest) -> Type:
     """Return the type of values about which no annotation says anything."""
     found = []
     for cls in sorted(set(map(type, column)), key=class_key):
-        found.append(_observe_class(cls, column, depth))
+        found.append(_observe_class(cls, column, nest))
     return storable_union(*found)
 
 
-def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
+def _observe_class(cls: type, column: Sequence[Any], nest: Nest) -> Type:
     if cls is type(None):
         return NONE
     if issubclass(cls, enum.Enum):
@@ -436,16 +456,16 @@ def _observe_class(cls: type, column: Sequence[Any], depth: int) -> Type:
     if is_struct(cls):
         return StructT(cls)
     if cls is set:
-        key = _observe(list(chain.from_iterable(_distinct(column, (set,)))), depth + 1)
+        key = _observe(list(chain.from_iterable(_distinct(column, (set,)))), nest.inside)
         wrong = wrong_key(key)
         return OpaqueT(f"a set with elements {wrong}") if wrong else MapT(key, None, given=True)
     if cls in (list, tuple, dict):
-        if depth >= NESTING:
+        if nest.ends():
             return ENDLESS
         values = _distinct(column, (cls,))
         if cls is not list:
-            return _tuples(values, depth) if cls is tuple else _dicts(values, OBSERVED, depth)
-        item = _observe(list(chain.from_iterable(values)), depth + 1)
+            return _tuples(values, nest) if cls is tuple else _dicts(values, OBSERVED, nest)
+        item = _observe(list(chain.from_iterable(values)), nest.inside)
         return ENDLESS if item == ENDLESS else ListT(item)
     return OpaqueT(f"an object of class {cls.__name__}")
 
@@ -470,31 +490,31 @@ def _foreign(values: list[Any], scalar: type) -> Type:
     return storable_union(_arrays([a for a in found if not isinstance(a, str)], scalar), *refused.values())
 
 
-def _tuples(values: list[tuple[Any, ...]], depth: int) -> Type:
+def _tuples(values: list[tuple[Any, ...]], nest: Nest) -> Type:
     sizes = set(map(len, values))
     if len(sizes) == 1 and max(sizes) <= LONG_TUPLE:
-        return TupleT(tuple(_observe([v[k] for v in values], depth + 1) for k in range(max(sizes))))
-    item = _observe(list(chain.from_iterable(values)), depth + 1)
+        return TupleT(tuple(_observe([v[k] for v in values], nest.inside) for k in range(max(sizes))))
+    item = _observe(list(chain.from_iterable(values)), nest.inside)
     if len(sizes) > 1 or not isinstance(item, UnionT):
         return ENDLESS if item == ENDLESS else ListT(item, tupled=True)
-    return TupleT(tuple(_observe([v[k] for v in values], depth + 1) for k in range(max(sizes))))
+    return TupleT(tuple(_observe([v[k] for v in values], nest.inside) for k in range(max(sizes))))
 
 
-def _dicts(values: list[dict[Any, Any]], hint: Hint, depth: int) -> Type:
+def _dicts(values: list[dict[Any, Any]], hint: Hint, nest: Nest) -> Type:
     """Return the type of dicts: a record if all have the same strings for keys, else data found by their keys."""
     keys = {tuple(v) for v in values}
     if not keys:
         return NEVER
     names = next(iter(keys))
     if len(keys) == 1 and all(type(k) is str for k in names):
-        items = tuple(_type(hint, [v[k] for v in values], depth + 1) for k in names)
+        items = tuple(_type(hint, [v[k] for v in values], nest.inside) for k in names)
         if len(names) <= LONG_DICT or not is_table(items):
             return DictT(names, items)
-    key = _observe(list(dict.fromkeys(chain.from_iterable(keys))), depth + 1)
+    key = _observe(list(dict.fromkeys(chain.from_iterable(keys))), nest.inside)
     wrong = wrong_key(key)
     if wrong:
         return OpaqueT(f"a dict with keys {wrong}")
-    return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), depth + 1), given=True)
+    return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), nest.inside), given=True)
 
 
 # --- From columns to a schema ---------------------------------------------------------------------------------------

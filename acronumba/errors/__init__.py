@@ -128,6 +128,10 @@ class OneFrame:
 one_frame = OneFrame()
 
 
+class InternalError(AcronumbaError):
+    """A fault of acronumba's own, found before the model ran; its `__cause__` is what was raised."""
+
+
 class Unsupported(AcronumbaError):
     """Something that is not supported."""
 

@@ -20,6 +20,7 @@ from acronumba.errors import (
     NOWHERE,
     AcronumbaError,
     DataError,
+    InternalError,
     Loc,
     ScheduleError,
     ShapeMismatch,
@@ -177,6 +178,12 @@ def _table() -> dict[str, Code]:
                 "the function given as `schedule` returned no valid batches",
                 "number the distinct pairs of depth and signature: "
                 "`np.unique(np.stack([c['depth'], c['signature']], axis=1), axis=0, return_inverse=True)[1]`",
+            ),
+        },
+        InternalError: {
+            798: (
+                "this is a fault of acronumba, not of your program: it could not be compiled",
+                "run it without batching meanwhile, `[f(x) for x in xs]`, and report it with the program and its data",
             ),
         },
         DataError: {

@@ -88,6 +88,14 @@ class Refused(Exception):
         self.error = error
 
 
+class Hopeless(Exception):
+    """Data that have no end, or as good as none: nothing that is found after it would help anybody."""
+
+    def __init__(self, error: AcronumbaError):
+        super().__init__(error)
+        self.error = error
+
+
 class Dead(Exception):
     """The rest of an expression cannot be reached; caught where control flow goes on."""
 
@@ -146,6 +154,7 @@ class Knowledge:
         self.carried: dict[
             Any, set[type]
         ] = {}  # called functions to which shared tensors are passed; classes in pieces
+        self.keyed: set[Any] = set()  # the keys of dicts that are written out, and changed where none is known
         self.loops_kept = False  # whether a loop may stay one only because its turns would be much code,
         self.written_out = False  # and whether no loop does
         self.changed = False
@@ -203,8 +212,11 @@ class Blocks:
     def refuse(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
     ) -> Refused:
-        """Return the exception to raise for something that is not supported."""
-        return Refused(refuse(code, self.at(node), seen, rewrite, message))
+        """Return the exception to raise for something that is not supported; raise it if the walk ends with it."""
+        error = refuse(code, self.at(node), seen, rewrite, message)
+        if code == "ACR304" and rewrite == NODES:
+            raise Hopeless(error)
+        return Refused(error)
 
     # ---- words for people
 
@@ -403,7 +415,7 @@ class Blocks:
             value = num.const
             if num.type == INT and not -(2**63) <= value < 2**63:
                 self.fail("OverflowError", "int too large for 64 bits")
-                raise Refused(None)
+                self.block, value = self.new_block(), 0  # nothing gets there
             return self._known_word(
                 ("const", num.type, repr(value)), num.type, "",
                 lambda out: ir.Const(out=out, value=value, loc=self.loc),

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from acronumba.data.schema import NODES
+from acronumba.errors.codes import refuse
 from acronumba.frontend.attributes import attribute, by_member, not_none
-from acronumba.frontend.block import Dead, Point, Resweep
+from acronumba.frontend.block import Dead, Hopeless, Point, Resweep
 from acronumba.frontend.calls.by_fields import BY_FIELDS
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.conditions import truth, truth_value
@@ -54,6 +56,10 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import FLOAT, INT
+
+DEEPEST = 16  # comparisons inside one another: more than data have levels
+DEEP = 6  # ... beyond which they are counted,
+MOST_COMPARED = 128  # and so many are too many
 
 _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
@@ -116,10 +122,18 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
 def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     """Compare values that may be one of several."""
     w.check_poison(a, b)
-    if isinstance(op, ast.In | ast.NotIn):
-        found = contains(w, a, b, node)
-        return w.negate(found) if isinstance(op, ast.NotIn) else found
-    return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, node), node), node)
+    w.comparisons.append(node)
+    w.compared += len(w.comparisons) > DEEP
+    try:
+        if w.compared > MOST_COMPARED or len(w.comparisons) > DEEPEST:
+            raise Hopeless(refuse("ACR303", w.at(node), "a comparison of data of many types inside one another", NODES))
+        if isinstance(op, ast.In | ast.NotIn):
+            found = contains(w, a, b, node)
+            return w.negate(found) if isinstance(op, ast.NotIn) else found
+        return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, node), node), node)
+    finally:
+        w.comparisons.pop()
+        w.compared = w.compared if w.comparisons else 0
 
 
 def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:

@@ -76,7 +76,8 @@ def new_dict(w: Walker, pairs: Pairs, node: ast.AST) -> Val:
             break
         known[constant] = val
     else:
-        if known and not cell.find().real:
+        w.displays.add(tuple(known))
+        if known and not cell.find().real and tuple(known) not in w.know.keyed:
             return DictVal(tuple(known), tuple(known.values()), cell)
     return new_map(w, pairs, node)
 
@@ -94,6 +95,10 @@ def changeable(w: Walker, val: Val, node: ast.AST) -> MapVal:
         return val
     if isinstance(val, DictVal) and val.cell is not None:
         w.make_real(val.cell)
+        raise Resweep
+    if isinstance(val, DictVal) and val.keys in w.displays - w.know.keyed:  # read of an object: made in the call, maybe
+        w.know.keyed.add(val.keys)
+        w.know.begin_again()
         raise Resweep
     message = "" if isinstance(val, SharedVal) else "this cannot be changed"
     rewrite = "make a copy first: dict(d)" if is_mapping(val) else ""

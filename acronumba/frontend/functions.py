@@ -82,10 +82,9 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
             _add_keywords(w, kwargs, given, kw)
             continue
         val = w.expr(kw.value)
-        if not isinstance(val, DictVal | SharedVal):
-            raise w.refuse("ACR203", kw.value, seen=f"** of {w.describe(val)}")
         shared = w.materialise(val) if isinstance(val, SharedVal) else val
-        assert isinstance(shared, DictVal)
+        if not isinstance(shared, DictVal) or not all(type(k) is str for k in shared.keys):
+            raise w.refuse("ACR203", kw.value, seen=f"** of {w.describe(val)}")
         _add_keywords(w, kwargs, dict(zip(shared.keys, shared.items, strict=True)), kw.value)
     w.check_poison(func, *args, *kwargs.values())
     if w.block is None:

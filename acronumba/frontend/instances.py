@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.config import COPIES
+from acronumba.data.schema import NODES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.errors import Loc
-from acronumba.frontend.block import Abandoned, FunctionCode, Refused, Resweep
+from acronumba.errors.codes import refuse
+from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Refused, Resweep
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.cells import endless, without_end
@@ -77,6 +79,8 @@ from acronumba.ir.types import (
     words,
 )
 
+MOST_LEVELS = 24  # of shared data without classes that a function goes through by calling itself,
+MOST_PARTS = 1024  # and parts of one of their levels
 NEVER_RETURNS = "this call never returns"
 
 
@@ -93,9 +97,10 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     code = func.code
     captured, scopes = captured_by(w, func, params.values())
     given = [*params.values(), *captured.values()]
-    same_code = [i for i in w.instances.values() if i.func.code == code]
     plain = w.know.plain.setdefault(code, set())
     carried = w.know.carried.get(code)
+    for val in given:
+        _check_shared(w, func, val, carried is not None, node)
     if carried is not None:
         given = [as_carried(w, v, carried) for v in given]
     given = [_of_any_length(w, v, (code, k)) for k, v in enumerate(given)]
@@ -104,26 +109,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     key = (code, tuple(template_key(w, t) for t in templates), scopes)
     instance = w.instances.get(key)
     if instance is None:
-        for other in same_code:
-            if not other.walking:
-                continue
-            for k, (old, new) in enumerate(zip(other.templates, templates, strict=False)):
-                if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
-                    plain.add(k)
-                    raise Resweep
-        kind = (code, tuple(template_key(w, t, which=False) for t in templates), scopes)
-        if sum(i.kind == kind for i in same_code) >= COPIES and carried is None:
-            w.know.carried[code] = set()
-            raise Resweep
-        kinds = {i.kind for i in same_code} | {kind}
-        if len(kinds) > 13 and code not in w.know.loose:
-            w.know.loose.add(code)
-            raise Resweep
-        if len(kinds) > 61:
-            raise w.refuse("ACR303", node, seen=f"{func.source.name} is called with ever new types of arguments")
-        instance = Instance(key, kind, len(w.functions), func, tuple(templates))
-        w.instances[key] = instance
-        w.functions.append(None)
+        instance = _new_instance(w, func, key, templates, node)
         walk_instance(w, instance, [*params], captured)
     else:  # it may have been walked in a trial that was undone
         errors, notes = instance.told
@@ -146,6 +132,37 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     forget_assigned(w)
     w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.at(node)))
     return w.from_words(result, outs)
+
+
+def _new_instance(
+    w: Walker, func: Func, key: Any, templates: Sequence[Template], node: ast.AST | Loc | None
+) -> Instance:  # fmt: skip
+    """Return a function for types of arguments that it was not called with before, yet without its code."""
+    code, _, scopes = key
+    plain = w.know.plain[code]
+    same_code = [i for i in w.instances.values() if i.func.code == code]
+    for other in same_code:
+        if not other.walking:
+            continue
+        for k, (old, new) in enumerate(zip(other.templates, templates, strict=False)):
+            if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
+                plain.add(k)
+                raise Resweep
+    kind = (code, tuple(template_key(w, t, which=False) for t in templates), scopes)
+    if sum(i.kind == kind for i in same_code) >= COPIES and code not in w.know.carried:
+        w.know.carried[code] = set()
+        raise Resweep
+    kinds = {i.kind for i in same_code} | {kind}
+    if len(kinds) > 13 and code not in w.know.loose:
+        w.know.loose.add(code)
+        raise Resweep
+    if len(kinds) > 61:
+        seen = f"{func.source.name} is called with ever new types of arguments"
+        raise Hopeless(refuse("ACR303", w.at(node), seen, NODES))
+    instance = Instance(key, kind, len(w.functions), func, tuple(templates))
+    w.instances[key] = instance
+    w.functions.append(None)
+    return instance
 
 
 def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, Val], tuple[int, ...]]:
@@ -189,6 +206,20 @@ def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
     cell = w.cell(("any length", where))
     w.make_real(cell)
     return Kept(tuple, w.realise(StaticList(val.items, cell)), ())
+
+
+def _check_shared(w: Walker, func: Func, val: Val, carried: bool, node: ast.AST | Loc | None) -> None:
+    """Refuse a tree of shared data without classes that is too deep, or too large to be passed as values."""
+    if not isinstance(val, SharedVal):
+        return
+    parts: list[Shared] = [val.node]
+    for level in range(MOST_LEVELS + 1):
+        parts = [item for part in parts if isinstance(part, SharedNode) for item in part.items]
+        if level == MOST_LEVELS or (carried and len(parts) > MOST_PARTS):
+            seen = f"{val.node.path}, with which {func.source.name} calls itself"
+            raise Hopeless(refuse("ACR303", w.at(node), seen, NODES))
+        if not parts:
+            return
 
 
 def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
@@ -422,8 +453,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         try:
             types_.append(w.type_of(val))
         except Refused as error:
-            if error.error is not None:
-                w.errors.append(error.error)
+            w.note_refusal(error)
     if not types_:
         w.know.results.setdefault(key, None)
         if old is not None:  # what was found to return in an earlier sweep, before more was known
@@ -445,8 +475,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
             if w.block is not None:
                 w.end(ir.Return(args=args, loc=w.loc))
         except Refused as error:
-            if error.error is not None:
-                w.errors.append(error.error)
+            w.note_refusal(error)
         finally:
             w.sealed = None
 

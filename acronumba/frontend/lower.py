@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from acronumba.data.layouts import make_layouts
-from acronumba.data.schema import classes_of
+from acronumba.data.schema import NODES, classes_of
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
 from acronumba.data.wraps import Wrap
 from acronumba.errors import NOWHERE, Loc, together
+from acronumba.errors.codes import refuse
 from acronumba.frontend import (
     assignment,
     cached,
@@ -45,11 +46,12 @@ from acronumba.frontend import (
     statements,
 )
 from acronumba.frontend.arrays import present
-from acronumba.frontend.block import FunctionCode, Knowledge, Refused, Resweep
+from acronumba.frontend.block import FunctionCode, Hopeless, Knowledge, Refused, Resweep
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.names import behind, function_value
+from acronumba.frontend.templates import TList, TType
 from acronumba.frontend.values import ClassNumber, Func, NoneVal, Ref, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
@@ -62,11 +64,13 @@ from acronumba.ir.types import (
     NoneT,
     Type,
     UnionT,
+    nesting,
     words,
 )  # fmt: skip
 from acronumba.ir.visit import rename, writes
 
-SWEEPS = 60
+SWEEPS = 60  # until the types must have settled,
+SETTLED = 6  # and those with the same refusals after which these stand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +154,8 @@ def _lower(
     know.given = {cls: dict(table) for cls, table in fields.items()}
     know.begin_again()
     know.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
+    told: object = None
+    settled = 0  # how often the same was refused, one sweep after the other
     for _ in range(SWEEPS):
         know.changed = False
         sweep = Walker(know)
@@ -160,13 +166,19 @@ def _lower(
         try:
             result = _sweep(sweep, fn, params, shared)
         except Resweep:
+            if sweep.errors and (settled := settled + 1 if sweep.told == told else 0) >= SETTLED:
+                raise together(sweep.errors) from None
+            told = sweep.told
             continue
+        except Hopeless as error:
+            raise together([error.error, *sweep.errors]) from None
         except Refused as error:
             result = None
-            if error.error is not None:
-                sweep.errors.append(error.error)
+            sweep.note_refusal(error)
         if result is not None and know.changed:
             continue
+        if not sweep.errors and sweep.silent:  # what made something unusable was refused in a walk that was undone
+            sweep.errors += sweep.undone
         if result is not None and not sweep.errors and not sweep.demanded.isdisjoint(sweep.shared_index):
             know.folded |= sweep.demanded  # constant where one use needs it, so at its other uses, too
             continue
@@ -176,7 +188,8 @@ def _lower(
             raise together(sweep.errors)
         know.written_out = True
         know.begin_again()
-    raise RuntimeError(f"no stable types for {fn.__qualname__} after {SWEEPS} sweeps")
+    seen = f"{fn.__name__}: types that change however often it is looked at"
+    raise together(sweep.errors or [refuse("ACR303", sweep.loc, seen, NODES)])
 
 
 def _data_lists(
@@ -249,9 +262,10 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         _check_visible(sweep, shared)
         if never:
             i = never[0]
-            raise sweep.refuse(
-                "ACR207", i.func.source.loc(i.func.source.node), seen=f"{i.func.source.name} always calls itself again"
-            )
+            where, seen = i.func.source.loc(i.func.source.node), f"{i.func.source.name} always calls itself again"
+            used = (t for j in sweep.instances.values() for t in j.templates)
+            data = [t.type if isinstance(t, TType) else t.cell.item for t in used if isinstance(t, TType | TList)]
+            raise sweep.refuse("ACR207", where, seen=seen, rewrite=NODES if any(nesting(t) > 1 for t in data) else "")
         if result is None:
             result = NoneT()
     if sweep.know.changed:

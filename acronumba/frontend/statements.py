@@ -26,8 +26,7 @@ def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequenc
     try:
         on, off = w.branch(test)
     except Refused as error:
-        if error.error is not None:
-            w.errors.append(error.error)
+        w.note_refusal(error)
         if w.block is None:
             w.block = w.new_block()
         on, off = ([p] if p is not None else [] for p in w.fork(w.unknown_bool()))

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.witness import Witness
 from acronumba.errors import AcronumbaError, Loc
-from acronumba.frontend.block import Dead, FunctionCode, Knowledge, Point, Refused, State
+from acronumba.frontend.block import Abandoned, Dead, FunctionCode, Knowledge, Point, Refused, Resweep, State
 from acronumba.frontend.contract import Contract
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
@@ -36,6 +36,8 @@ from acronumba.ir.types import BOOL
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_INSTRUCTIONS = 512  # and are so many instructions in all,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
+
+WAYS_ON = (Refused, Dead, Abandoned, Resweep)  # after which a walk goes on; after anything else `loc` says where it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,9 @@ class Walker(Contract):
         self.counter = 0
         self.scanned: set[Any] = set()
         self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
+        self.displays: set[Any] = set()  # the keys of dicts that are written out
+        self.comparisons: list[ast.AST] = []  # the comparisons around the present one,
+        self.compared = 0  # and how many have been deep inside of the outermost
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
         self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions
@@ -163,6 +168,8 @@ class Walker(Contract):
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
         self.early = False  # a function was called of which it is not known yet what it returns
         self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that must not reach anything twice
+        self.silent: list[Loc] = []  # where something is left out because of what was refused elsewhere
+        self.undone: list[AcronumbaError] = []  # refusals of what was walked once more, or only tried
 
     @property
     def frame(self) -> Frame:
@@ -202,8 +209,10 @@ class Walker(Contract):
             val: Val = handler(self, node)
             if self.block is not None:
                 val = self.made(val, node)
-        finally:
+        except WAYS_ON:
             self.loc = saved
+            raise
+        self.loc = saved
         if self.block is None:
             raise Dead
         return val
@@ -242,8 +251,7 @@ class Walker(Contract):
 
     def recover(self, error: Refused, stmt: ast.stmt) -> None:
         """Note a refusal and go on after the statement, with the names that it would have bound unusable."""
-        if error.error is not None:
-            self.errors.append(error.error)
+        self.note_refusal(error)
         outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
         for name in (*assigned_names([stmt]), *outer):
             self.state[(self.frame.scope, name)] = Poison(for_now=self.early)
@@ -262,11 +270,22 @@ class Walker(Contract):
         try:
             return self.value(node)
         except Refused as error:
-            if error.error is not None:
-                self.errors.append(error.error)
+            self.note_refusal(error)
             if self.block is None:
                 self.block = self.new_block()
             return Poison()
+
+    @property
+    def told(self) -> frozenset[Any]:
+        """What was refused, and where: the same in two sweeps that have learned nothing that matters."""
+        return frozenset((e.code, e.loc, e.seen) for e in self.errors)
+
+    def note_refusal(self, error: Refused) -> None:
+        """Note a refusal, or that something is left out which another one has made unusable."""
+        if error.error is not None:
+            self.errors.append(error.error)
+        else:
+            self.silent.append(self.loc)
 
     def unknown_bool(self) -> Num:
         """Return a bool that stands for a condition that was refused."""
@@ -306,7 +325,7 @@ class Walker(Contract):
 
     def mark(self) -> Mark:
         """Return what is needed to go back to here after something was tried."""
-        grows: list[list[Any]] = [self.errors, self.notes, self.walked, self.frames, self.events]
+        grows: list[list[Any]] = [self.errors, self.notes, self.walked, self.frames, self.events, self.silent]
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]
             grows += [x for loop in frame.loops for x in (loop.breaks, loop.continues)]
@@ -323,6 +342,8 @@ class Walker(Contract):
         for instrs, size in zip(self.code.blocks, mark.sizes, strict=True):
             del instrs[size:]
         for x, n in mark.lengths:
+            if x is self.errors:
+                self.undone += x[n:]
             del x[n:]
         self.code.ends, self.code.names = list(mark.ends), dict(mark.names)
         self.block, self.state, self.widenings = mark.block, dict(mark.state), dict(mark.widenings)

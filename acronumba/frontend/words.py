@@ -201,7 +201,7 @@ class Words(Cells):
             cell = val.cell.find()
             for v in val.items:
                 self.widen_cell(cell, self.type_of(v))
-        if isinstance(val, TupleVal | DictVal | Record):
+        if isinstance(val, Record):
             for v in val.items:
                 self.type_of(v)
         if isinstance(val, ArrayRef) and isinstance(val.type_in_words, ArrayT):

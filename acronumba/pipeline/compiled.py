@@ -43,6 +43,7 @@ from acronumba.ir.types import (
     TensorT,
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
+from acronumba.pipeline.boundary import bounded, compiling, made_once
 from acronumba.pipeline.failures import machine_failure
 from acronumba.pipeline.fit import (
     OuterMatch,
@@ -211,7 +212,7 @@ class Compiled:
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
-        with self._patience:
+        with self._patience, compiling(self.fn):
             yield
         spent = time.perf_counter() - start
         self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
@@ -266,21 +267,21 @@ class Compiled:
             return None
         return [get(roots) for get in self._getters]
 
-    @lazy
+    @made_once
     def packer(self) -> Packer:
         """Packs instances of this schema."""
         from acronumba.data.pack import Packer
 
         return Packer(self.schema, self._read_layouts, self.lowered.inherited, streams=self._streams)
 
-    @lazy
+    @made_once
     def _streams(self) -> Streams:
         """Packs columns of plain data."""
         from acronumba.data.stream import Streams
 
         return Streams(self.schema.params, self.program.result, self.program.layouts)
 
-    @lazy
+    @made_once
     def _exact_packer(self) -> Packer:
         """Packs instances whose types are those of this schema without any conversion."""
         from acronumba.data.pack import Packer
@@ -295,14 +296,14 @@ class Compiled:
             for layout in self.program.layouts
         )
 
-    @lazy
+    @made_once
     def unpacker(self) -> Unpacker:
         """Builds results from words."""
         from acronumba.data.pack import Unpacker
 
         return Unpacker(self.program.result, self.program.layouts)
 
-    @lazy
+    @made_once
     def plan(self) -> Plan:
         """Kernels and host program."""
         from acronumba.analysis.plan import make_plan, plan_text
@@ -324,7 +325,7 @@ class Compiled:
             self._verify(draft.program, draft.kernels)
         debug(5, "pass", lambda: f"{self.fn.__qualname__}: {one.name}")
 
-    @lazy
+    @made_once
     def executable(self) -> Executable:
         """Machine code."""
         from acronumba.pipeline.link import link
@@ -341,6 +342,7 @@ class Compiled:
         made: Executable = self.__dict__["executable"]
         return made
 
+    @bounded
     def on(self, device: str) -> Executable:
         """Return the executable for a device."""
         if device == "cpu":
@@ -367,7 +369,7 @@ class Compiled:
 
         return forks(self.plan.program)
 
-    @lazy
+    @made_once
     def recorder(self) -> Executable:
         """Machine code of everything but the kernels, which compute nothing, for `record`."""
         from acronumba.pipeline.link import link
@@ -530,7 +532,7 @@ class Compiled:
             raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
         return batch
 
-    @lazy
+    @made_once
     def _shared_packers(self) -> dict[int, Packer]:
         """Packers of the shared values that are lists or objects, by their number."""
         from acronumba.data.pack import Packer, Schema
@@ -644,6 +646,7 @@ class Compiled:
 
         return Recorder(self.program, leaves, max_steps=self.options.max_steps)
 
+    @bounded
     def active(self, wanted: Wanted, width: int | None) -> Active:
         """Return what gradients go through in the program (see `analysis.active`)."""
         from acronumba.analysis.active import active
@@ -652,6 +655,7 @@ class Compiled:
             self._active[wanted, width] = active(self.program, wanted, width)
         return self._active[wanted, width]
 
+    @bounded
     def backward(self, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
         """Return what comes back from each kernel of the plan (see `analysis.backward`)."""
         from acronumba.analysis.backward.program import derive_all
@@ -695,4 +699,5 @@ def compile_model(
     AcronumbaError
         With every refusal of the function, each with its place and a rewrite.
     """
-    return Compiled(fn, columns, shared, options, like, seen)
+    with compiling(fn):
+        return Compiled(fn, columns, shared, options, like, seen)

@@ -153,7 +153,7 @@ def run(
         if report.refused is not None:
             code = report.refused.code
             out.kind, out.text = f"refused {code}", str(report.refused)
-            if code == "ACR799":
+            if code in ("ACR798", "ACR799"):
                 out.kind = "a mistake of acronumba"
         elif report.differences:
             out.kind, out.text = report.differences[0].kind, "\n".join(map(str, report.differences))

@@ -239,7 +239,7 @@ class Args:
             return None
         try:
             dtype = np.dtype(value)
-        except TypeError:
+        except (TypeError, ValueError):
             raise self.w.refuse("ACR310", self.where[name], seen=repr(value)) from None
         return self.w.dtype_name(dtype, self.where[name])
 

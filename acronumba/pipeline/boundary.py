@@ -1,0 +1,146 @@
+"""The boundary of what is done before a model runs: what escapes it is the user's mistake, or one error of acronumba.
+
+Whatever a room raises that is no refusal (a `RecursionError`, an `AttributeError`, a `VerifyError`) becomes an
+`InternalError` that names the line of the user's that was being compiled; the exception itself is its cause.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Callable, Iterator
+from functools import lru_cache, wraps
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from acronumba.data.witness import Changed
+from acronumba.errors import NOWHERE, AcronumbaError, Loc
+from acronumba.errors.codes import refuse
+from acronumba.locks import lazy
+
+T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
+HERE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_NUMPY = os.path.join(os.path.dirname(np.__file__), "")
+_MODELS = os.path.join(HERE, "zoo", "")
+_STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
+_COMPILERS = (f"{os.sep}numba{os.sep}", f"{os.sep}llvmlite{os.sep}")
+# What is no mistake of the compiler's: a change of the code that is compiled, no memory, the surroundings.
+PASSED = (AcronumbaError, Changed, MemoryError, OSError, ImportError, Warning)
+
+
+@lru_cache(maxsize=1024)
+def is_library(file: str) -> bool:
+    """Whether code is of Python, of NumPy or of this package, and not the user's: its loops end."""
+    if file.startswith(_STANDARD):
+        return "site-packages" not in file
+    return file.startswith((_NUMPY, HERE)) and not file.startswith(_MODELS)
+
+
+class compiling:
+    """What is raised in its block is a refusal, the user's own exception, or becomes an `InternalError`.
+
+    Parameters
+    ----------
+    fn : function
+        The model's plain function: its place is named where no better one is known.
+    """
+
+    __slots__ = ("_fn",)
+
+    def __init__(self, fn: Any) -> None:
+        self._fn = fn
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, tb: TracebackType | None) -> None:
+        if error is None or not isinstance(error, Exception) or isinstance(error, PASSED) or _is_users(tb):
+            return
+        seen = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        loc = place(tb) or def_loc(self._fn)
+        raise refuse("ACR798", loc, seen=seen[:300], rewrite=_without_batching(self._fn)) from error
+
+
+def bounded(method: Method) -> Method:
+    """Return a method of what compiles a function, `self.fn`, that is done within the boundary."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any) -> Any:
+        with compiling(self.fn):
+            return method(self, *args)
+
+    return call  # type: ignore[return-value]
+
+
+def made_once(make: Callable[[Any], T]) -> lazy[T]:
+    """Return an attribute of what compiles a function that is made, within the boundary, when it is first read."""
+    return lazy(bounded(make))
+
+
+def _frames(tb: TracebackType | None) -> Iterator[FrameType]:
+    """Yield the frames of a traceback, the innermost first."""
+    found = []
+    while tb is not None:
+        found.append(tb.tb_frame)
+        tb = tb.tb_next
+    yield from reversed(found)
+
+
+def _is_users(tb: TracebackType | None) -> bool:
+    """Whether code that is not acronumba's has raised: a method of the user's data, say."""
+    for frame in _frames(tb):
+        file = frame.f_code.co_filename
+        if file.startswith(HERE):
+            return False
+        if not (is_library(file) or file.startswith("<") or any(part in file for part in _COMPILERS)):
+            return True
+    return False
+
+
+def place(tb: TracebackType | None) -> Loc | None:
+    """Return where in the user's source something was being compiled: the narrowest place that the innermost frame
+    with any holds, as that of the instruction that a pass looks at, or of the node that the front end walks.
+    """
+    for frame in _frames(tb):
+        if frame.f_code.co_filename.startswith(HERE):
+            held = (v for v in frame.f_locals.values() if type(v).__module__.startswith("acronumba."))
+            locs = [loc for v in held if isinstance(loc := v if isinstance(v, Loc) else getattr(v, "loc", None), Loc)]
+            if locs := [loc for loc in locs if loc.file]:
+                return min(locs, key=lambda loc: (loc.end_line - loc.line, loc.end_column - loc.column))
+    return None
+
+
+def def_loc(fn: Any) -> Loc:
+    """Return where a function is defined."""
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return NOWHERE
+    import linecache
+
+    line = code.co_firstlineno
+    if code.co_name == "<lambda>":
+        spans = [at for at in code.co_positions() if None not in at and at[:3:2] != at[1::2]]
+        if not spans:
+            return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
+        starts, ends = min((at[0], at[2]) for at in spans), max((at[1], at[3]) for at in spans)
+        return Loc(code.co_filename, fn.__qualname__, *starts, *ends)
+    for number in range(line, line + 20):  # past the decorators
+        text = linecache.getline(code.co_filename, number)
+        if text.lstrip().startswith(("def ", "async def ")):
+            column = len(text) - len(text.lstrip())
+            return Loc(code.co_filename, fn.__qualname__, number, column, number, len(text.rstrip().encode()))
+    return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
+
+
+def _without_batching(fn: Any) -> str:
+    """Return what runs a model meanwhile: the plain call of each instance."""
+    code, name = getattr(fn, "__code__", None), getattr(fn, "__name__", "f")
+    shared = "" if code is None else "".join(
+        f", {p}={p}" for p in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    )  # fmt: skip
+    several = code is not None and code.co_argcount > 1
+    call = f"[{name}(*x{shared}) for x in zip(xs, ys)]" if several else f"[{name}(x{shared}) for x in xs]"
+    return f"run it without batching meanwhile, `{call}`, and report it with the program, its data and this traceback"

@@ -1,0 +1,198 @@
+"""Programs outside of the language end in the right results, refusals, or what Python raises: never in a fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from acronumba import AcronumbaError, InternalError, model
+from acronumba.errors import NOWHERE
+from tests.support import outside
+
+
+def found(first, count, tmp_path, whole=False):
+    told = [outside.tell(number, tmp_path, whole) for number in range(first, first + count)]
+    assert {t.kind.partition(" ")[0] for t in told} <= {"taken", "refused", "python", "fault"}
+    return [t for t in told if t.fault]
+
+
+def test_the_front_end_refuses_them(tmp_path):
+    assert not found(0, 60, tmp_path)
+
+
+def test_mini_batches_refuse_them(tmp_path):
+    assert not found(300, 8, tmp_path, whole=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", [1000, 1200, 1400, 1600])
+def test_the_front_end_refuses_more_of_them(first, tmp_path):
+    assert not found(first, 200, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [2000, 2100, 2200])
+def test_mini_batches_refuse_more_of_them(first, tmp_path):
+    assert not found(first, 100, tmp_path, whole=True)
+
+
+def test_what_is_written_is_outside_of_the_language():
+    """Of the programs many are refused, some are none of Python, and some are taken: the sample is of all kinds."""
+    texts = [outside.program(k) for k in range(40)]
+    assert len({p.text for p in texts}) == 40 and outside.program(7).text == texts[7].text
+    assert any("data" in p.changes for p in texts)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (AttributeError("x"), "fault AttributeError"),
+        (AcronumbaError("ACR301", "x", NOWHERE), "fault ACR301 without a line"),
+        (AcronumbaError("ACR799", "x", NOWHERE), "fault ACR799"),
+        (InternalError("ACR798", "x", NOWHERE), "fault NoneType"),
+    ],
+)
+def test_faults_are_told_from_refusals(error, kind):
+    assert outside.judged(error, "nosuch.py")[0].startswith(kind)
+
+
+# ---- data without classes that hold themselves
+
+
+def ask(t, x):
+    if "leaf" in t:
+        return t["leaf"]
+    return ask(t["left"], x) if x < t["at"] else ask(t["right"], x)
+
+
+def weigh(t, x):
+    return x + sum(weigh(c, x) for c in t["children"])
+
+
+def formula(e, x):
+    if isinstance(e, float):
+        return e * x
+    return formula(e[1], x) + formula(e[2], x)
+
+
+def matched(e, x):
+    match e:
+        case ("num", v):
+            return v * x
+        case ("add", a, b):
+            return matched(a, x) + matched(b, x)
+
+
+def linked(t, x):
+    return x if t is None else t[0] + linked(t[1], x)
+
+
+def until(t, x):
+    while t is not None:
+        x += t["v"]
+        t = t["next"]
+    return x
+
+
+def same(t, x):
+    return x if t["left"] == t["right"] else -x
+
+
+LEAVES = {ask: {"leaf": 1.0}, weigh: {"children": []}, formula: 1.0, matched: ("num", 1.0), same: {"k": [1]}}
+NODES = {
+    ask: lambda a: {"at": 0.5, "left": a, "right": {"leaf": 2.0}},
+    weigh: lambda a: {"name": "n", "size": 1, "children": [a, {"children": []}]},
+    formula: lambda a: ["+", a, 2.0],
+    matched: lambda a: ("add", a, ("num", 1.0)),
+    linked: lambda a: (1.0, a),
+    until: lambda a: {"v": 1.0, "next": a},
+    same: lambda a: {"left": [a, {"z": 1}], "right": [{"k": [a]}, a]},
+}
+
+
+def grow(kind, depth):
+    out = LEAVES.get(kind)
+    for _ in range(depth):
+        out = NODES[kind](out)
+    return out
+
+
+@pytest.mark.parametrize("depth", [14, 100, 1000])
+@pytest.mark.parametrize("fn", [ask, weigh, formula, matched, linked, until, same])
+def test_data_that_are_nested_too_deep_are_refused_with_a_line_and_a_way_out(fn, depth):
+    with pytest.raises(AcronumbaError) as caught:
+        model(fn).batch([grow(fn, depth), grow(fn, depth)], [0.25, 0.75])
+    error = caught.value
+    assert not isinstance(error, InternalError)
+    first = fn.__code__.co_firstlineno
+    assert error.file == __file__ and first <= error.line <= first + 6, error
+    assert "dataclass" in error.rewrite, error
+
+
+@pytest.mark.parametrize("depth", [1, 3, 5])
+@pytest.mark.parametrize("fn", [ask, matched, linked, until])
+def test_what_is_nested_less_deep_is_taken(fn, depth):
+    trees, xs = [grow(fn, depth), grow(fn, depth)], [0.25, 0.75]
+    assert model(fn)._interpret(trees, xs) == [fn(t, x) for t, x in zip(trees, xs, strict=True)]
+
+
+def test_full_trees_of_dicts_are_refused():
+    def full(d):
+        return {"leaf": float(d)} if not d else {"at": 0.5, "left": full(d - 1), "right": full(d - 1)}
+
+    with pytest.raises(AcronumbaError, match="give the nodes a class"):
+        model(ask).batch([full(14)], [0.5])
+
+
+def test_after_some_groups_of_types_are_refused_the_others_are_not_tried():
+    trees = [grow(weigh, k) for k in range(1, 9)]
+    with pytest.raises(AcronumbaError) as caught:
+        model(weigh).batch(trees, [1.0] * len(trees))
+    told = getattr(caught.value, "errors", {0: caught.value})
+    assert all(isinstance(e, AcronumbaError) and not isinstance(e, InternalError) and e.line for e in told.values())
+
+
+@dataclass
+class Node:
+    x: np.ndarray
+    kids: list[Node]
+
+
+class Walk:
+    def __init__(self, x):
+        self.memo = {0: x}
+        self.buf = np.zeros(3)
+
+    def visit(self, t, d):
+        self.memo[d % 5] = t.x
+        self.buf[1] += 1
+        h = t.x
+        for c in t.kids:
+            h = h + self.visit(c, d - 1)
+        return h
+
+
+def walked(t: Node, d: int):
+    w = Walk(t.x)
+    return w.visit(t, d), sorted(w.memo), w.buf
+
+
+def test_a_recursive_method_changes_a_dict_that_was_written_out_and_an_array():
+    trees = [Node(np.ones(3), [Node(np.ones(3), [])]), Node(np.arange(3.0), [])]
+    want = [walked(t, d) for t, d in zip(trees, [2, 4], strict=True)]
+    for got, plain in zip(model(walked).batch(trees, [2, 4]), want, strict=True):
+        assert np.array_equal(got[0], plain[0]) and got[1] == plain[1] and np.array_equal(got[2], plain[2])
+
+
+def spread(x, *, p):
+    return np.sum(x, **p)
+
+
+@pytest.mark.parametrize("given", [{1: 0}, [("axis", 0)], SimpleNamespace(axis=0)])
+def test_what_is_no_dict_of_strings_gives_no_keywords(given):
+    with pytest.raises(AcronumbaError) as caught:
+        model(spread).batch([np.ones(3)], p=given)
+    assert caught.value.code in ("ACR203", "ACR501") and caught.value.line
