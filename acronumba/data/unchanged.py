@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,13 +27,26 @@ _form = attrgetter("dtype", "shape")
 
 
 class _Table:
-    """The objects of one class, or the lists, of a heap. Where values lie says which they are: they are kept alive."""
+    """Objects of one class, lists, tuples, dicts or sets. Where values lie says which they are: they are kept alive.
 
-    def __init__(self, owned: Sequence[Any], fields: Sequence[str] | None, visible: Visible | None) -> None:
+    Parameters
+    ----------
+    owned : sequence
+        The user's own.
+    fields : sequence of str, optional
+        What is read of objects; None of the others, of which all is.
+    visible : Visible, optional
+        What is read of the class of objects through them.
+    """
+
+    def __init__(
+        self, owned: Sequence[Any], fields: Sequence[str] | None = None, visible: Visible | None = None
+    ) -> None:
         self._owned = list(owned)
         self._classes = set(map(type, self._owned))
+        self._parts = _parts_of_dicts if self._classes == {dict} else iter
         self._lengths = list(map(len, self._owned)) if fields is None else []
-        self._fields = fields  # None: of lists, all elements
+        self._fields = fields
         # More than one attribute at once is a tuple, as a list is a sequence.
         self._read = attrgetter(*fields) if fields else None
         self._shown = visible.keep(self._owned) if visible is not None else None
@@ -41,21 +54,23 @@ class _Table:
         self._places = self.values.tobytes()
 
     def _now(self) -> NDArray[np.object_]:
-        found: Iterable[Any] = self._owned if self._read is None else map(self._read, self._owned)
-        if self._fields is not None and len(self._fields) < 2:
-            count = len(self._owned) * len(self._fields)
-            return np.fromiter(found if count else (), object, count)
-        count = sum(self._lengths) if self._fields is None else len(self._owned) * len(self._fields)
-        return np.fromiter(chain.from_iterable(found), object, count)
+        if self._fields is None:
+            count = sum(self._lengths) * (2 if self._parts is _parts_of_dicts else 1)
+            return np.fromiter(chain.from_iterable(map(self._parts, self._owned)), object, count)
+        count = len(self._owned) * len(self._fields)
+        found: Iterable[Any] = () if self._read is None else map(self._read, self._owned)
+        return np.fromiter(found if len(self._fields) < 2 else chain.from_iterable(found), object, count)
 
     def holds(self) -> bool:
+        if not self._classes.issuperset(map(type, self._owned)):
+            return False
         if self._fields is None and list(map(len, self._owned)) != self._lengths:
             return False
-        return (
-            self._classes.issuperset(map(type, self._owned))
-            and self._now().tobytes() == self._places
-            and (self._shown is None or self._shown())
-        )
+        return self._now().tobytes() == self._places and (self._shown is None or self._shown())
+
+
+def _parts_of_dicts(entries: dict[Any, Any]) -> Iterable[Any]:
+    return chain(entries, entries.values())
 
 
 class Guard:
@@ -81,59 +96,68 @@ def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -
     tables: list[_Table] = []
     try:
         for region, owned in heap.objects.items():
-            if region.cls is None:
-                if set(map(type, owned)) != {list}:  # a dict or set
-                    return None
-                tables.append(_Table(owned, None, None))
-            else:
+            if region.cls is not None:
                 tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
+            else:
+                kinds = set(map(type, owned))
+                if not kinds <= {list, tuple, dict, set}:
+                    return None
+                tables += [_Table([o for o in owned if type(o) is kind]) for kind in kinds]
     except (AttributeError, KeyError):  # a field without a value
         return None
     known = {id(o) for owned in heap.objects.values() for o in owned}
     arrays: dict[int, Any] = {}
-    for value in chain.from_iterable(table.values for table in tables):
-        if type(value) is np.ndarray:
-            if not value.flags.c_contiguous or value.dtype.hasobject:
+    left: list[Any] = list(chain.from_iterable(table.values for table in tables))
+    while left:
+        records: dict[int, Any] = {}  # dicts that lie in the words of what holds them
+        for value in left:
+            if type(value) is np.ndarray:
+                if not value.flags.c_contiguous or value.dtype.hasobject:
+                    return None
+                arrays[id(value)] = value
+            elif type(value) in (tuple, dict):
+                if id(value) not in known:
+                    records[id(value)] = value
+            elif type(value) not in _FIXED and id(value) not in known and not isinstance(value, enum.Enum | np.generic):
                 return None
-            arrays[id(value)] = value
-        elif type(value) not in _FIXED and id(value) not in known and not isinstance(value, enum.Enum | np.generic):
-            return None
+        known |= records.keys()
+        dicts = [value for value in records.values() if type(value) is dict]
+        left = list(chain.from_iterable(value for value in records.values() if type(value) is tuple))
+        if dicts:
+            tables.append(_Table(dicts))
+            left += tables[-1].values.tolist()
     if sum(a.nbytes for a in arrays.values()) > MOST:
         return None
     return Guard(tables, list(arrays.values()))
 
 
-def entries_of(value: dict[Any, Any] | set[Any]) -> dict[Any, Any] | tuple[Any, ...]:
-    """Return what is in a dict or set now, for `same_entries`."""
-    return dict(value) if isinstance(value, dict) else tuple(value)
-
-
-def same_entries(old: dict[Any, Any] | tuple[Any, ...], now: dict[Any, Any] | set[Any]) -> bool:
-    """Whether a dict or set whose values never change still has the same entries in the same order."""
-    return old == (now if isinstance(now, dict) else tuple(now)) and all(map(is_, old, now))
-
-
 class Latest:
     """A shared value as it was packed last.
 
-    A guard is made when the same object comes again, and after the object has changed, later and later.
+    A guard is made for the first value, for another one when it comes again, and after a value has changed, later and
+    later. A value that nobody changes needs none.
     """
 
     def __init__(self) -> None:
-        self._last: tuple[object, Any, Guard | None] = None, None, None  # the value, its batch, its guard
-        self._calls, self._wait = 0, 1  # with this value since there was a guard; how many until there is one again
+        self._value: object = None
+        self._batch: Any = None  # it packed, if that is kept
+        self._held: Guard | None = None  # None: nobody changes it
+        self._calls, self._wait = 0, 0  # with this value since there was a guard; how many until there is one again
+        self._changing = True  # whether it may change
 
-    def batch(self, value: object, pack: Callable[[], Any], guard: Callable[[Any], Guard | None]) -> Any:
-        """Return the value packed: as it was, if it has not changed."""
-        known, batch, held = self._last
-        if value is not known:
-            self._calls, self._wait = 0, 1
-        elif held is not None:
-            if held.holds():
-                return batch
-            self._calls, self._wait = 0, 2 * self._wait
-        else:
+    def batch(self, value: object, frozen: bool, pack: Callable[[], Any], guard: Callable[[Any], Guard | None]) -> Any:
+        """Return the value packed: as it was, if it is the last one and has not changed, or is `frozen` for good."""
+        if value is not self._value or frozen == self._changing:
+            first = self._value is None
+            self._value, self._changing, self._batch = value, not frozen, None
+            self._calls, self._wait = 0, 0 if first else 1
+        elif self._batch is None:
             self._calls += 1
+        elif frozen or (self._held is not None and self._held.holds()):
+            return self._batch
+        else:
+            self._calls, self._wait = 0, max(1, 2 * self._wait)
         batch = pack()
-        self._last = (value, batch, guard(batch)) if self._calls >= self._wait else (value, None, None)
+        self._held = guard(batch) if self._changing and self._calls >= self._wait else None
+        self._batch = batch if frozen or self._held is not None else None
         return batch
