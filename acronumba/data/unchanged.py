@@ -1,8 +1,8 @@
-"""Whether objects that were packed are still as they were: a shared tree need not be packed again at each mini-batch.
+"""Whether a value that was packed is still as it was: a shared tree need not be packed again at each mini-batch.
 
-In: a packed `Batch` of one value. Out: a `Guard`, or None where something is in it of which it is not known. Its
-`holds` compares what the words were made of: objects, numbers and strings by identity, arrays by dtype, shape and bits.
-That costs a third of what packing does, or less.
+In: a value, and the heap that it was packed into. Out: a `Guard`, or None where something is in it of which it is not
+known. Its `holds` compares what the words were made of: objects, numbers and strings by identity, arrays by dtype,
+shape and bits. That costs a third of what packing does, or less.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST = 1 << 24  # bytes of arrays that are kept to be compared
 _FIXED = frozenset((int, float, bool, str, bytes, complex, type(None)))  # classes of what never changes
+_CONTAINERS = (list, tuple, dict, set)
 _form = attrgetter("dtype", "shape")
 
 
@@ -90,42 +91,38 @@ class Guard:
             return False
 
 
-def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -> Guard | None:
-    """Return the guard of what a heap was made of."""
+def guard_of(value: object, heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -> Guard | None:
+    """Return the guard of what a heap was made of: a value, and all that can be reached from it."""
     fields: Mapping[type, Sequence[str]] = {layout.cls: [f.name for f in layout.fields] for layout in layouts}
     tables: list[_Table] = []
+    known: set[int] = set()
+    arrays: dict[int, Any] = {}
     try:
         for region, owned in heap.objects.items():
             if region.cls is not None:
                 tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
-            else:
-                kinds = set(map(type, owned))
-                if not kinds <= {list, tuple, dict, set}:
-                    return None
-                tables += [_Table([o for o in owned if type(o) is kind]) for kind in kinds]
+                known.update(map(id, owned))
     except (AttributeError, KeyError):  # a field without a value
         return None
-    known = {id(o) for owned in heap.objects.values() for o in owned}
-    arrays: dict[int, Any] = {}
-    left: list[Any] = list(chain.from_iterable(table.values for table in tables))
+    left: list[Any] = [value, *chain.from_iterable(table.values for table in tables)]
     while left:
-        records: dict[int, Any] = {}  # dicts that lie in the words of what holds them
-        for value in left:
-            if type(value) is np.ndarray:
-                if not value.flags.c_contiguous or value.dtype.hasobject:
+        found: dict[type, dict[int, Any]] = {cls: {} for cls in _CONTAINERS}
+        for part in left:
+            cls = type(part)
+            if cls in _FIXED or id(part) in known:
+                continue
+            if cls is np.ndarray:
+                if not part.flags.c_contiguous or part.dtype.hasobject:
                     return None
-                arrays[id(value)] = value
-            elif type(value) in (tuple, dict):
-                if id(value) not in known:
-                    records[id(value)] = value
-            elif type(value) not in _FIXED and id(value) not in known and not isinstance(value, enum.Enum | np.generic):
+                arrays[id(part)] = part
+            elif cls in found:
+                found[cls][id(part)] = part
+            elif not isinstance(part, enum.Enum | np.generic):
                 return None
-        known |= records.keys()
-        dicts = [value for value in records.values() if type(value) is dict]
-        left = list(chain.from_iterable(value for value in records.values() if type(value) is tuple))
-        if dicts:
-            tables.append(_Table(dicts))
-            left += tables[-1].values.tolist()
+        new = [_Table(list(parts.values())) for parts in found.values() if parts]
+        known.update(*found.values())
+        tables += new
+        left = list(chain.from_iterable(table.values for table in new))
     if sum(a.nbytes for a in arrays.values()) > MOST:
         return None
     return Guard(tables, list(arrays.values()))
@@ -134,8 +131,8 @@ def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -
 class Latest:
     """A shared value as it was packed last.
 
-    A guard is made for the first value, for another one when it comes again, and after a value has changed, later and
-    later. A value that nobody changes needs none.
+    A guard is made at once, or, where that of the last value was for nothing, when the value comes again; and after a
+    value has changed, later and later. A value that nobody changes needs none.
     """
 
     def __init__(self) -> None:
@@ -144,20 +141,24 @@ class Latest:
         self._held: Guard | None = None  # None: nobody changes it
         self._calls, self._wait = 0, 0  # with this value since there was a guard; how many until there is one again
         self._changing = True  # whether it may change
+        self._comes_again = True  # whether the last value did, or there was none
 
-    def batch(self, value: object, frozen: bool, pack: Callable[[], Any], guard: Callable[[Any], Guard | None]) -> Any:
+    def batch(
+        self, value: object, frozen: bool, pack: Callable[[], Any], guard: Callable[[Any, Any], Guard | None]
+    ) -> Any:
         """Return the value packed: as it was, if it is the last one and has not changed, or is `frozen` for good."""
         if value is not self._value or frozen == self._changing:
-            first = self._value is None
-            self._value, self._changing, self._batch = value, not frozen, None
-            self._calls, self._wait = 0, 0 if first else 1
-        elif self._batch is None:
-            self._calls += 1
-        elif frozen or (self._held is not None and self._held.holds()):
-            return self._batch
+            self._calls, self._wait = 0, 0 if self._comes_again else 1
+            self._value, self._changing, self._batch, self._comes_again = value, not frozen, None, False
         else:
-            self._calls, self._wait = 0, max(1, 2 * self._wait)
+            self._comes_again = True
+            if self._batch is None:
+                self._calls += 1
+            elif frozen or (self._held is not None and self._held.holds()):
+                return self._batch
+            else:
+                self._calls, self._wait = 0, max(1, 2 * self._wait)
         batch = pack()
-        self._held = guard(batch) if self._changing and self._calls >= self._wait else None
+        self._held = guard(value, batch) if self._changing and self._calls >= self._wait else None
         self._batch = batch if frozen or self._held is not None else None
         return batch
