@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.heap import AllVisible, Heap, Visible
+from acronumba.data.witness import ABSENT
 
 if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout
@@ -49,9 +51,13 @@ class _Table:
         self._lengths = list(map(len, self._owned)) if fields is None else []
         self._fields = fields
         # More than one attribute at once is a tuple, as a list is a sequence.
-        self._read = attrgetter(*fields) if fields else None
+        self._read: Callable[[Any], Any] | None = attrgetter(*fields) if fields else None
         self._shown = visible.keep(self._owned) if visible is not None else None
-        self.values = self._now()
+        try:
+            self.values = self._now()
+        except AttributeError:  # some object is without a field
+            self._read = partial(_attributes, fields)
+            self.values = self._now()
         self._places = self.values.tobytes()
 
     def _now(self) -> NDArray[np.object_]:
@@ -68,6 +74,13 @@ class _Table:
         if self._fields is None and list(map(len, self._owned)) != self._lengths:
             return False
         return self._now().tobytes() == self._places and (self._shown is None or self._shown())
+
+
+def _attributes(fields: Sequence[str], value: object) -> Any:
+    """Return attributes of an object as `attrgetter` does, and `ABSENT` for those that it is without."""
+    if len(fields) == 1:
+        return getattr(value, fields[0], ABSENT)
+    return [getattr(value, name, ABSENT) for name in fields]
 
 
 def _parts_of_dicts(entries: dict[Any, Any]) -> Iterable[Any]:
@@ -95,15 +108,12 @@ def guard_of(value: object, heap: Heap, layouts: Sequence[StructLayout], visible
     """Return the guard of what a heap was made of: a value, and all that can be reached from it."""
     fields: Mapping[type, Sequence[str]] = {layout.cls: [f.name for f in layout.fields] for layout in layouts}
     tables: list[_Table] = []
-    known: set[int] = set()
+    known = {id(ABSENT)}
     arrays: dict[int, Any] = {}
-    try:
-        for region, owned in heap.objects.items():
-            if region.cls is not None:
-                tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
-                known.update(map(id, owned))
-    except (AttributeError, KeyError):  # a field without a value
-        return None
+    for region, owned in heap.objects.items():
+        if region.cls is not None:
+            tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
+            known.update(map(id, owned))
     left: list[Any] = [value, *chain.from_iterable(table.values for table in tables)]
     while left:
         found: dict[type, dict[int, Any]] = {cls: {} for cls in _CONTAINERS}
