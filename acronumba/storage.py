@@ -122,7 +122,8 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
         if wrong:
             code = "ACR709" if only_shapes else "ACR708"
             raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
-        found = absent | {name: file.read(name).astype(_tensor(name, v).dtype, copy=False) for name, v in wanted.items()}
+        read = {name: file.read(name).astype(_tensor(name, v).dtype, copy=False) for name, v in wanted.items()}
+        found = absent | read
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
 
 
@@ -191,7 +192,7 @@ class _File:
         kind, shape, start, end = self.entries[name]
         data = np.empty(end - start, np.uint8)
         self._raw.seek(self._start + start)
-        if self._raw.readinto(memoryview(data)) != len(data):  # type: ignore[attr-defined]
+        if self._raw.readinto(data.data) != len(data):  # type: ignore[attr-defined]
             raise _Damaged("it became shorter")
         if kind == "BF16":  # the upper half of the bits of a float32
             return (data.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)

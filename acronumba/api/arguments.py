@@ -21,7 +21,6 @@ from acronumba.errors import NOWHERE, Loc
 from acronumba.errors.codes import refuse
 from acronumba.locks import undivided
 
-
 clock = itertools.count()  # of calls
 
 

@@ -1,7 +1,7 @@
 """Kinds of shared values: what may come in the place of what, where a server or a pool gets others.
 
-In: shared values, and those that are to take their places. Out: a refusal, if requests could do nothing with one: arrays
-may have other extents, numbers other values, lists other lengths, dicts other keys; classes and ranks stay.
+In: shared values, and those that are to take their places. Out: a refusal, if requests could do nothing with one.
+Arrays may have other extents, numbers other values, lists other lengths, dicts other keys; classes and ranks stay.
 """
 
 from __future__ import annotations

@@ -425,9 +425,7 @@ class Model(Generic[P, R]):
         self._tell_of_groups(len(parts) + len({id(error) for error in refused.values()}))
         return _joined(call, parts, refused)
 
-    def _as_before(
-        self, call: Call, left: dict[Any, list[int]], trace: bool
-    ) -> Iterator[tuple[list[int], Done]]:
+    def _as_before(self, call: Call, left: dict[Any, list[int]], trace: bool) -> Iterator[tuple[list[int], Done]]:
         """Run the groups whose types ran before, with what they ran with, and take them out of those that are left."""
         options, entries = self._tuned(call)
         ways: dict[Compiled, list[Any]] = {}

@@ -46,7 +46,6 @@ from acronumba.pipeline.fit import (
     getter,
     has_numbers,
     holds,
-    may_hold,
     orders_by_layout,
     packed_of,
     root_of,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,9 +128,9 @@ def test_a_refusal_belongs_to_shared_values_and_numbers_that_were_looked_at(lowe
     assert isinstance(other, tuple) and other[0].startswith("ACR")
     lowered.clear()
     for m in (2, 3):
-        assert outcome(lambda: f.batch([x], p=p, n=0, m=m)) == wrong
-        assert outcome(lambda: f.batch([x], p=p, n=1, m=m)) == [3.0 * m]
-        assert outcome(lambda: f.batch([x], p={"w": 1.0}, n=1, m=m)) == other
+        assert outcome(partial(f.batch, [x], p=p, n=0, m=m)) == wrong
+        assert outcome(partial(f.batch, [x], p=p, n=1, m=m)) == [3.0 * m]
+        assert outcome(partial(f.batch, [x], p={"w": 1.0}, n=1, m=m)) == other
     assert not lowered
 
 

@@ -598,7 +598,9 @@ def patience() -> Iterator[None]:
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and sockets among files")
 @pytest.mark.parametrize("odd", ODD, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("where", [cache.LEDGER, ".turn-a", "a", f"a/{cache.MANIFEST}", "a/code", ".build-b", ".trash-b"])
+@pytest.mark.parametrize(
+    "where", [cache.LEDGER, ".turn-a", "a", f"a/{cache.MANIFEST}", "a/code", ".build-b", ".trash-b"]
+)
 def test_what_is_no_file_hangs_nobody(
     place: Path, patience: None, where: str, odd: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,7 +196,9 @@ def test_nothing_is_said_at_the_end(tmp_path: Path) -> None:
         "sys.later = later(); next(sys.later)\n"
     )
     env = {**os.environ, "ACRONUMBA_QUIET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "ends.py"], cwd=tmp_path, env=env, timeout=120, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "ends.py"], cwd=tmp_path, env=env, timeout=120, capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
