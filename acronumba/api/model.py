@@ -434,7 +434,7 @@ class Model(Generic[P, R]):
             if compiled is not None and compiled in entries and compiled.fn is self._plain():
                 ways.setdefault(compiled, []).append(key)
         for compiled, keys in ways.items():
-            begin, members = time.perf_counter(), sorted(chain(*map(left.get, keys)))
+            begin, members = time.perf_counter(), sorted(chain(*map(left.__getitem__, keys)))
             some, leaves = call.some(members), compiled.leaves(call.shared, call.frozen)
             rows = None if leaves is None else compiled.taken(some.columns, some.numbers)
             if leaves is None or rows is None:

@@ -47,7 +47,7 @@ class _Table:
     ) -> None:
         self._owned = list(owned)
         self._classes = set(map(type, self._owned))
-        self._parts = _parts_of_dicts if self._classes == {dict} else iter
+        self._parts: Callable[[Any], Iterable[Any]] = _parts_of_dicts if self._classes == {dict} else iter
         self._lengths = list(map(len, self._owned)) if fields is None else []
         self._fields = fields
         # More than one attribute at once is a tuple, as a list is a sequence.
@@ -56,7 +56,7 @@ class _Table:
         try:
             self.values = self._now()
         except AttributeError:  # some object is without a field
-            self._read = partial(_attributes, fields)
+            self._read = partial(_attributes, fields or ())
             self.values = self._now()
         self._places = self.values.tobytes()
 
@@ -65,7 +65,7 @@ class _Table:
             count = sum(self._lengths) * (2 if self._parts is _parts_of_dicts else 1)
             return np.fromiter(chain.from_iterable(map(self._parts, self._owned)), object, count)
         count = len(self._owned) * len(self._fields)
-        found: Iterable[Any] = () if self._read is None else map(self._read, self._owned)
+        found: Any = () if self._read is None else map(self._read, self._owned)
         return np.fromiter(found if len(self._fields) < 2 else chain.from_iterable(found), object, count)
 
     def holds(self) -> bool:

@@ -257,7 +257,7 @@ def test_shared_values_are_replaced_by_their_kind(kind: str) -> None:
     slow = Slow()
     with Server(slow, scale=old, flag=True) as server:
         for value in bad:
-            with pytest.raises(TypeError, match="in place of .*; nothing was updated"):
+            with pytest.raises(TypeError, match=r"in place of .*; nothing was updated"):
                 server.update(flag=False, scale=value)
         assert server._shared["flag"] is True
         for value in good:

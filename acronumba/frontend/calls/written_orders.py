@@ -103,7 +103,7 @@ def digitize(x: Any, bins: Any, right: Any) -> Any:
 # ---- places
 
 
-COUNTS_ARE_INTS = type(np.count_nonzero(())) is int  # up to NumPy 2.3
+COUNTS_ARE_INTS = isinstance(np.count_nonzero(()), int)  # up to NumPy 2.3
 
 
 @stands_for(np.count_nonzero, axis="several")
