@@ -525,16 +525,16 @@ class Compiled:
         """The shared values that are lists, dicts or objects, by their number."""
         from acronumba.data.pack import Packer, Schema
         from acronumba.data.stream import Streams
-        from acronumba.pipeline.packed_shared import PackedShared
+        from acronumba.pipeline.packed_shared import PackedShared, gives_away
 
         names = [*self.tree.roots, *(o.path for o in self._outer)]
-        found = {}
+        found, given_away = {}, gives_away(self.program.result)
         for k, param in enumerate(self.program.shared):
             if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
                 streams = Streams(schema.params, self.program.result, self.program.layouts)
                 packer = Packer(schema, self._read_layouts, self.lowered.inherited, streams=streams)
-                found[k] = PackedShared(param.path, root_of(param.path, names), packer)
+                found[k] = PackedShared(param.path, root_of(param.path, names), packer, given_away)
         return found
 
     def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Decoder:

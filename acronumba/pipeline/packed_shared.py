@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.data.unchanged import Latest
 from acronumba.errors.codes import refuse
+from acronumba.ir.types import DictT, ListT, MapT, StructT, TupleT, Type, UnionT
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch, Packer
+
+
+def gives_away(t: Type) -> bool:
+    """Whether a result may be, or hold, a part of the shared values that its owner can change."""
+    match t:
+        case StructT() | ListT() | MapT() | DictT():
+            return True
+        case TupleT(items) | UnionT(items):
+            return any(map(gives_away, items))
+    return False
 
 
 class PackedShared:
@@ -21,16 +32,19 @@ class PackedShared:
         How the user would write it, and the name that this begins with.
     packer
         Of such values.
+    given_away : bool
+        Whether results of the program may be parts of it: who has one can change what `pack` has made.
     """
 
-    def __init__(self, path: str, root: str, packer: Packer) -> None:
+    def __init__(self, path: str, root: str, packer: Packer, given_away: bool) -> None:
         self.root = root
-        self._path, self._packer = path, packer
+        self._path, self._packer, self._given_away = path, packer, given_away
         self._latest = Latest()
 
     def batch(self, value: Any, frozen: bool) -> Batch:
         """Return the value packed; `frozen`: nobody changes it any more."""
-        packed: Batch = self._latest.batch(value, frozen, partial(self._pack, value), self._packer.guard)
+        fixed = frozen and not self._given_away
+        packed: Batch = self._latest.batch(value, fixed, partial(self._pack, value), self._packer.guard)
         return packed
 
     def _pack(self, value: Any) -> Batch:

@@ -281,6 +281,21 @@ def test_a_value_and_its_snapshot_are_not_mistaken_for_one_another() -> None:
         snapshot.value.kids[0].value -= 1.0
 
 
+@model
+def first_child(x, *, root):
+    return root.value * x, root.left
+
+
+def test_who_was_given_a_part_of_a_snapshot_may_change_it() -> None:
+    root = acronumba.pack(tree())
+    for k in range(3):
+        (value, part), (want, same) = first_child.batch([2.0], root=root)[0], first_child(2.0, root=root)
+        assert value == want and part is same
+        part.value = float(k)
+        assert first_child.batch([2.0], root=root)[0][1].value == k
+        assert of(lambda: f.batch(XS, root=root.value)) == of(lambda: [f(x, root=root.value) for x in XS])
+
+
 def test_a_tree_that_changes_each_time_is_seen_each_time() -> None:
     root = tree()
     for k in range(12):
