@@ -4,7 +4,9 @@
 #     make test     the same set-up, then pytest            (make test TESTS=tests/test_nn.py, make test PYTEST="-k tree";
 #                   PYTEST=--long: also what takes longer, as .ci/run does; PYTEST=--slow: also many further cases)
 #
-#     make test-all    the tests with each Python from 3.11 to 3.14 that is found; names those that are not
+#     make test-all    the tests with each Python from 3.11 to 3.13 that is found; names those that are not
+#
+#     make test-lowest    some of the tests with the lowest versions of all that it needs, and of Python
 #
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #
@@ -33,11 +35,12 @@ CARRY  ?=
 NEEDS  ?=
 THERE  ?= 3.12
 CAPABILITY ?= 9.0
-PYTHON ?= python3 python3.13 python3.12 python3.11 python3.14 python
-VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+LOWEST_PYTHON ?= python3.11 python3
+PYTHON ?= python3 python3.13 python3.12 python3.11 python
+VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 FITS   := import venv, ensurepip; $(VERSION)
 
-.PHONY: demo test test-all test-cuda test-browser docs gpu gpu-carry lint format clean
+.PHONY: demo test test-all test-lowest test-cuda test-browser docs gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -48,13 +51,22 @@ test: $(VENV)/installed-test
 
 test-all:
 	@status=0; missing=; \
-	for version in 3.11 3.12 3.13 3.14; do \
+	for version in 3.11 3.12 3.13; do \
 	    if "python$$version" -c "import venv, ensurepip" 2>/dev/null; then \
 	        echo "== Python $$version"; \
 	        $(MAKE) --no-print-directory test VENV=$(VENV)-$$version PYTHON=python$$version || status=1; \
 	    else missing="$$missing $$version"; fi; \
 	done; \
 	[ -z "$$missing" ] || echo "not found, so not tested: Python$$missing"; exit $$status
+
+# What depends on the versions of others: the tables of NumPy's functions, classes of others, files, texts.
+LOWEST := tests/frontend/test_calls.py tests/frontend/test_numpy_table.py tests/data/test_classes_of_others.py \
+    tests/data/test_arrow.py tests/data/test_stream.py tests/api/test_results.py tests/analysis/test_plan.py \
+    tests/emit/test_cache.py tests/test_storage.py tests/test_packaging.py tests/views/test_views.py tests/cli/test_cli.py
+
+test-lowest:
+	@PIP_CONSTRAINT=$(CURDIR)/.ci/constraints-lowest.txt $(MAKE) --no-print-directory test VENV=$(VENV)-lowest \
+	    PYTHON="$(LOWEST_PYTHON)" TESTS="$(LOWEST)"
 
 test-cuda: $(VENV)/installed-cuda
 	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/bench/test_meter.py $(PYTEST)
@@ -118,7 +130,7 @@ $(VENV)/created:
 	    if "$$python" -c "$(FITS)" 2>/dev/null; then found=$$python; break; fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	    echo "None of '$(PYTHON)' is Python 3.11 to 3.14 with the venv module. Install one, or name it: make PYTHON=/path/to/python3" >&2; \
+	    echo "None of '$(PYTHON)' is Python 3.11 to 3.13 with the venv module. Install one, or name it: make PYTHON=/path/to/python3" >&2; \
 	    exit 1; \
 	fi; \
 	echo "Setting up $(VENV) with $$("$$found" --version) (once)"; \

@@ -45,6 +45,14 @@ def available() -> int:
         return 1 << 33
 
 
+def installed() -> int:
+    """Return how many bytes of memory the machine has, or 8 GB where that is not known."""
+    try:
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return 1 << 33
+
+
 def resident() -> int:
     """Return how many bytes of memory the process has, or 0 where that is not known."""
     try:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from acronumba.api.arguments import Signature
 from acronumba.api.columns import as_columns
+from acronumba.api.kinds import expect_kinds
 from acronumba.api.model import Model
 from acronumba.api.results import Results
 from acronumba.api.snapshot import pack
@@ -32,8 +33,11 @@ from acronumba.serve import Server
 try:
     import cloudpickle
     import ray
-except ImportError as error:  # pragma: no cover
-    raise ImportError("acronumba.ray needs Ray: pip install '.[ray]', from the sources of acronumba") from error
+except ImportError as error:
+    missing = f"needs {error.name or 'Ray'}, which cannot be imported ({error})"
+    raise ImportError(
+        f"acronumba.ray {missing}: pip install '.[ray]', from the sources of acronumba", name=error.name
+    ) from error
 
 __all__ = ["Mapper", "Pool", "deployment"]
 
@@ -129,9 +133,8 @@ class Pool:
             raise InstanceErrors(errors)
 
     def update(self, **shared: Any) -> None:
-        """Let shared values be others, for all instances that are sent from now on."""
-        if unknown := sorted(shared.keys() - self._shared.keys()):
-            raise TypeError(f"`{unknown[0]}` is no shared value of this pool: {', '.join(self._shared) or 'none'}")
+        """Let shared values be others of the same kind, for all instances that are sent from now on."""
+        expect_kinds(self._shared, shared, "pool")
         self._shared |= shared
         self._version, self._values = self._version + 1, _put(self._shared)
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import copy
 import enum
 import json
+import math
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +36,7 @@ _DTYPES = {
     "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
 }  # fmt: skip
 
+_SIZES = {name: np.dtype(dtype).itemsize for name, dtype in _DTYPES.items()} | {"BF16": 2}
 _NARROW = ("float16", "BF16")
 
 
@@ -114,13 +117,13 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
         wanted[name] = value
     late = _late(like)
     with _opened(path) as file:
-        names = set(file.keys())
-        absent = {name: np.copy(wanted.pop(name)) for name in late if name not in names}
+        absent = {name: np.copy(wanted.pop(name)) for name in late if name not in file.entries}
         wrong, only_shapes = _differences(file, wanted, cast)
         if wrong:
             code = "ACR709" if only_shapes else "ACR708"
             raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
-        found = absent | {name: _read(path, file, name, value) for name, value in wanted.items()}
+        read = {name: file.read(name).astype(_tensor(name, v).dtype, copy=False) for name, v in wanted.items()}
+        found = absent | read
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
 
 
@@ -140,20 +143,92 @@ def replaced(like: Params, change: Callable[[str, Any], Any]) -> Params:
 def shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
     """Return the names of a file's tensors with their shapes, where its structure is not known; errors as of `load`."""
     with _opened(path) as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  # no mapping
+        return {name: entry.shape for name, entry in file.entries.items()}
+
+
+class _Damaged(Exception):
+    """A file is not what `save` writes."""
+
+
+class _Entry(NamedTuple):
+    """A tensor of a file."""
+
+    dtype: str  # as safetensors call it
+    shape: tuple[int, ...]
+    start: int  # of its bytes, from the end of the header
+    end: int
+
+
+class _File:
+    """A safetensors file that is opened once: another one that is put in its place meanwhile is not looked at.
+
+    A header, its length before it in 8 bytes, names the tensors; their bytes follow, without gaps.
+    """
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        length = int.from_bytes(raw.read(8), "little")
+        self._start = 8 + length
+        left = os.fstat(raw.fileno()).st_size - self._start
+        if left < 0:
+            raise _Damaged("the header is longer than the file")
+        try:
+            header = json.loads(raw.read(length), object_pairs_hook=_different)
+            header.pop("__metadata__", None)
+            self.entries: dict[str, _Entry] = {name: _entry(about) for name, about in header.items()}
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise _Damaged(f"the header cannot be read: {type(error).__name__}") from error
+        at = 0
+        for name, entry in sorted(self.entries.items(), key=lambda item: item[1][2:]):
+            size = math.prod(entry.shape) * _SIZES[entry.dtype] if entry.dtype in _SIZES else entry.end - entry.start
+            if (entry.start, entry.end) != (at, at + size):
+                raise _Damaged(f"the bytes of `{name}` are not where they should be")
+            at = entry.end
+        if at != left:
+            raise _Damaged(f"{left} bytes of tensors in place of {at}")
+
+    def read(self, name: str) -> npt.NDArray[Any]:
+        """Return a tensor; of a float of 16 bits that NumPy does not have, the float32."""
+        kind, shape, start, end = self.entries[name]
+        data = np.empty(end - start, np.uint8)
+        self._raw.seek(self._start + start)
+        if self._raw.readinto(data.data) != len(data):  # type: ignore[attr-defined]
+            raise _Damaged("it became shorter")
+        if kind == "BF16":  # the upper half of the bits of a float32
+            return (data.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
+        return (data != 0 if kind == "BOOL" else data.view(np.dtype(_DTYPES[kind]).newbyteorder("<"))).reshape(shape)
+
+
+def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the dict of pairs, if no two have one key."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice")
+    return found
+
+
+def _entry(about: dict[str, Any]) -> _Entry:
+    shape, (start, end) = about["shape"], about["data_offsets"]
+    if not all(type(n) is int and n >= 0 for n in (*shape, start, end)) or start > end:
+        raise ValueError("no extents")
+    return _Entry(str(about["dtype"]), tuple(shape), start, end)
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+def _opened(path: str | os.PathLike[str]) -> Iterator[_File]:
     """Open a safetensors file."""
-    from safetensors import SafetensorError, safe_open
-
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"no such file: {os.fspath(path)!r}")
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe is no reason to wait
     try:
-        with safe_open(path, framework="numpy") as file:
-            yield file
-    except SafetensorError as error:
+        handle = os.open(path, flags)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no such file: {os.fspath(path)!r}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise _Damaged("no regular file")
+        with open(handle, "rb") as raw:
+            yield _File(raw)
+    except _Damaged as error:
         message = f"{os.fspath(path)} is not a safetensors file, or is damaged"
         raise refuse("ACR708", message=message, seen=str(error), rewrite="write it again with `save`") from error
 
@@ -208,17 +283,17 @@ def _plain(params: Any) -> Any:
     return params.value if type(params).__name__ == "Snapshot" else params
 
 
-def _differences(file: Any, wanted: dict[str, Any], cast: bool) -> tuple[list[str], bool]:
+def _differences(file: _File, wanted: dict[str, Any], cast: bool) -> tuple[list[str], bool]:
     """Return what is wrong with a file, and whether it is only the shapes."""
-    names = set(file.keys())
+    names = file.entries.keys()
     wrong = [f"`{name}` is missing" for name in wanted if name not in names]
     wrong += [f"`{name}` is not expected" for name in sorted(names - wanted.keys())]
     shapes = not wrong
     for name, value in wanted.items():
         if name not in names:
             continue
-        entry = file.get_slice(name)
-        shape, dtype = tuple(entry.get_shape()), _DTYPES.get(entry.get_dtype(), entry.get_dtype())
+        entry = file.entries[name]
+        shape, dtype = entry.shape, _DTYPES.get(entry.dtype, entry.dtype)
         array = _tensor(name, value)
         if cast and dtype in _NARROW and array.dtype.name in ("float32", "float64"):
             dtype = array.dtype.name
@@ -226,21 +301,6 @@ def _differences(file: Any, wanted: dict[str, Any], cast: bool) -> tuple[list[st
             wrong.append(f"`{name}` is {_text(dtype, shape)}, expected {_text(array.dtype.name, array.shape)}")
             shapes = shapes and dtype == array.dtype.name
     return wrong, shapes
-
-
-def _read(path: str | os.PathLike[str], file: Any, name: str, like: Any) -> npt.NDArray[Any]:
-    """Return a tensor of a file, in the dtype that is expected."""
-    kind = file.get_slice(name).get_dtype()
-    if kind != "BF16":
-        found: npt.NDArray[Any] = file.get_tensor(name)
-        return found.astype(_tensor(name, like).dtype, copy=False)
-    with open(path, "rb") as raw:  # NumPy has no such floats: their bits are the upper half of those of a float32
-        size = int.from_bytes(raw.read(8), "little")
-        start, end = json.loads(raw.read(size))[name]["data_offsets"]
-        raw.seek(8 + size + start)
-        halves = np.frombuffer(raw.read(end - start), "<u2")
-    wide = (halves.astype(np.uint32) << 16).view(np.float32).reshape(file.get_slice(name).get_shape())
-    return wide.astype(_tensor(name, like).dtype, copy=False)
 
 
 def _text(dtype: str, shape: tuple[int, ...]) -> str:

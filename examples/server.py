@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from acronumba import model, serve
+from acronumba import AcronumbaError, model, serve
 
 try:
     from starlette.applications import Starlette
+    from starlette.requests import ClientDisconnect
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 except ImportError:
@@ -49,8 +50,29 @@ def encode(t: Tree, *, p: Params) -> np.ndarray:
     return np.tanh(p.w @ h)
 
 
+LARGEST = 1 << 16  # bytes of a body
+SLOWEST = 5.0  # seconds until all of it is there
+FORM = 'a tree is {"word": whole number, "kids": [trees]}'
+
+
 def tree(read: Any) -> Tree:
-    return Tree(int(read["word"]), [tree(k) for k in read.get("kids", [])])
+    """Return the tree that was read; raise `ValueError` if it is none: what comes from a network may be anything."""
+    if type(read) is not dict or type(read.get("word")) is not int or type(kids := read.get("kids", [])) is not list:
+        raise ValueError(FORM)
+    return Tree(read["word"], [tree(k) for k in kids])
+
+
+async def body_of(request: Any) -> bytes | None:
+    """Return the body, None if it is too large; no more of it is read than that takes."""
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and (len(said) > 18 or int(said) > LARGEST):
+        return None
+    found = bytearray()
+    async for piece in request.stream():
+        found += piece
+        if len(found) > LARGEST:
+            return None
+    return bytes(found)
 
 
 RNG = np.random.default_rng(0)
@@ -66,29 +88,36 @@ async def lifespan(app: Any) -> Any:
 
 async def answer(request: Any) -> Any:
     try:
-        instance = tree(json.loads(await request.body()))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return JSONResponse({"error": 'a tree is {"word": number, "kids": [trees]}'}, 400)
+        async with asyncio.timeout(SLOWEST):
+            body = await body_of(request)
+        if body is None:
+            return JSONResponse({"error": f"a body has at most {LARGEST} bytes"}, 413, {"Connection": "close"})
+        instance = tree(json.loads(body))
+    except TimeoutError:
+        return JSONResponse({"error": f"the body took more than {SLOWEST} s"}, 408, {"Connection": "close"})
+    except (ClientDisconnect, ValueError, RecursionError):  # nobody hears it; no JSON or no tree; one without end
+        return JSONResponse({"error": FORM}, 400)
     try:
         result = await request.app.state.server(instance, deadline=2.0)
-    except serve.Overloaded as error:
+    except (serve.Overloaded, serve.ServerClosed) as error:
         return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
     except serve.DeadlineExceeded as error:
         return JSONResponse({"error": str(error)}, 504)
     except Exception as error:  # of this instance: a word that there is not
-        return JSONResponse({"error": str(error)}, 422)
+        text = error.message if isinstance(error, AcronumbaError) else str(error)  # without lines of this file
+        return JSONResponse({"error": text}, 422)
     return JSONResponse([float(x) for x in result])
 
 
 app = Starlette(routes=[Route("/encode", answer, methods=["POST"])], lifespan=lifespan)
 
 
-async def post(body: bytes) -> int:
-    """Ask the application; return the status."""
-    status = [0]
+async def post(*body: bytes) -> int:
+    """Ask the application, with a body in pieces; return the status."""
+    status, left = [0], list(body)
 
     async def receive() -> Any:
-        return {"type": "http.request", "body": body, "more_body": False}
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
 
     async def send(message: Any) -> None:
         status[0] = message.get("status", status[0])
@@ -132,7 +161,9 @@ async def ask(rate: float, seconds: float = 0.5) -> tuple[list[float], int]:
 
 async def main() -> None:
     async with app.router.lifespan_context(app):
-        assert [await post(b) for b in (b'{"word": 1}', b'{"word": 500}', b"[1]", b"no")] == [200, 422, 400, 400]
+        bad = (b'{"word": Infinity}', b'{"word": 1e400}', b'{"word": 1, "kids": {}}', b"[1]", b"no", b"[" * 50000)
+        assert [await post(b) for b in (b'{"word": 1}', b'{"word": 500}', *bad)] == [200, 422, *[400] * len(bad)]
+        assert await post(*[b'{"word": 1}' + b" " * 4096] * 17) == 413
         trees = [tree(body(random.Random(k), 8)) for k in range(8)]
         served = await asyncio.gather(*map(app.state.server, trees))
         assert [x.tobytes() for x in served] == [x.tobytes() for x in encode.batch(trees, p=PARAMS)]

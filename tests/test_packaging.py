@@ -46,6 +46,7 @@ def test_there_is_a_classifier_for_each_python() -> None:
     first, end = (int(minor) for minor in re.findall(r"\(3, (\d+)\)", text("Makefile").split("VERSION :=", 1)[1])[:2])
     assert named == [f"3.{minor}" for minor in range(first, end)]
     assert all(f'"{version}"' in text(".github/workflows/systems.yml") for version in named)
+    assert [f"3.{minor}" for minor in range(first, end)] == [*doctor.TESTED]
     assert all(version in text("Makefile").split("test-all:", 1)[1] for version in named)
 
 
@@ -67,18 +68,38 @@ def test_every_file_that_must_be_there_is_in_the_source_distribution() -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "machine", "said"),
+    ("system", "machine", "version", "said"),
     [
-        ("Linux", "x86_64", "tested"),
-        ("Linux", "aarch64", "expected to work, not tested"),
-        ("Darwin", "arm64", "expected to work, not tested"),
-        ("Windows", "AMD64", "expected to work, not tested"),
-        ("Darwin", "x86_64", "nothing is known"),
+        ("Linux", "x86_64", "3.12.1", "tested"),
+        ("Linux", "x86_64", "3.14.0", "tested with other versions of Python: 3.11, 3.12, 3.13"),
+        ("Linux", "aarch64", "3.12.1", "no test runs on such a system"),
+        ("Darwin", "arm64", "3.12.1", "no test runs on such a system"),
+        ("Windows", "AMD64", "3.12.1", "no test runs on such a system"),
     ],
 )
 def test_the_doctor_says_which_systems_are_tested(
-    system: str, machine: str, said: str, monkeypatch: pytest.MonkeyPatch
+    system: str, machine: str, version: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert doctor.supported().startswith(said)
+    monkeypatch.setattr(platform, "python_version_tuple", lambda: tuple(version.split(".")))
+    found = doctor.supported()
+    assert found == said or (said.startswith("no test") and found.startswith(said))
+
+
+def test_the_lowest_versions_are_those_that_are_declared() -> None:
+    """What `make test-lowest` runs with is what a user may have."""
+    project = PROJECT["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    lowest = dict(re.findall(r"^([\w-]+)==([\d.]+)$", text(".ci/constraints-lowest.txt"), re.M))
+    found = {name: low for line in declared for name, low in re.findall(r"^([\w-]+)>=([\d.]+)", line)}
+    assert found.keys() == lowest.keys()
+    for name, low in found.items():
+        assert re.sub(r"(\.0)+$", "", lowest[name]) == re.sub(r"(\.0)+$", "", low), name
+    for line in (line for extra in project["optional-dependencies"].values() for line in extra):
+        name, low = re.match(r"([\w-]+)[^=<>]*(?:[=>]=([\d.]+))?", line).groups()  # type: ignore[union-attr]
+        assert low is None or name not in found or low == found[name], line
+    assert project["requires-python"] == f">={doctor.TESTED[0]}"
+    assert [f"Programming Language :: Python :: {v}" for v in doctor.TESTED] == [
+        c for c in project["classifiers"] if re.search(r"3\.\d+$", c)
+    ]

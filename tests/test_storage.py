@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import os
 import stat
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from acronumba import storage
 from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, ShapeMismatch, TypeMismatch
 from acronumba.storage import leaves, load, save
@@ -157,6 +159,77 @@ def test_truncated_file(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(data[:-5])
     with pytest.raises(AcronumbaError, match="damaged"):
         load(tmp_path / "p", like=params())
+
+
+def header(about: Any, data: bytes = b"", length: int | None = None) -> bytes:
+    text = about if isinstance(about, bytes) else json.dumps(about).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+def about(dtype: Any = "F64", shape: Any = (1,), offsets: Any = (0, 8)) -> dict[str, Any]:
+    return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
+
+
+EIGHT = np.ones(1).tobytes()
+DAMAGED = {
+    "a long header": header(about(), EIGHT, 1 << 60),
+    "no json": header(b"{" * 20, EIGHT),
+    "deep json": header(b"[" * 100_000, EIGHT),
+    "no dict": header([1, 2], EIGHT),
+    "no entry": header({"a": 3}, EIGHT),
+    "no shape": header({"a": {"dtype": "F64", "data_offsets": [0, 8]}}, EIGHT),
+    "a negative extent": header(about(shape=(-1, -1)), EIGHT),
+    "a flag for an extent": header(about(shape=(True,)), EIGHT),
+    "extents of more": header(about(shape=(2**40, 2**40)), EIGHT),
+    "offsets beyond the end": header(about(shape=(2,), offsets=(0, 16)), EIGHT),
+    "offsets in turn": header(about(offsets=(8, 0)), EIGHT),
+    "three offsets": header(about(offsets=(0, 8, 8)), EIGHT),
+    "a gap": header(about(offsets=(8, 16)), 2 * EIGHT),
+    "bytes left": header(about(), 2 * EIGHT),
+    "the same bytes twice": header(about() | {"b": about()["a"]}, EIGHT),
+    "one name twice": header(json.dumps(about()).encode()[:-1] + b"," + json.dumps(about()).encode()[1:], EIGHT),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_every_damage_is_told(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(DAMAGED[kind])
+    for run in (lambda: load(tmp_path / "p", like={"a": np.zeros(1)}), lambda: storage.shapes(tmp_path / "p")):
+        with pytest.raises(TypeMismatch, match="damaged"):
+            run()
+    (tmp_path / "p").write_bytes(header(about(), EIGHT))
+    assert load(tmp_path / "p", like={"a": np.zeros(1)})["a"].tolist() == [1.0]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="makes a pipe")
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(TypeMismatch, match="no regular file"):
+            load(path, like={"a": np.zeros(1)})
+
+
+def test_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one that is put in its place meanwhile is not read."""
+    half = np.arange(4, dtype=np.float32).view(np.uint32) >> 16
+    bits = {"h": {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]}} | {
+        "w": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}
+    }
+    path, opened = tmp_path / "p", os.open
+    path.write_bytes(header(bits, half.astype("<u2").tobytes() + np.ones(2, np.float32).tobytes()))
+
+    def once(file: Any, *rest: Any) -> int:
+        handle = opened(file, *rest)
+        save(tmp_path / "other", {"w": np.zeros(2, np.float32), "h": np.zeros(4, np.float32)})
+        os.replace(tmp_path / "other", path)
+        return handle
+
+    like = {"h": np.zeros(4, np.float32), "w": np.zeros(2, np.float32)}
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.os, "open", lambda file, *rest: (once if file == path else opened)(file, *rest))
+        got = load(path, like=like, cast=True)
+    assert got["h"].tolist() == [0, 1, 2, 3] and got["w"].tolist() == [1, 1]
+    assert load(path, like=like)["w"].tolist() == [0, 0]
 
 
 def test_files_of_others_can_be_read(tmp_path: Path) -> None:

@@ -7,17 +7,21 @@ the shared parameters; or what is wrong with them, in the words of the signature
 from __future__ import annotations
 
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from acronumba.api.columns import as_columns, is_packed
 from acronumba.api.snapshot import Snapshot, value_of
+from acronumba.data.shared import SharedTree, describe
 from acronumba.data.witness import Witness
 from acronumba.errors.codes import refuse
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import def_loc
+
+clock = itertools.count()  # of calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,14 @@ class Call:
     frozen: frozenset[str]  # names of the shared parameters that are snapshots, so that nobody changes them
     count: int  # instances
     numbers: Sequence[int] | None = None  # of the instances, if they are some of a mini-batch
+    at: int = field(default_factory=clock.__next__)  # when it began, by `clock`
+    _trees: list[SharedTree] = field(default_factory=list)  # see `tree`
+
+    def tree(self) -> SharedTree:
+        """Return the structure of the shared parameters; it is found once for all parts of a call."""
+        if not self._trees:
+            self._trees.append(describe(self.shared))
+        return self._trees[0]
 
     def again(self) -> Call:
         """Return the call with what is in packs as objects, to be packed anew."""

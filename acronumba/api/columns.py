@@ -137,11 +137,11 @@ def is_packed(value: Any) -> bool:
     return getattr(type(value), "__acronumba_packed__", False)
 
 
-def groups(columns: Sequence[Any]) -> list[list[int]]:
+def groups(columns: Sequence[Any]) -> dict[Any, list[int]]:
     """Return the numbers of the instances by their types, those of the most frequent types first."""
     with undivided:
         from acronumba.data.pack import infer
     found: dict[Any, list[int]] = {}
     for k, instance in enumerate(zip(*columns, strict=True)):
         found.setdefault(infer([[v] for v in instance]).key, []).append(k)
-    return sorted(found.values(), key=lambda group: (-len(group), group[0]))
+    return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[1][0])))

@@ -68,8 +68,9 @@ class Explanation(Explained):
 
 
 def explanation(
-    compiled: Compiled, trace: TraceData, instances: int, effects: tuple[Effect, ...], more: Sequence[Note] = ()
-) -> Explanation:
+    compiled: Compiled, trace: TraceData, instances: int, effects: tuple[Effect, ...], more: Sequence[Note] = (),
+    remarks: Sequence[str] = (),
+) -> Explanation:  # fmt: skip
     """Return what was decided for a mini-batch, and what came of it.
 
     Parameters
@@ -84,6 +85,8 @@ def explanation(
         Of each option, see `effects.effects`.
     more
         Notes beside those of the plan.
+    remarks
+        On the calls of the model until now, a line each.
     """
     program, options = compiled.program, compiled.options
     code = compiled.fn.__code__
@@ -98,7 +101,7 @@ def explanation(
         functions=_functions(compiled, blocks, trace, more),
         blocks=blocks,
         effects=effects,
-        warnings=program.warnings,
+        warnings=(*program.warnings, *remarks),
         count=count(trace, options),
         tuned=lines_of(compiled.fn, instances),
     )

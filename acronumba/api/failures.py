@@ -14,7 +14,6 @@ from typing import Any
 
 from acronumba.api.plain import Endless, PlainCall
 from acronumba.errors import AcronumbaError, DataError, ShapeMismatch, Unsupported
-from acronumba.errors.codes import refuse
 from acronumba.pipeline.boundary import is_library
 from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
@@ -89,9 +88,3 @@ def user_line(error: BaseException) -> tuple[int | None, str | None]:
             found = trace.tb_lineno, file
         trace = trace.tb_next
     return found
-
-
-def not_tried(last: AcronumbaError, groups: int) -> AcronumbaError:
-    """Return the refusal of instances of yet other types than those that were refused; `last`: of the last of these."""
-    seen = f"instances of {groups} other types were refused before, the last of them here; these types were not tried"
-    return refuse("ACR303", last.loc, seen, last.rewrite)

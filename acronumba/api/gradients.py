@@ -231,7 +231,7 @@ def alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], F
         found = groups(call.columns)
         if len(found) < 2:
             raise
-        return [(members, None) for members in found]
+        return [(members, None) for members in found.values()]
 
 
 class _Run:

@@ -1,11 +1,11 @@
-"""The specialisations that are kept: of a model by its options, and of all models of the process together.
+"""What is kept of compiling: specialisations, of a model by its options, and what was refused.
 
-In: what was compiled. Out: what fits a call; what was not used for longest is forgotten.
+In: what was compiled, or refused. Out: what fits a call, or the refusal once more. What was not used for longest is
+forgotten where there is not memory enough, but nothing that the call has used that runs.
 """
 
 from __future__ import annotations
 
-import itertools
 import types
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,22 +13,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from acronumba.api.arguments import Call
 from acronumba.config import Options
-from acronumba.data.shared import describe, shared_key
+from acronumba.errors import AcronumbaError
 from acronumba.locks import ForkLock, undivided
+from acronumba.memory import installed
 
 if TYPE_CHECKING:
     from acronumba.data.extents import Columns
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.pipeline.refused import Attempt, Refused
 
 
-FEW = 8  # specialisations kept per model and set of options,
-MANY = 512  # and by all models of the process together: the last used ones,
-MODULES = 4096  # as long as they have no more modules of machine code: each takes two to four memory maps
+# Bytes of memory that the specialisations of all models may take: what each takes was measured.
+ROOM = min(max(installed() // 64, 1 << 26), 1 << 30)
+EACH, INSTRUCTION = 1 << 20, 1 << 10  # bytes of a specialisation, and more for each instruction of its program
+MODULES = 4096  # of machine code, as many as they may have in all: each takes two to four memory maps
+REMEMBERED = 1024  # types that a model remembers what it does with them
+FEW = 8  # specialisations that are tried without a look at the types
+UNREAD = "ACR204"  # a source that cannot be read: it may be there the next time
 
 CACHES: weakref.WeakSet[Cache] = weakref.WeakSet()
-clock = itertools.count()  # when a specialisation was used last
-_keeping = ForkLock()  # held while `CACHES`, or the lists of specialisations, change
+_keeping = ForkLock()  # held while `CACHES`, or what is kept, change
 
 
 class Fit(NamedTuple):
@@ -39,47 +44,59 @@ class Fit(NamedTuple):
     packed: Batch | None  # the instances, if they are wanted
 
 
-def keep(compiled: Compiled, entries: list[Compiled]) -> None:
-    """Add a specialisation to those of a model; forget those that were not used for longest where there are too many.
+def keep(compiled: Compiled, entries: list[Compiled], call: Call) -> None:
+    """Add what was compiled for a call to a model's; forget those that were not used for longest if there is no room.
 
     What is forgotten lives on as long as a mini-batch runs it, or results of it are held.
     """
-    compiled.used = next(clock)
+    compiled.used = call.at
     with _keeping:
         entries.insert(0, compiled)
-        _forget([(c, entries) for c in entries], FEW)
-        lists = [of for cache in CACHES for of in cache.entries.values()]
-        _forget([(c, of) for of in lists for c in of], MANY)
+        room, modules = ROOM, MODULES
+        kept = [(c, of) for cache in CACHES for of in cache.entries.values() for c in of]
+        for one, of in sorted(kept, key=lambda pair: -pair[0].used):
+            room -= EACH + INSTRUCTION * _instructions(one)
+            modules -= one.modules
+            if min(room, modules) < 0 and one.used != call.at:
+                of.remove(one)
 
 
-def _forget(kept: Sequence[tuple[Compiled, list[Compiled]]], most: int) -> None:
-    modules = 0
-    for number, (compiled, entries) in enumerate(sorted(kept, key=lambda pair: -pair[0].used)):
-        modules += compiled.modules
-        if number >= most or modules > MODULES:
-            entries.remove(compiled)
+def _instructions(compiled: Compiled) -> int:
+    return sum(len(block.instrs) for f in compiled.program.functions for block in f.blocks)
 
 
 def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> tuple[Compiled, list[Any]] | None:
     """Return the first specialisation of a function that fits a call, and the values of its shared leaves."""
+    found = []
     for compiled in tuple(entries):
-        if compiled.fn is not fn:
-            continue
-        leaves = compiled.leaves(call.shared, call.frozen)
-        if leaves is not None and len(compiled.schema.params) == len(call.columns) and compiled.fits(call.columns):
-            return compiled, leaves
-    return None
+        if compiled.fn is fn and (leaves := compiled.leaves(call.shared, call.frozen)) is not None:
+            found.append((compiled, leaves))
+    return next((pair for pair in likely(found, call) if pair[0].fits(call.columns)), None)
+
+
+def likely(found: Sequence[tuple[Compiled, list[Any]]], call: Call) -> Iterable[tuple[Compiled, list[Any]]]:
+    """Return the specialisations that may fit a call by the types of its columns, which are found once for many."""
+    from acronumba.data.pack import infer
+    from acronumba.pipeline.fit import may_hold
+
+    found = [pair for pair in found if len(pair[0].schema.params) == len(call.columns)]
+    if len(found) <= FEW:
+        return found
+    types_of = infer(call.columns)
+    return [pair for pair in found if may_hold(pair[0].schema, types_of)]
 
 
 class Cache:
-    """The specialisations of a model, by options; shared by the models that come from one another."""
+    """What a model has compiled, by options, and what was refused; shared by the models that come from one another."""
 
     def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
         self.lock = ForkLock()  # held while something is compiled
         self.columns: Columns | None = None  # in the mini-batches that something was compiled for
-        # By the types of mini-batches that are refused as a whole: what their groups ran with, the oldest first.
-        self.apart: dict[Any, tuple[weakref.ref[Compiled], ...]] = {}
+        self.groups = 0  # the most groups of types that a mini-batch ran in
+        # By types and shared structure, or by options and types, the last used last: when that was, and what it was.
+        self._refused: dict[Any, tuple[int, tuple[int, Refused]]] = {}
+        self._ways: dict[Any, tuple[int, weakref.ref[Compiled]]] = {}
         with _keeping:
             CACHES.add(self)
 
@@ -88,20 +105,52 @@ class Cache:
         with _keeping:
             return self.entries.setdefault(options, [])
 
-    def remember(self, call: Call, parts: Iterable[Compiled]) -> None:
-        """Note that such a mini-batch is refused as a whole, and what its groups ran with."""
+    def refuse(self, fn: types.FunctionType, call: Call, error: AcronumbaError, attempts: Sequence[Attempt]) -> None:
+        """Remember what was refused of a function for a call, if it rests on nothing but what was read."""
+        from acronumba.pipeline.refused import Refused
+
+        if not attempts or any(e.code == UNREAD for e in (error, *error.others)):
+            return
+        _remember(self._refused, self.key(call), (self._wide, Refused(fn, error, attempts)), call)
+
+    def refused(self, fn: types.FunctionType, call: Call) -> AcronumbaError | None:
+        """Return what was refused for such a call, to be raised again; None where nothing was, or it may not be now."""
+        if not self._refused:
+            return None
         key = self.key(call)
-        with _keeping:
-            self.apart.pop(key, None)
-            self.apart[key] = tuple(map(weakref.ref, parts))
-            while len(self.apart) > FEW:
-                del self.apart[next(iter(self.apart))]
+        wide, found = self._refused.get(key, (0, (0, None)))[1]
+        if found is None or wide != self._wide or not found.holds(fn, call.columns, call.shared):
+            return None
+        _remember(self._refused, key, (wide, found), call)
+        return found.again()
+
+    @property
+    def _wide(self) -> int:
+        return 0 if self.columns is None else self.columns.wide
+
+    def lead(self, options: Options, types_of: Any, compiled: Compiled, call: Call) -> None:
+        """Remember what instances of some types ran with, see `groups`."""
+        _remember(self._ways, (options, types_of), weakref.ref(compiled), call)
+
+    def way(self, options: Options, types_of: Any) -> Compiled | None:
+        """Return what instances of such types ran with."""
+        found = self._ways.get((options, types_of))
+        return None if found is None else found[1]()
 
     @staticmethod
     def key(call: Call) -> Any:
-        """Return what the answer of the front end to a call depends on, besides globals."""
+        """Return what the answer of the front end to a call depends on, besides what it reads."""
         with undivided:
-            from acronumba.data.extents import with_columns
             from acronumba.data.pack import infer
-        schema = with_columns(infer(call.columns), ())
-        return schema.key, tuple(map(shared_key, describe(call.shared).roots.values()))
+            from acronumba.pipeline.fit import packed_of
+        tree = call.tree()
+        return infer([*call.columns, *packed_of(tree, call.shared)]).key, tree.key
+
+
+def _remember(table: dict[Any, tuple[int, Any]], key: Any, what: Any, call: Call) -> None:
+    """Put something into a table; forget what was not used for longest, but nothing of the same call."""
+    with _keeping:
+        table.pop(key, None)
+        table[key] = call.at, what
+        while len(table) > REMEMBERED and table[oldest := next(iter(table))][0] != call.at:
+            del table[oldest]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
-from acronumba.api.failures import not_tried, plain_failure
-from acronumba.api.kept import Cache, Fit, clock, fitting, keep
+from acronumba.api.failures import plain_failure
+from acronumba.api.kept import FEW, Cache, Fit, fitting, keep, likely
 from acronumba.api.plain import SOON, PlainCall, inside
 from acronumba.api.ran import Ran
 from acronumba.api.results import Done, Results
@@ -49,11 +49,12 @@ if TYPE_CHECKING:
     from acronumba.api.stages import Stages
     from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
+    from acronumba.pipeline.refused import Attempt
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.trace import TraceData
 
-MOST_REFUSED = 4  # groups of instances of one type each, after which the others are not tried
 TRIES = 8  # to compile code that changes meanwhile
+MANY_GROUPS = 4  # that a mini-batch runs in, from which on this is said
 
 
 @overload
@@ -296,8 +297,9 @@ class Model(Generic[P, R]):
             compiled, leaves, trace = self._record(call)
             step(1)
             found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
+        remarks = [groups_text(self.__qualname__, n)] if (n := self._cache.groups) >= MANY_GROUPS else []
         with compiling(self.__wrapped__):
-            return explanation(compiled, trace, call.count, found, notes(compiled, leaves))
+            return explanation(compiled, trace, call.count, found, notes(compiled, leaves), remarks)
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
@@ -385,9 +387,6 @@ class Model(Generic[P, R]):
         begin = time.perf_counter() if start is None else start
         with compiling(self.__wrapped__):
             found, spent = self._kept(call), 0.0
-            apart = found is None and self._was_apart(call)
-        if apart and (done := self._execute_apart(call, trace)):
-            return done
         if found is None:
             before = time.perf_counter()
             try:
@@ -395,77 +394,74 @@ class Model(Generic[P, R]):
             except InternalError:
                 raise
             except AcronumbaError as refusal:
-                done = self._execute_apart(call, trace, refusal)
-                if done is None:
-                    raise
-                return done
+                return self._execute_apart(call, trace, refusal)
             spent = time.perf_counter() - before
             found = Fit(compiled, leaves, compiled.pack(call.columns, call.numbers))
         return self._execute_found(call, found, trace, begin, spent)
 
-    def _was_apart(self, call: Call) -> bool:
-        """Whether a mini-batch of such types ran in groups, being refused as a whole, and the model is unchanged."""
-        if not self._cache.apart:
-            return False
-        fn = self._plain()
-        found = [part() for part in self._cache.apart.get(self._cache.key(call), ())]
-        return bool(found) and all(
-            c is not None and c.fn is fn and c.leaves(call.shared, call.frozen) is not None for c in found
-        )
-
-    def _execute_apart(self, call: Call, trace: bool, refusal: AcronumbaError | None = None) -> Done | None:
+    def _execute_apart(self, call: Call, trace: bool, refusal: AcronumbaError) -> Done:
         """Run the instances of each type on their own, the most frequent first; others that fit are with them.
 
-        What the function refuses for a group is the failure of its instances. Returns None if it is refused for all of
-        them; without `refusal`, which says that the mini-batch is refused as a whole, also if it is for some.
+        What the function refuses for a group is the failure of its instances. If it is refused for all of them, what
+        was refused for the mini-batch as a whole is raised.
         """
-        whole, call = call, call.again()
         with compiling(self.__wrapped__):
-            left = groups(call.columns)
+            left, packed = groups(call.again().columns), any(map(is_packed, call.columns))
         # A slice of a pack has the types of all that was packed: those of its own instances may do.
-        if len(left) < 2 and not any(map(is_packed, whole.columns)):
-            return None
-        parts: list[tuple[list[int], Done]] = []
+        if len(left) < 2 and not packed:
+            raise refusal
+        call = call.again()
+        parts = list(self._as_before(call, left, trace))
         refused: dict[int, BaseException] = {}
-        last: list[AcronumbaError] = []  # what groups were refused with
-        while left:
-            members, begin = left.pop(0), time.perf_counter()
-            if len(last) >= MOST_REFUSED:
-                refused |= dict.fromkeys(members, not_tried(last[-1], len(last)))
+        for types_of in list(left):
+            if types_of not in left:
                 continue
+            begin, members = time.perf_counter(), left.pop(types_of)
             try:
                 compiled, leaves, _ = self._specialise(call.some(members), packed=False)
             except AcronumbaError as error:
-                if refusal is None:
-                    return None
-                last.append(error)
                 refused |= dict.fromkeys(members, error.with_traceback(None))
                 continue
-            fitting = [group for group in left if compiled.fits(call.some(group[:1]).columns)]
-            left = [group for group in left if group not in fitting]
-            members = sorted(chain(members, *fitting))
+            others = [key for key, group in left.items() if compiled.fits(call.some(group[:1]).columns)]
+            for key in (types_of, *others):
+                self._cache.lead(compiled.options, key, compiled, call)
+            members = sorted(chain(members, *map(left.pop, others)))
             some, spent = call.some(members), time.perf_counter() - begin
             rows = compiled.pack(some.columns, some.numbers)
             parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, spent)))
         if not parts:
-            return None
-        if refusal is not None and not refused:
-            self._cache.remember(whole, [done.compiled for _, done in parts if done.compiled])
-        of = {k: (done, j) for members, done in parts for j, k in enumerate(members)}
-        errors = refused | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
-        errors = dict(sorted(errors.items()))
+            raise refusal
+        self._tell_of_groups(len(parts) + len({id(error) for error in refused.values()}))
+        return _joined(call, parts, refused)
 
-        def result(k: int) -> Any:
-            done, j = of[k]
-            return done.results[j]
+    def _as_before(self, call: Call, left: dict[Any, list[int]], trace: bool) -> Iterator[tuple[list[int], Done]]:
+        """Run the groups whose types ran before, with what they ran with, and take them out of those that are left."""
+        options, entries = self._tuned(call)
+        ways: dict[Compiled, list[Any]] = {}
+        for key in left:
+            compiled = self._cache.way(options, key)
+            if compiled is not None and compiled in entries and compiled.fn is self._plain():
+                ways.setdefault(compiled, []).append(key)
+        for compiled, keys in ways.items():
+            begin, members = time.perf_counter(), sorted(chain(*map(left.__getitem__, keys)))
+            some, leaves = call.some(members), compiled.leaves(call.shared, call.frozen)
+            rows = None if leaves is None else compiled.taken(some.columns, some.numbers)
+            if leaves is None or rows is None:
+                continue
+            for key in keys:
+                del left[key]
+                self._cache.lead(options, key, compiled, call)
+            compiled.used = call.at
+            yield members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, 0.0)
 
-        def there(k: int) -> Any:
-            done, j = of[k]
-            return done.results.device[j]
+    def _tell_of_groups(self, count: int) -> None:
+        """Say once that mini-batches run in several groups."""
+        cache = self._cache
+        first, cache.groups = cache.groups < MANY_GROUPS <= count, max(cache.groups, count)
+        if first:
+            from acronumba.pipeline.log import say
 
-        results = Results(call.count, _unless(errors, Decoder.of(result)), _unless(errors, Decoder.of(there)))
-        largest = max(parts, key=lambda part: len(part[0]))[1]
-        return Done(results, errors, compiled=largest.compiled, trace=largest.trace, call=largest.call)
+            say(groups_text(self.__qualname__, count))
 
     def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float, spent: float) -> Done:
         """Run a mini-batch; `spent` is how many of the seconds since `begin` compiling took."""
@@ -510,7 +506,8 @@ class Model(Generic[P, R]):
         serial = self.with_options(forkjoin=False)
         serial._specialise(call, packed=False)  # for the types of the whole mini-batch
         columns = tuple([column[k] for k in instances] for column in call.columns)
-        done = serial._execute(Call(columns=columns, shared=call.shared, frozen=call.frozen, count=len(instances)))
+        some = Call(columns=columns, shared=call.shared, frozen=call.frozen, count=len(instances), at=call.at)
+        done = serial._execute(some)
         return {instances[n]: error for n, error in done.errors.items()}
 
     def _compiled(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Compiled:
@@ -540,7 +537,9 @@ class Model(Generic[P, R]):
         """Return what `_specialise` does, if it has been compiled."""
         fn = self._plain()
         others = []
-        for compiled in tuple(self._tuned(call)[1]):
+        for number, compiled in enumerate(sorted(self._tuned(call)[1], key=lambda c: -c.used)):
+            if number == FEW and self._cache.refused(fn, call) is not None:
+                return None
             if compiled.fn is not fn:
                 continue
             leaves = compiled.leaves(call.shared, call.frozen)
@@ -548,12 +547,12 @@ class Model(Generic[P, R]):
                 continue
             rows = compiled.taken(call.columns, call.numbers) if packed else None
             if rows is not None:
-                compiled.used = next(clock)
+                compiled.used = call.at
                 return Fit(compiled, leaves, rows)
             others.append((compiled, leaves))
-        for compiled, leaves in others:
+        for compiled, leaves in likely(others, call):
             if compiled.fits(call.columns):  # the types are these: if it could not be packed, the data is wrong
-                compiled.used = next(clock)
+                compiled.used = call.at
                 return Fit(compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None)
         return None
 
@@ -567,6 +566,8 @@ class Model(Generic[P, R]):
     def _compile(self, call: Call, packed: bool = True) -> Fit:
         """Return what `_specialise` does, compiled now."""
         (options, entries), fn = self._tuned(call), self._plain()
+        if (refusal := self._cache.refused(fn, call)) is not None:
+            raise refusal
         with compiling(fn), undivided, self._cache.lock:
             from acronumba.data.extents import Columns
             from acronumba.pipeline.compiled import compile_model
@@ -578,18 +579,47 @@ class Model(Generic[P, R]):
                     break
                 others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
                 like = fitting(others, fn, call)
+                attempts: list[Attempt] = []
                 try:
-                    compiled = compile_model(fn, call.columns, call.shared, options, like and like[0], seen)
+                    compiled = compile_model(fn, call.columns, call.shared, options, like and like[0], seen, attempts)
                 except Changed:
                     continue
-                keep(compiled, entries)
+                except AcronumbaError as error:
+                    self._cache.refuse(fn, call, error, attempts)
+                    raise
+                keep(compiled, entries, call)
                 leaves = compiled.leaves(call.shared, call.frozen)
                 if leaves is not None:
                     found = compiled, leaves
                     break
-            if found is None:
+            if found is not None:
+                found[0].used = call.at
+            else:
                 raise refuse("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
         return Fit(*found, found[0].pack(call.columns, call.numbers) if packed else None)
+
+
+def groups_text(name: str, count: int) -> str:
+    return f"{name}: a mini-batch ran in {count} groups of types that do not go together, each with code of its own"
+
+
+def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], refused: dict[int, BaseException]) -> Done:
+    """Return what came of a mini-batch whose instances ran in groups, each with their numbers, or were refused."""
+    of = {k: (done, j) for members, done in parts for j, k in enumerate(members)}
+    errors = refused | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
+    errors = dict(sorted(errors.items()))
+
+    def result(k: int) -> Any:
+        done, j = of[k]
+        return done.results[j]
+
+    def there(k: int) -> Any:
+        done, j = of[k]
+        return done.results.device[j]
+
+    results = Results(call.count, _unless(errors, Decoder.of(result)), _unless(errors, Decoder.of(there)))
+    largest = max(parts, key=lambda part: len(part[0]))[1]
+    return Done(results, errors, compiled=largest.compiled, trace=largest.trace, call=largest.call)
 
 
 def _unless(errors: Mapping[int, BaseException], decode: Decoder) -> Decoder:

@@ -36,7 +36,7 @@ def pack(values: Any) -> Any:
 
     Parameters
     ----------
-    values : sequence of instances, or a dataclass, NamedTuple or dict of shared values
+    values : sequence of instances, or an object, NamedTuple, dict or set of shared values
         A sequence becomes one column; slicing it is free.
 
     Returns
@@ -47,7 +47,7 @@ def pack(values: Any) -> Any:
     """
     if type(values) is Snapshot or is_packed(values):
         return values
-    if (is_object(values) and _is_one(values)) or isinstance(values, dict):
+    if (is_object(values) and _is_one(values)) or isinstance(values, dict | set):
         return Snapshot(_frozen_copy(values))
     if isinstance(values, np.ndarray) and not values.ndim:
         raise refuse("ACR706", seen="an array of rank 0", message=PACKABLE, rewrite="pack([x]) for one instance")
@@ -91,6 +91,8 @@ def _frozen_copy(value: Any) -> Any:
             return type(v)(*items) if hasattr(v, "_fields") else tuple(items)
         if isinstance(v, list):
             return [visit(inner) for inner in v]
+        if isinstance(v, set):
+            return set(v)
         if is_object(v):
             if id(v) not in memo:
                 memo[id(v)] = out = copy.copy(v)

@@ -23,6 +23,11 @@ class Columns:
         self._wide: set[str] = set()  # places of arrays that were not columns
         self._changes = 0
 
+    @property
+    def wide(self) -> int:
+        """How many places were not columns: what `choose` returns for types depends on nothing else, but the order."""
+        return len(self._wide)
+
     def choose(self, schema: Schema) -> list[frozenset[str]]:
         """Return which places a program for a mini-batch may take for columns, the best choice first.
 

@@ -294,9 +294,9 @@ class Packer:
             return None
         return Batch(roots=done[1], errors={}, heaps=(done[0],), schema=self.schema)
 
-    def guard(self, batch: Batch) -> Guard | None:
-        """Return what tells whether what a batch was made of still is as it was packed; None if that is not known."""
-        return guard_of(batch.heaps[0], self.layouts, self.visible) if len(batch.heaps) == 1 else None
+    def guard(self, value: object, batch: Batch) -> Guard | None:
+        """Return what tells whether a value is as it was when it was packed alone; None if that cannot be told."""
+        return guard_of(value, batch.heaps[0], self.layouts, self.visible) if len(batch.heaps) == 1 else None
 
     def faults(self, column: Any) -> set[tuple[type, str]]:
         """Return the fields that do not have their type in some object, by class and name."""

@@ -343,13 +343,6 @@ def _kinds(values: Iterable[Any]) -> list[Any]:
     return [v for v in every if type(v) not in simple] + [v for kind, v in one_each.items() if kind in simple]
 
 
-def never_changes(t: Type) -> bool:
-    """Whether equal values of a type are the same in every way: floats may differ in a sign, lists may be changed."""
-    if isinstance(t, TupleT):
-        return all(map(never_changes, t.items))
-    return isinstance(t, IntT | BoolT | TextT | EnumT | NoneT)
-
-
 def _key_type(key: object) -> Type:
     if isinstance(key, tuple) and type(key) is tuple:
         return TupleT(tuple(map(_key_type, key)))

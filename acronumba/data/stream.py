@@ -309,6 +309,7 @@ class Streams:
             return []
         if self._wait:
             self._wait -= 1
+            _reader()  # it is compiled by the first mini-batch, as all is
             return []
         if some not in self._made:
             self._made[some] = Stream([self._params[k] for k in some], self._given)

@@ -1,61 +1,90 @@
-"""Whether objects that were packed are still as they were: a shared tree need not be packed again at each mini-batch.
+"""Whether a value that was packed is still as it was: a shared tree need not be packed again at each mini-batch.
 
-In: a packed `Batch` of one value. Out: a `Guard`, or None where something is in it of which it is not known. Its
-`holds` compares what the words were made of: objects, numbers and strings by identity, arrays by dtype, shape and bits.
-That costs a third of what packing does, or less.
+In: a value, and the heap that it was packed into. Out: a `Guard`, or None where something is in it of which it is not
+known. Its `holds` compares what the words were made of: objects, numbers and strings by identity, arrays by dtype,
+shape and bits. That costs a third of what packing does, or less.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.heap import AllVisible, Heap, Visible
+from acronumba.data.witness import ABSENT
 
 if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout
 
 MOST = 1 << 24  # bytes of arrays that are kept to be compared
 _FIXED = frozenset((int, float, bool, str, bytes, complex, type(None)))  # classes of what never changes
+_CONTAINERS = (list, tuple, dict, set)
 _form = attrgetter("dtype", "shape")
 
 
 class _Table:
-    """The objects of one class, or the lists, of a heap. Where values lie says which they are: they are kept alive."""
+    """Objects of one class, lists, tuples, dicts or sets. Where values lie says which they are: they are kept alive.
 
-    def __init__(self, owned: Sequence[Any], fields: Sequence[str] | None, visible: Visible | None) -> None:
+    Parameters
+    ----------
+    owned : sequence
+        The user's own.
+    fields : sequence of str, optional
+        What is read of objects; None of the others, of which all is.
+    visible : Visible, optional
+        What is read of the class of objects through them.
+    """
+
+    def __init__(
+        self, owned: Sequence[Any], fields: Sequence[str] | None = None, visible: Visible | None = None
+    ) -> None:
         self._owned = list(owned)
         self._classes = set(map(type, self._owned))
+        self._parts: Callable[[Any], Iterable[Any]] = _parts_of_dicts if self._classes == {dict} else iter
         self._lengths = list(map(len, self._owned)) if fields is None else []
-        self._fields = fields  # None: of lists, all elements
+        self._fields = fields
         # More than one attribute at once is a tuple, as a list is a sequence.
-        self._read = attrgetter(*fields) if fields else None
+        self._read: Callable[[Any], Any] | None = attrgetter(*fields) if fields else None
         self._shown = visible.keep(self._owned) if visible is not None else None
-        self.values = self._now()
+        try:
+            self.values = self._now()
+        except AttributeError:  # some object is without a field
+            self._read = partial(_attributes, fields or ())
+            self.values = self._now()
         self._places = self.values.tobytes()
 
     def _now(self) -> NDArray[np.object_]:
-        found: Iterable[Any] = self._owned if self._read is None else map(self._read, self._owned)
-        if self._fields is not None and len(self._fields) < 2:
-            count = len(self._owned) * len(self._fields)
-            return np.fromiter(found if count else (), object, count)
-        count = sum(self._lengths) if self._fields is None else len(self._owned) * len(self._fields)
-        return np.fromiter(chain.from_iterable(found), object, count)
+        if self._fields is None:
+            count = sum(self._lengths) * (2 if self._parts is _parts_of_dicts else 1)
+            return np.fromiter(chain.from_iterable(map(self._parts, self._owned)), object, count)
+        count = len(self._owned) * len(self._fields)
+        found: Any = () if self._read is None else map(self._read, self._owned)
+        return np.fromiter(found if len(self._fields) < 2 else chain.from_iterable(found), object, count)
 
     def holds(self) -> bool:
+        if not self._classes.issuperset(map(type, self._owned)):
+            return False
         if self._fields is None and list(map(len, self._owned)) != self._lengths:
             return False
-        return (
-            self._classes.issuperset(map(type, self._owned))
-            and self._now().tobytes() == self._places
-            and (self._shown is None or self._shown())
-        )
+        return self._now().tobytes() == self._places and (self._shown is None or self._shown())
+
+
+def _attributes(fields: Sequence[str], value: object) -> Any:
+    """Return attributes of an object as `attrgetter` does, and `ABSENT` for those that it is without."""
+    if len(fields) == 1:
+        return getattr(value, fields[0], ABSENT)
+    return [getattr(value, name, ABSENT) for name in fields]
+
+
+def _parts_of_dicts(entries: dict[Any, Any]) -> Iterable[Any]:
+    return chain(entries, entries.values())
 
 
 class Guard:
@@ -75,65 +104,71 @@ class Guard:
             return False
 
 
-def guard_of(heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -> Guard | None:
-    """Return the guard of what a heap was made of."""
+def guard_of(value: object, heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -> Guard | None:
+    """Return the guard of what a heap was made of: a value, and all that can be reached from it."""
     fields: Mapping[type, Sequence[str]] = {layout.cls: [f.name for f in layout.fields] for layout in layouts}
     tables: list[_Table] = []
-    try:
-        for region, owned in heap.objects.items():
-            if region.cls is None:
-                if set(map(type, owned)) != {list}:  # a dict or set
-                    return None
-                tables.append(_Table(owned, None, None))
-            else:
-                tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
-    except (AttributeError, KeyError):  # a field without a value
-        return None
-    known = {id(o) for owned in heap.objects.values() for o in owned}
+    known = {id(ABSENT)}
     arrays: dict[int, Any] = {}
-    for value in chain.from_iterable(table.values for table in tables):
-        if type(value) is np.ndarray:
-            if not value.flags.c_contiguous or value.dtype.hasobject:
+    for region, owned in heap.objects.items():
+        if region.cls is not None:
+            tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
+            known.update(map(id, owned))
+    left: list[Any] = [value, *chain.from_iterable(table.values for table in tables)]
+    while left:
+        found: dict[type, dict[int, Any]] = {cls: {} for cls in _CONTAINERS}
+        for part in left:
+            cls = type(part)
+            if cls in _FIXED or id(part) in known:
+                continue
+            if cls is np.ndarray:
+                if not part.flags.c_contiguous or part.dtype.hasobject:
+                    return None
+                arrays[id(part)] = part
+            elif cls in found:
+                found[cls][id(part)] = part
+            elif not isinstance(part, enum.Enum | np.generic):
                 return None
-            arrays[id(value)] = value
-        elif type(value) not in _FIXED and id(value) not in known and not isinstance(value, enum.Enum | np.generic):
-            return None
+        new = [_Table(list(parts.values())) for parts in found.values() if parts]
+        known.update(*found.values())
+        tables += new
+        left = list(chain.from_iterable(table.values for table in new))
     if sum(a.nbytes for a in arrays.values()) > MOST:
         return None
     return Guard(tables, list(arrays.values()))
 
 
-def entries_of(value: dict[Any, Any] | set[Any]) -> dict[Any, Any] | tuple[Any, ...]:
-    """Return what is in a dict or set now, for `same_entries`."""
-    return dict(value) if isinstance(value, dict) else tuple(value)
-
-
-def same_entries(old: dict[Any, Any] | tuple[Any, ...], now: dict[Any, Any] | set[Any]) -> bool:
-    """Whether a dict or set whose values never change still has the same entries in the same order."""
-    return old == (now if isinstance(now, dict) else tuple(now)) and all(map(is_, old, now))
-
-
 class Latest:
     """A shared value as it was packed last.
 
-    A guard is made when the same object comes again, and after the object has changed, later and later.
+    A guard is made at once, or, where that of the last value was for nothing, when the value comes again; and after a
+    value has changed, later and later. A value that nobody changes needs none.
     """
 
     def __init__(self) -> None:
-        self._last: tuple[object, Any, Guard | None] = None, None, None  # the value, its batch, its guard
-        self._calls, self._wait = 0, 1  # with this value since there was a guard; how many until there is one again
+        self._value: object = None
+        self._batch: Any = None  # it packed, if that is kept
+        self._held: Guard | None = None  # None: nobody changes it
+        self._calls, self._wait = 0, 0  # with this value since there was a guard; how many until there is one again
+        self._changing = True  # whether it may change
+        self._comes_again = True  # whether the last value did, or there was none
 
-    def batch(self, value: object, pack: Callable[[], Any], guard: Callable[[Any], Guard | None]) -> Any:
-        """Return the value packed: as it was, if it has not changed."""
-        known, batch, held = self._last
-        if value is not known:
-            self._calls, self._wait = 0, 1
-        elif held is not None:
-            if held.holds():
-                return batch
-            self._calls, self._wait = 0, 2 * self._wait
+    def batch(
+        self, value: object, frozen: bool, pack: Callable[[], Any], guard: Callable[[Any, Any], Guard | None]
+    ) -> Any:
+        """Return the value packed: as it was, if it is the last one and has not changed, or is `frozen` for good."""
+        if value is not self._value or frozen == self._changing:
+            self._calls, self._wait = 0, 0 if self._comes_again else 1
+            self._value, self._changing, self._batch, self._comes_again = value, not frozen, None, False
         else:
-            self._calls += 1
+            self._comes_again = True
+            if self._batch is None:
+                self._calls += 1
+            elif frozen or (self._held is not None and self._held.holds()):
+                return self._batch
+            else:
+                self._calls, self._wait = 0, max(1, 2 * self._wait)
         batch = pack()
-        self._last = (value, batch, guard(batch)) if self._calls >= self._wait else (value, None, None)
+        self._held = guard(value, batch) if self._changing and self._calls >= self._wait else None
+        self._batch = batch if frozen or self._held is not None else None
         return batch

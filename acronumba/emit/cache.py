@@ -55,18 +55,24 @@ _opened: dict[str, Path] = {}  # directory asked for -> directory in use
 _temporary: list[tuple[int, Path]] = []  # (process, directory): removed when that process ends
 
 
-def wanted() -> Path:
-    """Return the directory asked for: `ACRONUMBA_CACHE_DIR`, else the user's cache directory."""
+def wanted() -> Path | None:
+    """Return the directory asked for: `ACRONUMBA_CACHE_DIR`, else the user's; None where no home directory is known."""
     given = os.environ.get(ENVIRONMENT)
-    if given:
-        return Path(given).expanduser().absolute()
-    import platformdirs
+    try:
+        if given:
+            return Path(given).expanduser().absolute()
+        import platformdirs
 
-    return Path(platformdirs.user_cache_dir("acronumba", appauthor=False))
+        path = Path(platformdirs.user_cache_dir("acronumba", appauthor=False))
+    except RuntimeError:
+        return None
+    return path if path.is_absolute() else None  # older ones leave a "~" that stands for nothing as it is
 
 
-def _refusal(path: Path) -> str | None:
+def _refusal(path: Path | None) -> str | None:
     """Make the directory if need be; return why it cannot be used, or None."""
+    if path is None:
+        return f"no home directory is known; {ENVIRONMENT} may name a directory"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -103,12 +109,11 @@ def directory() -> Path:
             return known
         reason = _refusal(asked)
         if reason is None:
-            used = asked
+            assert asked is not None
+            _opened[str(asked)] = asked
         else:
             give_up(reason)
-            return _opened[str(asked)]
-        _opened[str(asked)] = used
-        return used
+        return _opened[str(asked)]
 
 
 @atexit.register
@@ -131,11 +136,14 @@ def give_up(reason: str) -> None:
             raise
 
 
+# No link is followed, and nobody is waited for: a pipe may lie where a file should be.
+_CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
 def _read(path: Path) -> bytes | None:
     """Return the content of a regular file of ours, None for anything else (a link, a folder, a file of others)."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        fd = os.open(path, flags)
+        fd = os.open(path, os.O_RDONLY | _CAREFUL)
     except OSError:
         return None
     try:
@@ -148,6 +156,14 @@ def _read(path: Path) -> bytes | None:
         return None
     finally:
         os.close(fd)
+
+
+def _is_other(path: Path) -> bool:
+    """Whether something lies there that is no file: a folder, a link, a pipe, a socket, a device."""
+    try:
+        return not stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _is_private(status: os.stat_result) -> bool:
@@ -215,10 +231,12 @@ def turn(key: str) -> Iterator[bool]:
     except ImportError:
         yield False
         return
-    path, flags = directory() / f"{_TURN}{key}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    path, flags = directory() / f"{_TURN}{key}", os.O_RDWR | os.O_CREAT | _CAREFUL
     try:
         file = os.open(path, flags, 0o600)
     except OSError:
+        if _is_other(path):  # who comes next will have more luck
+            discard(path.name)
         yield False
         return
     try:
@@ -305,11 +323,11 @@ def _remove(path: Path) -> None:
 
 def _note(root: Path, size: int) -> None:
     """Write a new folder into the ledger; make room if there is too much, or it was not counted for a day."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with open(os.open(root / LEDGER, flags, 0o600), "ab") as file:
-            if not _is_private(os.fstat(file.fileno())):
-                raise PermissionError(f"{LEDGER} belongs to others")
+        with open(os.open(root / LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _CAREFUL, 0o600), "ab") as file:
+            status = os.fstat(file.fileno())
+            if not _is_private(status) or not stat.S_ISREG(status.st_mode):
+                raise PermissionError(f"{LEDGER} belongs to others, or is no file")
             file.write(b"1 %d 0\n" % size)
     except OSError:
         discard(LEDGER)

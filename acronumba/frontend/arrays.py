@@ -320,7 +320,8 @@ def index_of_axes(w: Walker, e: Any, node: ast.AST) -> Any:
         return e
     if isinstance(e, Tensor):
         return w.signed(e, node) if not e.type.rank and e.type.dtype == "uint64" else e
-    raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}", rewrite="an int, a slice, a mask or an array of ints")
+    rewrite = "an int, a slice, a mask or an array of ints"
+    raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}", rewrite=rewrite)
 
 
 def is_advanced(ref: ArrayRef, places: Sequence[Any]) -> bool:

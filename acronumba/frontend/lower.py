@@ -26,7 +26,7 @@ from acronumba.data.schema import NODES, classes_of
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.witness import Changed, Witness
 from acronumba.data.wraps import Wrap
-from acronumba.errors import NOWHERE, Loc, together
+from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.errors.codes import refuse
 from acronumba.frontend import (
     assignment,
@@ -89,6 +89,15 @@ class Lowered:
     wrap: Wrap = None  # what results are beside their words
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What the front end has read of a function that it refuses, beside the types that it was given."""
+
+    witnesses: tuple[Witness, ...]
+    globals: tuple[GlobalRead, ...]
+    demanded: frozenset[str]  # paths of shared ints whose values were asked for
+
+
 # What says how nodes and values are walked (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, items, loops,
@@ -102,6 +111,7 @@ def lower(
     fields: Mapping[type, Mapping[str, Type]],
     shared: SharedTree,
     constants: Mapping[str, Any],
+    refused: list[Read] | None = None,
 ) -> Lowered:
     """Compile a function to a typed program.
 
@@ -117,6 +127,8 @@ def lower(
         Structure of the keyword-only parameters.
     constants : mapping of path to int
         Values of the shared ints; those that the program needs when it is compiled are reported in `Lowered.demanded`.
+    refused : list, optional
+        Where to note what was read, if the function is refused.
 
     Raises
     ------
@@ -125,20 +137,31 @@ def lower(
     Changed
         If the code changed meanwhile.
     """
-    witnesses: list[Witness] = []
+    sweeps: list[Walker] = []
 
     def changed() -> bool:
-        return not all(starmap(Witness.agrees, combinations(witnesses, 2)))
+        return not all(starmap(Witness.agrees, combinations([sweep.witness for sweep in sweeps], 2)))
 
     try:
-        lowered = _lower(fn, params, fields, shared, constants, witnesses)
-    except Exception:
+        lowered = _lower(fn, params, fields, shared, constants, sweeps)
+    except Exception as error:
         if changed():
             raise Changed from None
+        if refused is not None and isinstance(error, AcronumbaError):
+            refused.append(_read_by(sweeps))
         raise
     if changed():
         raise Changed
     return lowered
+
+
+def _read_by(sweeps: Sequence[Walker]) -> Read:
+    """Return what all sweeps have read: what a later one refuses may rest on what an earlier one found."""
+    return Read(
+        witnesses=tuple(sweep.witness for sweep in sweeps),
+        globals=tuple({key: found for sweep in sweeps for key, found in sweep.globals.items()}.values()),
+        demanded=frozenset().union(*(sweep.demanded for sweep in sweeps)),
+    )
 
 
 def _lower(
@@ -147,9 +170,9 @@ def _lower(
     fields: Mapping[type, Mapping[str, Type]],
     shared: SharedTree,
     constants: Mapping[str, Any],
-    witnesses: list[Witness],
+    sweeps: list[Walker],
 ) -> Lowered:
-    """See `lower`; notes the witness of each sweep."""
+    """See `lower`; notes each sweep."""
     know = Knowledge()
     know.given = {cls: dict(table) for cls, table in fields.items()}
     know.begin_again()
@@ -159,7 +182,7 @@ def _lower(
     for _ in range(SWEEPS):
         know.changed = False
         sweep = Walker(know)
-        witnesses.append(sweep.witness)
+        sweeps.append(sweep)
         sweep.constants = dict(constants)
         sweep.roots = frozenset(shared.roots)
         sweep.data_lists = set(_data_lists(params, fields, shared))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -28,10 +27,8 @@ from acronumba.data.shared import (
     SharedTree,
     describe,
     matcher,
-    never_changes,
     reaches_twice,
 )
-from acronumba.data.unchanged import Latest, entries_of, same_entries
 from acronumba.data.witness import Witness
 from acronumba.errors import AcronumbaError
 from acronumba.errors.codes import refuse
@@ -51,6 +48,7 @@ from acronumba.pipeline.fit import (
     has_numbers,
     holds,
     orders_by_layout,
+    packed_of,
     root_of,
     same_types,
 )
@@ -74,6 +72,8 @@ if TYPE_CHECKING:
     from acronumba.ir.nodes import Program, StructLayout
     from acronumba.ir.spec import KernelSpec
     from acronumba.ir.tape import Recorder
+    from acronumba.pipeline.packed_shared import PackedShared
+    from acronumba.pipeline.refused import Attempt
     from acronumba.runtime.driver import Executable
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -96,6 +96,8 @@ class Compiled:
         What was compiled of the function with other options, if it fits: the typed program does not depend on them.
     seen : Columns, optional
         The columns in the mini-batches that the function was compiled for before.
+    refused : list of Attempt, optional
+        Where to note what the front end refused.
 
     Raises
     ------
@@ -111,6 +113,7 @@ class Compiled:
         options: Options,
         like: Compiled | None = None,
         seen: Columns | None = None,
+        refused: list[Attempt] | None = None,
     ) -> None:
         self.fn = fn
         self.options = options
@@ -125,7 +128,7 @@ class Compiled:
 
         self.schema: Schema
         self.lowered: Lowered
-        self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared, seen)
+        self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, refused)
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
         if not like:
@@ -149,36 +152,36 @@ class Compiled:
         self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in self.lowered.apart.items()]
         self._check_apart(roots)
-        self._latest: defaultdict[int, Latest] = defaultdict(
-            Latest
-        )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
         self._active: dict[tuple[Wanted, int | None], Active] = {}
         self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
         self._backward: dict[tuple[Wanted, int | None], tuple[Backward, ...]] = {}
-        self._tables: dict[int, tuple[Any, Any, Batch]] = {}  # shared dicts and sets, as they were and are packed
 
     def _lower(
-        self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None
+        self,
+        columns: Sequence[Sequence[Any]],
+        shared: Mapping[str, Any],
+        seen: Columns | None,
+        refused: list[Attempt] | None,
     ) -> tuple[Schema, Lowered]:
         """Infer and lower: for columns as they are, if that is not refused and changes the order of no sum."""
         from acronumba.data.extents import Columns
         from acronumba.data.pack import infer
 
-        # Shared objects of recursive classes are packed like instances, so their fields need types too.
-        packed = [
-            [getter(leaf.path, list(shared))(shared)] for leaf in self.tree.leaves if isinstance(leaf.type, StructT)
-        ]
+        packed = packed_of(self.tree, shared)
         found = infer([*columns, *packed], None)
         refusal: AcronumbaError | None = None
+        attempts: list[Attempt] = []
         for places in [frozenset[str]()] if packed else (seen or Columns()).choose(found):
             try:
-                schema, lowered = self._lower_for(columns, shared, packed, found, places)
+                schema, lowered = self._lower_for(columns, shared, packed, found, places, attempts)
             except AcronumbaError as error:
                 refusal = refusal or error
                 continue
             if not places or not orders_by_layout(lowered.program):
                 return schema, lowered
+        if refused is not None:
+            refused += attempts
         assert refusal is not None
         raise refusal
 
@@ -189,25 +192,33 @@ class Compiled:
         packed: Sequence[Sequence[Any]],
         found: Schema,
         places: Container[str],
+        attempts: list[Attempt],
     ) -> tuple[Schema, Lowered]:
         """Infer and lower until the types of what is read are those of the schema, with columns at some places."""
         from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
-        from acronumba.frontend.lower import lower
+        from acronumba.frontend.lower import Read, lower
+        from acronumba.pipeline.refused import Attempt
 
         def get(leaf: SharedLeaf) -> Any:
             return getter(leaf.path, list(shared))(shared)
 
         constants = {leaf.path: get(leaf) for leaf in self.tree.leaves if leaf.type == INT}
-        schema = with_columns(found, places)
+        schema, read = with_columns(found, places), list[Read]()
+        narrowed: list[tuple[Mapping[type, frozenset[str]], Schema]] = []
         while True:
-            with self.timed("lower"):
-                lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants)
+            try:
+                with self.timed("lower"):
+                    lowered = lower(self.fn, schema.params[: len(columns)], schema.fields, self.tree, constants, read)
+            except AcronumbaError:
+                attempts += [Attempt(r, narrowed, places, self.tree, shared) for r in read]
+                raise
             with self.timed("infer"):
                 narrow = with_columns(infer([*columns, *packed], lowered.reads), places)
             if same_types(schema, narrow, lowered.reads):
                 return replace(narrow, params=narrow.params[: len(columns)]), lowered
             schema = narrow
+            narrowed.append((lowered.reads, narrow))
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -446,7 +457,7 @@ class Compiled:
         on : Executable, optional
             What runs it, if it is not this specialisation's own.
         """
-        given = self.shared_batches(leaves)
+        given = self.shared_batches(leaves, frozen)
         words, keep = self.shared_words(packed, leaves, given)
         stable = self._array_roots <= frozen
         skip = packed.errors
@@ -509,41 +520,25 @@ class Compiled:
             keep += batch.keep
         return words, keep
 
-    def shared_batches(self, leaves: Sequence[Any]) -> dict[int, Batch]:
-        """Return the shared values that are lists or objects, packed, by their number."""
-        found = {}
-        for k, packer in self._shared_packers.items():
-            t = packer.schema.params[0]
-            if isinstance(t, StructT):
-                found[k] = self._latest[k].batch(leaves[k], partial(self._pack_shared, k, leaves[k]), packer.guard)
-                continue
-            known = self._tables.get(k)
-            if known is not None and known[0] is leaves[k] and same_entries(known[1], leaves[k]):
-                found[k] = known[2]
-                continue
-            found[k] = batch = self._pack_shared(k, leaves[k])
-            if isinstance(t, MapT) and never_changes(t.entry):
-                self._tables[k] = leaves[k], entries_of(leaves[k]), batch
-        return found
-
-    def _pack_shared(self, k: int, value: Any) -> Batch:
-        batch = self._shared_packers[k].pack([[value]])
-        for error in batch.errors.values():
-            raise refuse("ACR501", seen=f"{self.program.shared[k].path}: {error.message}", rewrite=error.rewrite)
-        return batch
+    def shared_batches(self, leaves: Sequence[Any], frozen: frozenset[str] = frozenset()) -> dict[int, Batch]:
+        """Return the shared values that are lists, dicts or objects, packed, by their number."""
+        return {k: p.batch(leaves[k], p.root in frozen) for k, p in self._packed_shared.items()}
 
     @made_once
-    def _shared_packers(self) -> dict[int, Packer]:
-        """Packers of the shared values that are lists or objects, by their number."""
+    def _packed_shared(self) -> dict[int, PackedShared]:
+        """The shared values that are lists, dicts or objects, by their number."""
         from acronumba.data.pack import Packer, Schema
         from acronumba.data.stream import Streams
+        from acronumba.pipeline.packed_shared import PackedShared, gives_away
 
-        found = {}
+        names = [*self.tree.roots, *(o.path for o in self._outer)]
+        found, given_away = {}, gives_away(self.program.result)
         for k, param in enumerate(self.program.shared):
             if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self.schema.fields)
                 streams = Streams(schema.params, self.program.result, self.program.layouts)
-                found[k] = Packer(schema, self._read_layouts, self.lowered.inherited, streams=streams)
+                packer = Packer(schema, self._read_layouts, self.lowered.inherited, streams=streams)
+                found[k] = PackedShared(param.path, root_of(param.path, names), packer, given_away)
         return found
 
     def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Decoder:
@@ -691,6 +686,7 @@ def compile_model(
     options: Options,
     like: Compiled | None = None,
     seen: Columns | None = None,
+    refused: list[Attempt] | None = None,
 ) -> Compiled:
     """Compile a function for the types of these instances and the structure of these shared values; see `Compiled`.
 
@@ -700,4 +696,4 @@ def compile_model(
         With every refusal of the function, each with its place and a rewrite.
     """
     with compiling(fn):
-        return Compiled(fn, columns, shared, options, like, seen)
+        return Compiled(fn, columns, shared, options, like, seen, refused)

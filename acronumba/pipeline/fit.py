@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from acronumba.data.shared import (
     Inherited,
     Match,
+    SharedTree,
     describe_value,
     key_text,
     matcher,
@@ -27,6 +28,7 @@ from acronumba.ir.types import (
     ListT,
     MapT,
     OpaqueT,
+    StructT,
     TensorT,
     TupleT,
     Type,
@@ -94,6 +96,17 @@ def holds(wide: Type, narrow: Type) -> bool:
             return holds(wide.entry, narrow.entry)
         case _:
             return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT)
+
+
+def may_hold(wide: Schema, narrow: Schema) -> bool:
+    """Whether one schema may hold another: whether it does by the types of the parameters, without those of fields."""
+    return len(wide.params) == len(narrow.params) and all(map(holds, wide.params, narrow.params))
+
+
+def packed_of(tree: SharedTree, shared: Mapping[str, Any]) -> list[list[Any]]:
+    """Return the shared objects of recursive classes: they are packed like instances, so their fields have types."""
+    names = list(shared)
+    return [[getter(leaf.path, names)(shared)] for leaf in tree.leaves if isinstance(leaf.type, StructT)]
 
 
 def same_types(wide: Schema, narrow: Schema, reads: Mapping[type, frozenset[str]]) -> bool:

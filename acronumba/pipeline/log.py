@@ -40,6 +40,15 @@ def bar(
         yield step
 
 
+def say(text: str) -> None:
+    """Write a line to standard error, unless `ACRONUMBA_QUIET=1` keeps it silent."""
+    if is_open(sys.stderr) and not is_quiet():
+        with undivided, suppress(Exception):  # where nothing can be written, nobody reads
+            from acronumba.views.progress import tell
+
+            tell(text)
+
+
 class Patience:
     """Says once on standard error what takes longer than `PATIENCE` seconds in all; entered around each part of it.
 
@@ -78,11 +87,7 @@ class Patience:
             if self.told:
                 return
             self.told = True
-        if is_open(sys.stderr):
-            with undivided, suppress(Exception):  # where nothing can be written, nobody reads
-                from acronumba.views.progress import tell
-
-                tell(self._text)
+        say(self._text)
 
 
 class _ToStandardError(logging.Handler):

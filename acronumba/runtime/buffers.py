@@ -8,6 +8,7 @@ by later runs; and arenas, the memory of results, which live as long as any arra
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -68,8 +69,9 @@ class Arena:
             "version": 3,
         }
 
-    def __del__(self) -> None:
-        self.pool.give(self.block, None if self.exported else self.twin)
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ends():
+            self.pool.give(self.block, None if self.exported else self.twin)
 
 
 class ArenaPool:

@@ -6,6 +6,7 @@ In: the buffers when a run has ended. Out: `Run`, which owns them until it is cl
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -86,8 +87,8 @@ class Run:
             buffers.trim()
             self._give(buffers)
 
-    def __del__(self) -> None:
-        if getattr(self, "_buffers", None) is not None:
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_buffers", None) is not None and not ends():  # at its end Python takes modules apart
             self.close()
 
     @property

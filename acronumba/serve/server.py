@@ -18,6 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic
 
+from acronumba.api.kinds import expect_kinds
 from acronumba.api.model import Model
 from acronumba.api.snapshot import pack
 from acronumba.errors import AcronumbaError
@@ -122,9 +123,14 @@ class Server(Generic[R]):
         return request.future  # type: ignore[no-any-return]
 
     def update(self, **shared: Any) -> None:
-        """Let shared values be others, from the next mini-batch on; what runs keeps what it has."""
-        if unknown := sorted(shared.keys() - self._shared.keys()):
-            raise TypeError(f"`{unknown[0]}` is no shared value of this server: {', '.join(self._shared) or 'none'}")
+        """Let shared values be others of the same kind, from the next mini-batch on; what runs keeps what it has.
+
+        Raises
+        ------
+        TypeError
+            If one is of another kind, or not known; all stay as they were then.
+        """
+        expect_kinds(self._shared, shared, "server")
         made = {name: _snapshot(value) for name, value in shared.items()}
         with self._lock:
             self._shared = self._shared | made

@@ -221,11 +221,15 @@ def test_instances_that_ran_in_groups_are_not_kept(bad: bool) -> None:
     assert not any(ref() for ref in held)
 
 
-def test_what_is_remembered_of_groups_is_bounded() -> None:
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But never less than what the last mini-batch did."""
+    monkeypatch.setattr(kept, "REMEMBERED", 4)
     m = model(scaled)
-    for k in range(kept.FEW + 2):
-        m.batch([np.ones(2, t) for t in DTYPES if t != DTYPES[k]])
-    assert len(m._cache.apart) == kept.FEW
+    for k in range(6):
+        column = [np.ones(2, t) for t in DTYPES if t != DTYPES[k]]
+        m.batch(column)
+        assert len(m._cache._refused) == min(k + 1, 4)
+        assert len(m._cache._ways) == len(column)
 
 
 def test_one_type_is_found_at_once_after_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+import acronumba
 from acronumba import model
-from acronumba.data import pack
+from acronumba.data import pack, unchanged
 from acronumba.errors import AcronumbaError
+from acronumba.pipeline import packed_shared
 
 
 class Node:
@@ -169,6 +172,128 @@ def test_what_is_the_same_is_packed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     calls.clear()
     f.batch(XS, root=root)
     assert len(calls) > 1
+
+
+class Branch:
+    """A tree whose children are in a dict, with a tuple, a set and a table of numbers."""
+
+    def __init__(self, value: float, left: Any = None, right: Any = None) -> None:
+        self.value = value
+        self.kids = {0: left, 1: right} if left is not None else {}
+        self.pair = (value, [1.0, value])
+        self.table = {"a": value, "b": 2.0}
+        self.marks = {1, 5}
+
+
+def below(node, x):
+    out = node.value * x + node.pair[0] + sum(node.pair[1])
+    for key in sorted(node.table):
+        out = out * 2.0 + node.table[key] * len(key)
+    for mark in sorted(node.marks):
+        out = out * 2.0 + mark
+    for k in node.kids:
+        out = out * 1.5 + below(node.kids[k], x) * (k + 1)
+    return out
+
+
+@model
+def g(x, *, root, words, numbers, chosen):
+    out = below(root, x)
+    for n in numbers:
+        out = out + n * 3.0
+    return out + words.get("w3", 100.0) * 7.0 + (1000.0 if 7 in chosen else 0.0) + len(words) * 0.5
+
+
+def given() -> dict[str, Any]:
+    return {
+        "root": Branch(1.0, Branch(2.0), Branch(3.0, Branch(4.0), Branch(5.0))),
+        "words": {f"w{k}": k / 2 for k in range(40)},
+        "numbers": [k / 4 for k in range(20)],
+        "chosen": {3, 4},
+    }
+
+
+def _kids(p: dict[str, Any]) -> Any:
+    return p["root"].kids[1].kids
+
+
+PARTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a number": lambda p: setattr(_kids(p)[0], "value", 9.0),
+    "another child": lambda p: _kids(p).update({0: Branch(8.0)}),
+    "another dict": lambda p: setattr(p["root"].kids[1], "kids", {1: Branch(7.0), 0: Branch(6.0)}),
+    "a child less": lambda p: _kids(p).pop(0),
+    "children in turn": lambda p: _kids(p).update({0: _kids(p)[1], 1: _kids(p)[0]}),
+    "another order": lambda p: _kids(p).update({0: _kids(p).pop(0)}),
+    "in a tuple": lambda p: setattr(_kids(p)[0], "pair", (2.0, [1.0])),
+    "in a list in a tuple": lambda p: _kids(p)[0].pair[1].append(3.0),
+    "an entry": lambda p: _kids(p)[0].table.update(a=0.5),
+    "a zero": lambda p: (_kids(p)[0].table.update(a=0.0), _kids(p)[0].table.update(a=-0.0)),
+    "an element": lambda p: _kids(p)[0].marks.add(2),
+    "an element for another": lambda p: (_kids(p)[0].marks.remove(1), _kids(p)[0].marks.add(2)),
+    "a word": lambda p: p["words"].update(w3=0.25),
+    "a word less": lambda p: p["words"].pop("w3"),
+    "a number of a list": lambda p: p["numbers"].__setitem__(3, 8.0),
+    "a number more": lambda p: p["numbers"].append(1.0),
+    "a set": lambda p: p["chosen"].add(7),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_change_of_a_container_is_seen(part: str) -> None:
+    p = given()
+    for _ in range(3):
+        assert of(lambda: g.batch([1.0, 2.0], **p)) == of(lambda: [g(x, **p) for x in (1.0, 2.0)])
+    before = of(lambda: g.batch([1.0, 2.0], **p))
+    PARTS[part](p)
+    for _ in range(2):
+        assert of(lambda: g.batch([1.0, 2.0], **p)) == of(lambda: [g(x, **p) for x in (1.0, 2.0)])
+    assert part == "a zero" or of(lambda: g.batch([1.0, 2.0], **p)) != before
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_no_call_packs_what_the_last_one_has_packed(frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    p = given()
+    if frozen:
+        p = {"root": acronumba.pack(p["root"]), "words": acronumba.pack(p["words"])} | {
+            name: p[name] for name in ("numbers", "chosen")
+        }
+    m = model(g.__wrapped__)
+    want = of(lambda: m.batch([1.0, 2.0], **p))
+    packed: list[Any] = []
+    monkeypatch.setattr(packed_shared.PackedShared, "_pack", lambda self, value: packed.append(value))
+    if frozen:
+        monkeypatch.setattr(unchanged._Table, "holds", lambda self: type(self._owned[0]) is not Branch)
+    for _ in range(3):
+        assert of(lambda: m.batch([1.0, 2.0], **p)) == want
+    assert not packed
+
+
+def test_a_value_and_its_snapshot_are_not_mistaken_for_one_another() -> None:
+    p = given()
+    snapshot = acronumba.pack(p["root"])
+    for _ in range(2):
+        for root, value in ((snapshot, snapshot), (p["root"], p["root"]), (snapshot.value, snapshot.value)):
+            assert of(partial(g.batch, [1.0], **p | {"root": root})) == [float(g(1.0, **p | {"root": value})).hex()]
+        snapshot.value.kids[0].value += 1.0  # as nobody should
+        assert of(lambda: g.batch([1.0], **p | {"root": snapshot.value})) == of(
+            lambda: [g(1.0, **p | {"root": snapshot.value})]
+        )
+        snapshot.value.kids[0].value -= 1.0
+
+
+@model
+def first_child(x, *, root):
+    return root.value * x, root.left
+
+
+def test_who_was_given_a_part_of_a_snapshot_may_change_it() -> None:
+    root = acronumba.pack(tree())
+    for k in range(3):
+        (value, part), (want, same) = first_child.batch([2.0], root=root)[0], first_child(2.0, root=root)
+        assert value == want and part is same
+        part.value = float(k)
+        assert first_child.batch([2.0], root=root)[0][1].value == k
+        assert of(lambda: f.batch(XS, root=root.value)) == of(lambda: [f(x, root=root.value) for x in XS])
 
 
 def test_a_tree_that_changes_each_time_is_seen_each_time() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -539,3 +541,120 @@ def test_turns_are_one_after_the_other(place: Path) -> None:
             assert not entered.wait(0.1)
     waiting.join()
     assert entered.is_set() and not [path for path in place.iterdir() if path.name.startswith(".turn-")]
+
+
+# ---- what lies in the place of files
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def socket_(path: Path) -> None:
+    import socket
+
+    old = os.getcwd()
+    os.chdir(path.parent)  # the name of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(old)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+    (path / "inside").write_text("x")
+
+
+def link_to_itself(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def link_to_a_pipe(path: Path) -> None:
+    os.mkfifo(path.parent / "pipe")
+    path.symlink_to(path.parent / "pipe")
+
+
+def device(path: Path) -> None:
+    try:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    except OSError:
+        pytest.skip("only root makes devices")
+
+
+ODD = [pipe, socket_, folder, link_to_itself, link_to_a_pipe, device]
+
+
+@pytest.fixture
+def patience() -> Iterator[None]:
+    """Who hangs fails."""
+    old = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hangs"))
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, old)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and sockets among files")
+@pytest.mark.parametrize("odd", ODD, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "where", [cache.LEDGER, ".turn-a", "a", f"a/{cache.MANIFEST}", "a/code", ".build-b", ".trash-b"]
+)
+def test_what_is_no_file_hangs_nobody(
+    place: Path, patience: None, where: str, odd: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, at = {"code": b"1", "more": b"2"}, place / where
+    cache.build("a", whole)
+    assert cache.read("a") == whole
+    if at.is_dir():
+        shutil.rmtree(at)
+    at.unlink(missing_ok=True)
+    odd(at)
+    os.utime(at, (1, 1), follow_symlinks=False)  # left long ago
+    inside = where.startswith("a")
+    for _ in range(2):
+        with cache.turn("a") as waited:
+            assert not waited
+        assert cache.read("a") == (None if inside else whole)
+        cache.build("a", whole)
+        cache.build("b", whole)
+        inside = False
+    assert cache.read("a") == cache.read("b") == whole and cache.entries().keys() == {"a", "b"}
+    monkeypatch.setattr(cache, "MOST", 1)
+    cache.build("c", whole)  # there are too many: room is made
+    assert len(cache.entries()) <= 1 and not os.path.lexists(place / ".build-b")
+    assert cache.clear() <= 1 and not cache.entries()
+    assert not list(place.glob(".t*-*"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and sockets among files")
+@pytest.mark.parametrize("odd", ODD, ids=lambda f: f.__name__)
+def test_a_cache_that_is_no_folder_is_not_used(tmp_path: Path, patience: None, odd: Callable[[Path], None],
+                                               monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    odd(tmp_path / "odd")
+    for path in (tmp_path / "odd", tmp_path / "odd" / "cache"):
+        if odd is folder:
+            continue
+        monkeypatch.setenv(cache.ENVIRONMENT, str(path))
+        with pytest.warns(cache.CacheWarning, match="for this process only"):
+            assert cache.directory().is_dir()
+
+
+@pytest.mark.parametrize("given", ["", "~nobody-of-this-name/cache"])
+@pytest.mark.parametrize("found", [RuntimeError("no home"), "~/.cache/acronumba"])
+def test_no_home_is_known(given: str, found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No HOME, and a user whom the system does not know: platformdirs raises, older ones return a "~"."""
+
+    def unknown(*_: object, **__: object) -> str:
+        if isinstance(found, str):
+            return found
+        raise found
+
+    monkeypatch.setenv(cache.ENVIRONMENT, given)
+    monkeypatch.setattr("platformdirs.user_cache_dir", unknown)
+    cache._opened.pop("None", None)
+    with pytest.warns(cache.CacheWarning, match="no home directory is known"):
+        place = cache.directory()
+    assert place.is_dir() and cache.directory() == place
+    cache._opened.pop("None")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import random as python_random
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -210,7 +211,7 @@ def dict_of_floats(n):
     return {n + 0.5: n}
 
 
-@refused('ACR116 | f"{n}" |', columns=N)
+@refused('ACR116 | f"{n}" |' if sys.version_info < (3, 12) else "ACR116 | {n} |", columns=N)  # the place in a text
 def text_made(n):
     return f"{n}"
 

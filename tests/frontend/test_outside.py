@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, InternalError, model
+from acronumba import AcronumbaError, InstanceErrors, InternalError, model
 from acronumba.errors import NOWHERE
 from tests.support import outside
 
@@ -147,12 +147,13 @@ def test_full_trees_of_dicts_are_refused():
         model(ask).batch([full(14)], [0.5])
 
 
-def test_after_some_groups_of_types_are_refused_the_others_are_not_tried():
-    trees = [grow(weigh, k) for k in range(1, 9)]
-    with pytest.raises(AcronumbaError) as caught:
+def test_groups_of_types_that_are_refused_take_no_result_from_others():
+    trees = [grow(weigh, k) for k in (13, 14, 15, 16, 17, 18, 1)]
+    with pytest.raises(InstanceErrors) as caught:
         model(weigh).batch(trees, [1.0] * len(trees))
-    told = getattr(caught.value, "errors", {0: caught.value})
-    assert all(isinstance(e, AcronumbaError) and not isinstance(e, InternalError) and e.line for e in told.values())
+    errors, results = caught.value.errors, caught.value.results
+    assert list(errors) == [0, 1, 2, 3, 4, 5] and results[6] == weigh(trees[6], 1.0)
+    assert all(isinstance(e, AcronumbaError) and not isinstance(e, InternalError) and e.line for e in errors.values())
 
 
 @dataclass

@@ -19,6 +19,7 @@ from acronumba import model
 from acronumba.api import kept
 from acronumba.api.model import Model
 from acronumba.emit import compile as compiler
+from acronumba.pipeline import compiled as pipeline
 
 # ---- what is kept
 
@@ -40,12 +41,17 @@ def scaled(k: int) -> Model:
     return model(space["f"])  # type: ignore[no-any-return]
 
 
+def room_for(count: int) -> int:
+    """Return the bytes that so many small specialisations take."""
+    return count * (kept.EACH + 100 * kept.INSTRUCTION)
+
+
 def specialisations(*models: Model) -> list[int]:
     return [sum(map(len, m._cache.entries.values())) for m in models]
 
 
 def test_the_specialisations_of_a_model_that_were_used_last_are_kept(emptied: None, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(kept, "FEW", 3)
+    patch.setattr(kept, "ROOM", room_for(3))
     f, x = scaled(1), np.ones(1)
 
     def run(n: int) -> Any:
@@ -64,7 +70,7 @@ def test_the_specialisations_of_a_model_that_were_used_last_are_kept(emptied: No
 
 
 def test_the_specialisations_of_all_models_are_bounded(emptied: None, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(kept, "MANY", 3)
+    patch.setattr(kept, "ROOM", room_for(3))
     models = [scaled(k) for k in range(4)]
     for f in models[:3]:
         f.batch([1.0], w=2.0)
@@ -95,7 +101,7 @@ def test_a_model_that_is_gone_takes_its_code_with_it(emptied: None) -> None:
 
 @pytest.mark.parametrize("fork", [False, True])
 def test_code_is_evicted_while_others_run_it(emptied: None, patch: pytest.MonkeyPatch, fork: bool) -> None:
-    patch.setattr(kept, "MANY", 2)
+    patch.setattr(kept, "ROOM", room_for(2))
     models = [scaled(k) for k in range(6)]
     xs = [np.full(64, float(k)) for k in range(200)]
     wrong: list[Any] = []
@@ -121,6 +127,27 @@ def test_code_is_evicted_while_others_run_it(emptied: None, patch: pytest.Monkey
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_what_a_call_uses_is_not_forgotten_while_it_runs(emptied: None, patch: pytest.MonkeyPatch) -> None:
+    """However little room there is, the next call of the same types compiles nothing."""
+    patch.setattr(kept, "ROOM", 0)
+    f, xs = scaled(6), [np.ones((1,) * k) for k in (*range(1, 10), 24)]
+    for _ in range(2):
+        assert [r.tolist() for r in f.batch(xs, w=2.0)] == [f(x, w=2.0).tolist() for x in xs]
+        assert specialisations(f) == [len(xs)]
+        patch.setattr(pipeline, "compile_model", None)
+
+
+def test_many_specialisations_of_a_model_are_kept(emptied: None, patch: pytest.MonkeyPatch) -> None:
+    """As many as there is memory for: each is found again, though none was the last."""
+    f, shapes = scaled(7), range(1, 14)
+    for n in shapes:
+        f.batch([np.ones(1)], w=np.ones(n))
+    assert specialisations(f) == [len(shapes)]
+    patch.setattr(pipeline, "compile_model", None)
+    for n in shapes:
+        assert np.array_equal(f.batch([np.ones(1)], w=np.ones(n))[0], np.full(n, 8.0))
 
 
 @pytest.mark.long

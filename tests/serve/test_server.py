@@ -230,6 +230,50 @@ def test_weights_change_between_mini_batches() -> None:
         assert served.submit(node(5)).result(20).tobytes() == total.batch([node(5)], p=2 * P)[0].tobytes()
 
 
+class Net:
+    def __init__(self, w: Any, layers: Any, act: Any = np.tanh, bias: Any = None) -> None:
+        self.w, self.layers, self.act, self.bias = w, layers, act, bias
+
+
+W = np.ones((3, 3), np.float32)
+KINDS: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "array": (W, [2 * W, np.ones((5, 3), np.float64)], ["nonsense", None, 1.0, W[0], [W], {"w": W}, object(), len]),
+    "number": (1.0, [2, np.float32(2.0), True], ["1.0", W, [1.0], None, 1j]),
+    "flag": (True, [False, 2], ["yes", W]),
+    "text": ("a", ["b"], [1.0, W, ["a"], None]),
+    "function": (np.tanh, [np.exp, abs, lambda x: x], ["tanh", 1.0]),
+    "list": ([W, W], [[W], [2 * W] * 30, []], [W, [W, "nonsense"], [1.0], (W, W)]),
+    "numbers": ([1.0] * 3, [[2.0], [2.0] * 40, [1, 2]], [["x"], 1.0]),
+    "dict": ({"a": 1.0}, [{"b": 2.0}, {f"k{k}": 1.0 for k in range(40)}], [[1.0], {"a": "nonsense"}, {1, 2}]),
+    "set": ({1, 2}, [{3}, set()], [[1], {1: 2}]),
+    "object": (Net(W, [W]), [Net(2 * W, [W, W], np.exp, W[0])], [W, {"w": W}, Net("nonsense", [W]), Net(W, [1.0])]),
+    "none": (None, [W, 1.0, "a", None], [object()]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shared_values_are_replaced_by_their_kind(kind: str) -> None:
+    old, good, bad = KINDS[kind]
+    slow = Slow()
+    with Server(slow, scale=old, flag=True) as server:
+        for value in bad:
+            with pytest.raises(TypeError, match=r"in place of .*; nothing was updated"):
+                server.update(flag=False, scale=value)
+        assert server._shared["flag"] is True
+        for value in good:
+            with Server(Slow(), scale=old) as other:
+                other.update(scale=value)
+
+
+def test_nonsense_changes_nothing() -> None:
+    with Server(total, p=P) as server:
+        before = server.submit(node(5)).result(60).tobytes()
+        with pytest.raises(TypeError, match="`p` is a str in place of an array of rank 2"):
+            server.update(p="nonsense")
+        assert server.submit(node(5)).result(60).tobytes() == before
+        assert server.metrics().updates == 0
+
+
 @pytest.mark.parametrize("drain", [True, False])
 def test_closing_while_busy(drain: bool) -> None:
     slow = Slow()

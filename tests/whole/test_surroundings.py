@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import io
 import os
 import subprocess
 import sys
+import types
 import warnings
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,55 @@ def test_texts_are_the_same_in_a_notebook(notebook: str, monkeypatch: pytest.Mon
         shell = object()
         monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "15")
     assert texts("notebook") == expected and "tanh" in expected[0]
+
+
+@pytest.mark.parametrize("missing", ["ray", "cloudpickle"])
+def test_what_is_missing_for_several_machines_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ray", "cloudpickle"):
+        if name != missing:
+            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, "acronumba.ray", raising=False)
+    with pytest.raises(ImportError, match=f"needs {missing}, .*pip install") as info:
+        importlib.import_module("acronumba.ray")
+    assert info.value.name == missing
+
+
+def test_nothing_is_said_at_the_end(tmp_path: Path) -> None:
+    """Results that live as long as Python does, in cycles, in modules of others, and in generators."""
+    (tmp_path / "ends.py").write_text(
+        "import sys, threading, numpy as np\n"
+        "from acronumba import model\n"
+        "@model\n"
+        "def f(x, *, w): return np.tanh(w @ x)\n"
+        "class Keep: pass\n"
+        "keep = Keep(); keep.me = keep; keep.r = f.batch([np.ones(3)] * 4, w=np.ones((3, 3)))\n"
+        "sys.keep, threading.keep = keep, [keep.r, f.batch([np.ones(3)], w=np.ones((3, 3)))]\n"
+        "def later():\n"
+        "    r = f.batch([np.ones(3)] * 4, w=np.ones((3, 3)))\n"
+        "    yield r\n"
+        "sys.later = later(); next(sys.later)\n"
+    )
+    env = {**os.environ, "ACRONUMBA_QUIET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "ends.py"], cwd=tmp_path, env=env, timeout=120, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_at_the_end_of_python_nothing_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its modules are taken apart by then: what they name is gone."""
+
+    @model
+    def f(x):
+        return np.tanh(x)
+
+    compiled, leaves, packed = f._specialise(f._bind([XS], {}))
+    run = compiled.run(packed, leaves)
+    monkeypatch.setattr(run, "_give", None)
+    run.__del__(lambda: True)
+    assert run.buffers is not None
+    monkeypatch.undo()
+    run.__del__()
+    with pytest.raises(ValueError, match="closed"):
+        print(run.buffers)

@@ -103,10 +103,16 @@ def digitize(x: Any, bins: Any, right: Any) -> Any:
 # ---- places
 
 
+COUNTS_ARE_INTS = isinstance(np.count_nonzero(()), int)  # up to NumPy 2.3
+
+
 @stands_for(np.count_nonzero, axis="several")
 def count_nonzero(a: Any, axis: Any, keepdims: Any) -> Any:
     """Return how many elements are not zero."""
-    return np.sum(np.asarray(a) != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
+    found = np.sum(np.asarray(a) != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
+    if COUNTS_ARE_INTS and axis is None and not keepdims:
+        return int(found)
+    return found
 
 
 @stands_for(np.flatnonzero)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -157,8 +158,8 @@ class _Pending:
         self.device, self.arena, self.start, self.size, self.word = device, arena, start, size, word
         self.persistent = persistent
 
-    def __del__(self) -> None:
-        if self.word is not None:
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.word is not None and not ends():
             self.persistent.give(self.word)
 
     def check(self) -> None:
