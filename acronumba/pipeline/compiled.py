@@ -54,6 +54,7 @@ from acronumba.pipeline.fit import (
     same_types,
 )
 from acronumba.pipeline.log import Patience, bar, debug
+from acronumba.pipeline.slices import Slices, memory_refused
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -153,6 +154,7 @@ class Compiled:
         )  # shared objects as they were packed last, by number
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
         self._active: dict[tuple[Wanted, int | None], Active] = {}
+        self.slices = Slices()
         self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
         self._backward: dict[tuple[Wanted, int | None], tuple[Backward, ...]] = {}
         self._tables: dict[int, tuple[Any, Any, Batch]] = {}  # shared dicts and sets, as they were and are packed
@@ -425,7 +427,7 @@ class Compiled:
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
-        device: str = "cpu", on: Executable | None = None,
+        device: str = "cpu", on: Executable | None = None, tight: bool = False,
     ) -> Run:  # fmt: skip
         """Run a packed mini-batch.
 
@@ -441,6 +443,13 @@ class Compiled:
             Where kernels run.
         on : Executable, optional
             What runs it, if it is not this specialisation's own.
+        tight : bool
+            Whether more instances at once have found no memory.
+
+        Raises
+        ------
+        MemoryError
+            If they do not fit into memory; see `pipeline.slices`.
         """
         given = self.shared_batches(leaves)
         words, keep = self.shared_words(packed, leaves, given)
@@ -448,8 +457,8 @@ class Compiled:
         skip = packed.errors
         executable = on or (self.executable if device == "cpu" else self._on(device))
         start = time.perf_counter()
-        with memory_refused(), bar(f"running {len(packed)} instances") if self._slow else nullcontext():
-            run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
+        with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
+            run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed, tight=tight)
         run.heaps = [heap for batch in given.values() for heap in batch.heaps]
         self._slow = time.perf_counter() - start > 0.3
         debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
@@ -542,7 +551,7 @@ class Compiled:
                 found[k] = Packer(schema, self._read_layouts, self.lowered.inherited, streams=streams)
         return found
 
-    def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Decoder:
+    def decoder(self, run: Run, packed: Batch, stay: bool = False, copies: bool = False) -> Decoder:
         """Return what makes the results of instances, by their numbers; see `Run.reader`."""
         from acronumba.data.heap import Owned
         from acronumba.data.wraps import wrapped
@@ -552,7 +561,8 @@ class Compiled:
 
         def decode() -> Decoder:  # holds the run, which owns what the words lead to
             if not made:
-                made.append(self.unpacker.decoder(run.words, run.reader(stay), Owned((h, h.objects) for h in heaps)))
+                reader = run.reader(stay, copies)
+                made.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
             return made[0]
 
         def many(ks: Sequence[int]) -> list[Any]:
@@ -579,10 +589,10 @@ class Compiled:
         site = self.plan.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 
-    def trace(self, run: Run, packing: float, total: float) -> TraceData:
+    def trace(self, run: Run, total: float) -> TraceData:
         """Return the record of a run that was timed."""
         data: TraceData = run.trace()
-        seconds = {"pack": packing, "record": 0.0, "schedule": 0.0, "layout": 0.0, "execute": 0.0, **run.seconds}
+        seconds = {"record": 0.0, "schedule": 0.0, "layout": 0.0, "execute": 0.0, **run.seconds}
         return replace(data, seconds={**seconds, "total": total - run.noted})
 
     def _progress(self, name: str, number: int, count: int) -> None:
@@ -666,15 +676,6 @@ class Compiled:
         from acronumba.analysis.plan import plan_text
 
         return plan_text(self.plan)
-
-
-@contextmanager
-def memory_refused() -> Iterator[None]:
-    """Refuse a mini-batch that needs too much memory."""
-    try:
-        yield
-    except MemoryError as error:
-        raise refuse("ACR704", seen=str(error)) from None
 
 
 def compile_model(

@@ -59,6 +59,8 @@ more                whether fibers wait for the values of this round
 single              1: `drive` returns after each stage that it is to stop at, of each round; 2: so, but first goes on
                     from a round that is executed
 kept                bytes of the arenas that hold results of earlier rounds or parts
+given               ... of which hold nothing but results of earlier parts
+part_most           most bytes that an earlier part has used of its arena and of the work area
 nodes_before        nodes of earlier rounds or parts
 fcap                fibers that `runnable` and `waiting` have room for
 runnable            int64[fcap, 2]: frame and instance of fibers that can go on, the next one last
