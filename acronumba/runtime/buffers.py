@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -449,6 +450,16 @@ class Buffers:
             self.tables[name] = np.empty(length, np.int32 if size == 4 else np.int64)
             self.reach(self.tables[name])
             self[name] = address(self.tables[name])
+
+    @contextmanager
+    def tables_apart(self) -> Iterator[None]:
+        """Give back the tables of the search that are added meanwhile."""
+        caps = ("ccap", "scap", "ecap")
+        tables, words = dict(self.tables), [(name, self[name]) for name in (*caps, *self.tables) if name in AT]
+        yield
+        self.tables = tables
+        for name, word in words:
+            self[name] = word
 
     def keys(self, capacity: int = 0) -> int:
         """Return how many keys there can be."""

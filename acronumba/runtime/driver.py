@@ -488,7 +488,8 @@ class Executable:
 
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
         """Run stages, with the threads that the last run's kernels would have kept busy."""
-        m.buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
+        alone = m.buffers.tight and len(m.roots) == 1  # what fits then must not depend on how long runs have taken
+        m.buffers["threads"] = threads = 1 if alone else max(1, min(self.threads, int(self._recent / _WAKE)))
         m.buffers["areas"] = state.areas(threads)
         if threads == 1:
             m.buffers["pool"] = 0
