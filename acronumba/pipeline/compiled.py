@@ -376,7 +376,8 @@ class Compiled:
         with self.lock:
             if "recorder" not in self.__dict__:
                 kernels = idle_kernels(self.plan.kernels)
-                self.__dict__["recorder"] = link(self.plan, replace(self.options, threads=1), kernels=kernels)
+                options = replace(self.options, threads=1, memory_limit=None)  # of runs that compute something
+                self.__dict__["recorder"] = link(self.plan, options, kernels=kernels)
         made: Executable = self.__dict__["recorder"]
         return made
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from acronumba.data.buffers import Words
 from acronumba.errors.codes import refuse
-
-if TYPE_CHECKING:
-    from acronumba.data.buffers import Words
 
 _ALL = 1 << 40  # instances: more than there are
 _SHOWN = 4  # of instances that took more than others: if so many do not fit alone, the rest of them are like these
@@ -82,19 +80,19 @@ class _Turn:
 
     def run(self, places: Words) -> None:
         """Run instances: in halves of halves, so that where sums are cut does not depend on what has failed."""
-        todo, alone, suspects = deque([places]), [places[:0]], [places[:0]]
+        todo, alone, suspects = deque([places]), list[Words](), list[Words]()
         while todo:
             piece = todo.popleft()
             if len(piece) > self.most:
                 todo.extendleft(reversed(np.array_split(piece, 2)))
                 continue
             tight = self.most < self._count
-            left, own, worst, most = self._try(piece, tight)
-            if len(piece) == 1 and tight:
-                self.lost += [*left.tolist(), *own.tolist(), *worst.tolist()]
+            again = self._try(piece, tight)
+            if again is None:
                 continue
+            left, own, worst, most = again
             if len(piece) == 1:
-                alone += [left, own, worst]
+                (self._lose if tight else alone.append)(piece)
                 continue
             alone.append(own)
             suspects.append(worst)
@@ -102,40 +100,49 @@ class _Turn:
                 self.most = max(1, min(most, len(piece) // 2))
             if len(left):
                 todo.appendleft(left)
-        for place in np.concatenate(alone).tolist():
-            piece = np.array([place])
-            self.lost += np.concatenate(self._try(piece, True)[:3]).tolist()
-        self._suspects(np.concatenate(suspects))
+        for place in np.concatenate(alone) if alone else ():
+            if self._try(piece := np.array([place]), True) is not None:
+                self._lose(piece)
+        if suspects:
+            self._suspects(np.concatenate(suspects))
 
-    def _try(self, piece: Words, tight: bool) -> tuple[Words, Words, Words, int]:
-        """Run instances; return those that have not run yet, by what is to be done, and how many may fit at once.
+    def _lose(self, places: Words) -> None:
+        self.lost += places.tolist()
 
-        The first of them may fit together, the next should run alone each, and the last apart from the others.
+    def _try(self, piece: Words, tight: bool) -> tuple[Words, Words, Words, int] | None:
+        """Run instances; return those that have not run, by what is to be done, and how many may fit at once.
+
+        The first of them may fit together, the next should run alone each, and the last apart from the others. None:
+        all have run, or are lost.
         """
         none = piece[:0]
         try:
-            return none, piece[[*self._work(piece, tight)]], none, len(piece)
+            crowded = self._work(piece, tight)
+            return (none, piece[[*crowded]], none, len(piece)) if crowded else None
         except MemoryError as error:
             surely, alone, suspects = (getattr(error, name, []) for name in ("surely", "alone", "suspects"))
             most = getattr(error, "most", len(piece))
-        self.lost += piece[surely].tolist()
+        self._lose(piece[surely])
         others = np.setdiff1d(np.arange(len(piece)), [*surely, *alone, *suspects])
-        return piece[others], piece[alone], piece[suspects], most
+        left = len(others) + len(alone) + len(suspects)
+        return (piece[others], piece[alone], piece[suspects], most) if left else None
 
     def _suspects(self, places: Words) -> None:
         """Run instances that took by far the most steps, the worst first."""
         size, shown = len(places), 0
         while len(places):
             piece, places = places[:size], places[size:]
-            left = np.concatenate(self._try(piece, True)[:3])
-            if not len(left):
+            again = self._try(piece, True)
+            if again is None:
                 shown = 0
             elif size > 1:
-                places, size = np.concatenate([left, places]), max(1, size // 4)
+                places, size = np.concatenate([*again[:3], places]), max(1, size // 4)
             else:
                 shown += 1
-                self.lost += [*left.tolist(), *(places.tolist() if shown == _SHOWN else [])]
-                places = places[: 0 if shown == _SHOWN else None]
+                self._lose(piece)
+                if shown == _SHOWN:
+                    self._lose(places)
+                    return
 
 
 @contextmanager
