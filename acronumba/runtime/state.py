@@ -59,8 +59,6 @@ more                whether fibers wait for the values of this round
 single              1: `drive` returns after each stage that it is to stop at, of each round; 2: so, but first goes on
                     from a round that is executed
 kept                bytes of the arenas that hold results of earlier rounds or parts
-given               ... of which hold nothing but results of earlier parts
-part_most           most bytes that an earlier part has used of its arena and of the work area
 nodes_before        nodes of earlier rounds or parts
 fcap                fibers that `runnable` and `waiting` have room for
 runnable            int64[fcap, 2]: frame and instance of fibers that can go on, the next one last
@@ -246,6 +244,8 @@ ended_count         number of them
 until               of an epoch: address of a word; while it is 0, and nobody has ended, `drive` goes on with the next
                     round. 0: it does not
 etop_known          `etop` when it was looked at
+given               bytes of `kept` that hold nothing but results of earlier parts
+part_most           most bytes that an earlier part has used of its arena and of the work area
 free                heads of the lists of free frames follow, and for each kernel the first node that is looked for
                     whether it is equal to another
 """)
