@@ -296,7 +296,8 @@ class _Run:
         own_arrays = self.wanted.asked(compiled, packed, members)
         done = there.run(
             packed, leaves, frozen, tables=[n for n, key in tensors.items() if self.wanted.by_rows(key)],
-            mean=self.means, tight=tight, asked=lambda run: [*own_arrays, *self.wanted.asked_of_shared(compiled, leaves, run)],
+            asked=lambda run: [*own_arrays, *self.wanted.asked_of_shared(compiled, leaves, run)],
+            mean=self.means, tight=tight,
         )  # fmt: skip
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.told is not None:

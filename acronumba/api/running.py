@@ -42,7 +42,7 @@ class Running:
         self, compiled: Compiled, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str], device: str, timed: bool
     ) -> None:
         self._compiled, self._packed, self._leaves = compiled, packed, leaves
-        self._given = {"frozen": frozen, "timed": timed, "device": device}
+        self._frozen, self._device, self._timed = frozen, device, timed
         self.failures: dict[int, Failure] = {}
         self._whole: tuple[Decoder, Decoder | None] | None = None  # if all ran at once
         self._values: dict[int, Any] = {}  # results, of instances that ran in pieces
@@ -55,13 +55,13 @@ class Running:
         compiled, whole = self._compiled, len(places) == len(self._packed)
         packed = self._packed if whole else self._packed.some(places)
         begin = time.perf_counter()
-        run = compiled.run(packed, self._leaves, tight=tight, **self._given)
+        run = compiled.run(packed, self._leaves, self._frozen, self._timed, self._device, tight=tight)
         crowded = {k for k, failure in run.errors.items() if failure.site == MEMORY}
         if tight and len(places) == 1:
             crowded = set()
         numbers = range(len(places)) if whole else places.tolist()
         self.failures |= {numbers[k]: failure for k, failure in run.errors.items() if k not in crowded}
-        if self._given["timed"]:
+        if self._timed:
             self._traces.append((compiled.trace(run, time.perf_counter() - begin), places))
         there = compiled.decoder(run, packed, stay=True) if run.pending is not None else None
         if whole and not crowded:

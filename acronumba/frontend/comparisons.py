@@ -220,9 +220,9 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: 
     if not isinstance(op, ast.Is | ast.IsNot):
         one, other = as_tuple(w, a), as_tuple(w, b)
         if isinstance(one, TupleVal) and isinstance(other, TupleVal):
-            plain = one is a and other is b
-            by = compare_tuples if plain else compare_by_fields
-            return by(w, op, one if plain else a, other if plain else b, node, given)
+            if one is a and other is b:
+                return compare_tuples(w, op, one, other, node, given)
+            return compare_by_fields(w, op, a, b, node, given)
         a, b = one, other
     for handler in dict.fromkeys(EQUALS[type(v)] for v in (a, b) if type(v) in EQUALS):
         known = None if isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)

@@ -222,7 +222,8 @@ class Buffers:
     @property
     def peak(self) -> int:
         """How many bytes the mini-batch needs at once; results of earlier parts do not count."""
-        return self.bytes + self["kept"] - self["given"] + max(self["arena_used"] + self["work_used"], self["part_most"])
+        part = max(self["arena_used"] + self["work_used"], self["part_most"])
+        return self.bytes + self["kept"] - self["given"] + part
 
     @property
     def bytes(self) -> int:

@@ -32,7 +32,7 @@ from acronumba.runtime.forms import forms
 from acronumba.runtime.levels import check_levels
 from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.program import KernelEntry, Linked
-from acronumba.runtime.recorded import Failure, Recorded
+from acronumba.runtime.recorded import Recorded
 from acronumba.runtime.room import Astray, Room, TooLarge
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared, SharedValues

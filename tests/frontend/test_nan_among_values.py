@@ -161,9 +161,10 @@ def told(run: Callable[[], Any]) -> Any:
     try:
         return list(run())
     except InstanceErrors as caught:
-        assert all(isinstance(e, AcronumbaError) and e.code == "ACR117" for e in caught.errors.values()), caught
-        assert all("isnan" in str(e) and e.line for e in caught.errors.values())
-        return [None if k in caught.errors else r for k, r in enumerate(caught.results)]
+        errors, results = caught.errors, caught.results
+    assert all(isinstance(e, AcronumbaError) and e.code == "ACR117" for e in errors.values()), errors
+    assert all("isnan" in str(e) and e.line for e in errors.values())
+    return [None if k in errors else r for k, r in enumerate(results)]
 
 
 @pytest.mark.parametrize("name", sorted(MEETS))

@@ -38,7 +38,7 @@ from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind
 from acronumba.frontend.calls.written_special import scipy_row
 from acronumba.frontend.comparisons import same_element
 from acronumba.frontend.comprehensions import extend
-from acronumba.frontend.conditions import host_value, truth
+from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import is_mapping
 from acronumba.frontend.lists import (
     append,
