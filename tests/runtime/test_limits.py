@@ -11,8 +11,12 @@ import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, leaves, pack, value_and_grad
 from acronumba.api.model import Model, model
+from acronumba.api.results import is_device_array
+from acronumba.api.running import Running
+from acronumba.pipeline.link_device import link_device
 from acronumba.pipeline.slices import Slices
 from acronumba.runtime import driver
+from acronumba.runtime.devices.simulated import SimulatedDevice
 from acronumba.runtime.room import TooLarge
 from acronumba.zoo import birnn, drnn, listops, stack_rnn, tree_lstm
 from tests.support.chosen import one_in
@@ -144,6 +148,21 @@ def test_who_took_many_steps_is_not_lost_for_that(runs: list[int]) -> None:
         found = far.with_options(memory_limit=limit, threads=1).batch(xs, steps)
         assert [a.tobytes() for a in found] == [a.tobytes() for a in want]
     assert len(runs) < 3 * 40
+
+
+def test_results_of_slices_stay_on_a_device() -> None:
+    f = model(tree_lstm.sentiment.__wrapped__, memory_limit=200 * KIB)
+    xs, p = tree_lstm.instances(12), tree_lstm.params(WIDTH)
+    call = f._bind((xs,), {"p": p})
+    compiled, values, packed = f._specialise(call)
+    assert packed is not None
+    compiled._devices["simulated"] = link_device(compiled.plan, compiled.options, SimulatedDevice(0))
+    run = Running(compiled, packed, values, frozenset(), "simulated", False)
+    here, there = run.decoders()
+    assert compiled.slices.most < 12 and not run.failures and there is not None
+    for k, x in enumerate(xs):
+        assert is_device_array(there.one(k)) and not is_device_array(here.one(k))
+        assert np.array_equal(np.asarray(there.one(k)), here.one(k)) and np.allclose(here.one(k), f(x, p=p), atol=1e-5)
 
 
 # ---- how instances are shared out
