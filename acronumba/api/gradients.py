@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acronumba.api.arguments import Call
 from acronumba.api.columns import groups
@@ -275,38 +276,29 @@ class _Run:
         frozen: frozenset[str], whole: bool,
     ) -> None:  # fmt: skip
         """Run instances by compiled code, as many at once as fit into memory; `whole`: they are the mini-batch."""
-        todo, fitted = there.pieces(len(members)), there.most
-        self.means = whole and len(todo) == 1 and self.choices.reduce == "mean"
         of: dict[int, Any] = {}
-        while todo:
-            places = todo.pop(0)
+        self.means = whole and self.choices.reduce == "mean"
+
+        def work(places: NDArray[np.int64], tight: bool) -> Sequence[int]:
+            self.means = self.means and len(places) == len(members)
             some = packed if len(places) == len(members) else packed.some(places)
-            try:
-                left = self._part([members[k] for k in places], there, some, leaves, tensors, frozen, of)
-            except AcronumbaError as error:
-                if error.code != "ACR704":
-                    raise
-                left = range(len(places))
-            if len(left) == len(places) == 1:
-                k = members[places[0]]
-                self._fail(k, there.compiled, Failure(site=MEMORY))
-            elif left:
-                fitted = min(fitted, max(len(places) // 2, 1))
-                self.means = False
-                todo[:0] = np.array_split(places[left], 2 if len(left) == len(places) else 1)
-        there.went(fitted)
+            return self._part([members[k] for k in places], there, some, leaves, tensors, frozen, of, tight)
+
+        for k in there.slices.run(len(members), work):
+            self._fail(members[k], there.compiled, Failure(site=MEMORY))
         self.parts.append(Totals(of=of, own={}))
 
     def _part(
         self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Any], tensors: Mapping[int, int],
-        frozen: frozenset[str], of: dict[int, Any],
+        frozen: frozenset[str], of: dict[int, Any], tight: bool,
     ) -> Sequence[int]:  # fmt: skip
         """Run instances at once, and add up gradients; return the places of those that did not fit into memory."""
         compiled = there.compiled
         own_arrays = self.wanted.asked(compiled, packed, members)
         done = there.run(
             packed, leaves, frozen, tables=[n for n, key in tensors.items() if self.wanted.by_rows(key)],
-            mean=self.means, asked=lambda run: [*own_arrays, *self.wanted.asked_of_shared(compiled, leaves, run)],
+            asked=lambda run: [*own_arrays, *self.wanted.asked_of_shared(compiled, leaves, run)],
+            mean=self.means, tight=tight,
         )  # fmt: skip
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.told is not None:

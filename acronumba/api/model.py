@@ -23,6 +23,7 @@ from acronumba.api.kept import FEW, Cache, Fit, fitting, keep, likely
 from acronumba.api.plain import SOON, PlainCall, inside
 from acronumba.api.ran import Ran
 from acronumba.api.results import Done, Results
+from acronumba.api.running import Running
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.api.structures import native
 from acronumba.api.trace import Trace
@@ -472,16 +473,12 @@ class Model(Generic[P, R]):
         compiled.on(self.device)
         if compiled.seconds != known:  # it was compiled, or loaded from the disk cache
             spent += time.perf_counter() - ready
-        run = compiled.run(packed, leaves, frozen=call.frozen, timed=trace, device=self.device)
-        failed = {k: record for k, record in run.errors.items() if k not in packed.errors}
+        run = Running(compiled, packed, leaves, call.frozen, self.device, trace)
+        failed = {k: record for k, record in run.failures.items() if k not in packed.errors}
         errors = dict(sorted({**packed.errors, **self._failures(call, compiled, failed)}.items()))
-        results = Results(
-            call.count,
-            _unless(errors, compiled.decoder(run, packed)),
-            _unless(errors, compiled.decoder(run, packed, stay=True)) if run.pending is not None else None,
-        )
-        total = time.perf_counter() - begin
-        data = compiled.trace(run, {"compile": spent, "pack": packing}, total) if trace else None
+        here, there = run.decoders()
+        results = Results(call.count, _unless(errors, here), None if there is None else _unless(errors, there))
+        data = run.trace({"compile": spent, "pack": packing}) if trace else None
         return Done(results, errors, compiled=compiled, trace=data, call=call)
 
     def _failures(self, call: Call, compiled: Compiled, failed: Mapping[int, Failure]) -> dict[int, BaseException]:

@@ -101,7 +101,7 @@ class Trace:
 
     @property
     def peak_bytes(self) -> int:
-        """Memory of intermediate results."""
+        """The most memory that was needed at once: what `memory_limit` counts."""
         return self.data.peak_bytes
 
     @property

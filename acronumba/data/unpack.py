@@ -50,6 +50,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     UnsetT,
+    maker,
     members,
     union_cases,
     union_word,
@@ -139,16 +140,14 @@ class Unpacker:
         return Decoder(decode, many, FEW_TIED if columns.tied else FEW)
 
     def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Any] | None:
-        """Return the decoder of values that are tensors, or tuples of these; None if they are not."""
-        if _is_tensor(self.type):
-            return self._tensor_column(self.type, rows[:, 0], memory)
-        if not isinstance(self.type, TupleT) or not self.type.items or not all(map(_is_tensor, self.type.items)):
+        """Return the decoder of values that are tensors, or tuples, lists or dicts of these; None if they are not."""
+        t = self.type
+        if _is_tensor(t):
+            return self._tensor_column(t, rows[:, 0], memory)
+        if not isinstance(t, TupleT | DictT) or not t.items or not all(map(_is_tensor, t.items)):
             return None
-        parts = [self._tensor_column(t, rows[:, k], memory) for k, t in enumerate(self.type.items)]
-        if len(parts) == 2:
-            a, b = parts
-            return lambda k: (a(k), b(k))
-        return lambda k: tuple([part(k) for part in parts])
+        parts, made_of = [self._tensor_column(item, rows[:, k], memory) for k, item in enumerate(t.items)], maker(t)
+        return lambda k: made_of([part(k) for part in parts])
 
     @lazy
     def _columns(self) -> Columns | None:
@@ -277,11 +276,8 @@ def _read(t: Type, at: int) -> Read:
             for item in t.items:
                 reads.append(_read(item, at))
                 at += len(words(item))
-            if isinstance(t, TupleT) and t.listed:
-                return lambda reader, row: [read(reader, row) for read in reads]
-            if isinstance(t, TupleT):
-                return lambda reader, row: tuple([read(reader, row) for read in reads])
-            return lambda reader, row: {key: read(reader, row) for key, read in zip(t.keys, reads, strict=True)}
+            made_of = maker(t)
+            return lambda reader, row: made_of([read(reader, row) for read in reads])
         case UnionT() if union_word(t) is not None:
             tensors = [_tensor(m) for m in members(t) if isinstance(m, TensorT)]
             nothing = NO_VALUE if UNSET in t.members else None

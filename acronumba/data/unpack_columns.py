@@ -56,6 +56,7 @@ from acronumba.ir.types import (
     UnionT,
     UnsetT,
     case_slices,
+    maker,
     union,
     union_word,
     words,
@@ -243,12 +244,13 @@ class Columns:
         for item in t.items:
             parts.append(self._column(item, at))
             at += len(words(item))
+        made_of = maker(t)
 
         def make(rows: int, columns: list[Values]) -> list[Any]:
             found = zip(*(column() for column in columns), strict=True) if columns else repeat((), rows)
-            if isinstance(t, DictT):
-                return dict_maker(len(t.keys))(t.keys, found) if t.keys else [{} for _ in found]
-            return list(map(list, found)) if t.listed else list(found)
+            if isinstance(t, DictT) and t.keys:
+                return dict_maker(len(t.keys))(t.keys, found)
+            return list(found) if made_of is tuple else list(map(made_of, found))
 
         def take(reading: Reading, rows: Words, owners: Words) -> Values:
             columns = [part(reading, rows, owners) for part in parts]

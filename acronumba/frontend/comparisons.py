@@ -119,8 +119,8 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
     return w.join_values(points, vals)
 
 
-def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
-    """Compare values that may be one of several."""
+def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val:
+    """Compare values that may be one of several; `given`: whether the answer is wanted, see `same_element`."""
     w.check_poison(a, b)
     w.comparisons.append(node)
     w.compared += len(w.comparisons) > DEEP
@@ -130,18 +130,71 @@ def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> V
         if isinstance(op, ast.In | ast.NotIn):
             found = contains(w, a, b, node)
             return w.negate(found) if isinstance(op, ast.NotIn) else found
-        return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, node), node), node)
+        return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, node, given), node), node)
     finally:
         w.comparisons.pop()
         w.compared = w.compared if w.comparisons else 0
 
 
-def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
+def same_element(w: Walker, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Num:
+    """Return whether two elements are equal, as lists, tuples and dicts ask it: the same object is, whatever `==` says.
+
+    Which objects numbers are is not known: where both are NaN the instance fails, if a bool, `given`, holds.
+    """
+    out = w.each(a, lambda x: w.each(b, lambda y: _same(w, x, y, node, given), node), node)
+    assert isinstance(out, Num)
+    return out
+
+
+_NAN_AND_NAN = "NaN and NaN, which are equal where they are one object: ask `math.isnan` before"
+
+
+def _same(w: Walker, a: Val, b: Val, node: ast.AST, given: Num | None) -> Num:
+    if isinstance(a, Ref) and isinstance(b, Ref) and any(has_method(w, v, "__eq__") for v in (a, b)):
+        yes, no = w.fork(same_reference(w, a.var, b.var))
+        points, vals = ([yes], [number(True)]) if yes is not None else ([], [])
+        if no is not None:
+            w.enter(no)
+            vals.append(truth(w, compare_one(w, ast.Eq(), a, b, node, given), node))
+            points.append(w.point())
+        return _joined(w, points, vals)
+    if not (_may_be_nan(a) and _may_be_nan(b)):
+        return truth(w, compare_one(w, ast.Eq(), a, b, node, given), node)
+    wanted = number(True) if given is None else given
+    if isinstance(a, Num) and isinstance(b, Num):
+        both = w.both(w.scalar("isnan", w.read(a)), w.scalar("isnan", w.read(b)))
+        w.check(w.negate(w.both(wanted, both)), "ACR117", _NAN_AND_NAN, (), node)
+        return truth(w, compare_one(w, ast.Eq(), a, b, node, given), node)
+    equal = w.ufunc("eq", (a, b), node)
+    odd = w.ufunc("and", tuple(w.ufunc("ne", (v, v), node) for v in (a, b)), node)
+    yes, no = w.fork(truth(w, w.ufunc("or", (equal, odd), node), node))
+    points, vals = ([no], [number(False)]) if no is not None else ([], [])
+    if yes is not None:
+        w.enter(yes)
+        vals.append(truth(w, equal, node))
+        w.check(w.either(vals[-1], w.negate(wanted)), "ACR117", _NAN_AND_NAN, (), node)
+        points.append(w.point())
+    return _joined(w, points, vals)
+
+
+def _joined(w: Walker, points: list[Point], vals: list[Num]) -> Num:
+    out = w.join_values(points, vals)
+    assert isinstance(out, Num)
+    return out
+
+
+def _may_be_nan(val: Val) -> bool:
+    if isinstance(val, Tensor):
+        return val.type.dtype.startswith("float")
+    return isinstance(val, Num) and val.type == FLOAT and (val.const is NOT_CONST or val.const != val.const)
+
+
+def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val:
     """Compare two values."""
     name = _COMPARE.get(type(op))
     equality = isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
     negated = isinstance(op, ast.NotEq | ast.IsNot)
-    objects = compare_objects(w, op, a, b, node)
+    objects = compare_objects(w, op, a, b, node, given)
     if objects is not None:
         return objects
     if isinstance(op, ast.Is | ast.IsNot):
@@ -181,8 +234,9 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
     if not isinstance(op, ast.Is | ast.IsNot):
         one, other = as_tuple(w, a), as_tuple(w, b)
         if isinstance(one, TupleVal) and isinstance(other, TupleVal):
-            plain = one is a and other is b
-            return compare_tuples(w, op, one, other, node) if plain else compare_by_fields(w, op, a, b, node)
+            if one is a and other is b:
+                return compare_tuples(w, op, one, other, node, given)
+            return compare_by_fields(w, op, a, b, node, given)
         a, b = one, other
     for handler in dict.fromkeys(EQUALS[type(v)] for v in (a, b) if type(v) in EQUALS):
         known = None if isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)
@@ -234,7 +288,7 @@ def as_tuple(w: Walker, val: Val) -> Val:
     return val if items is None else TupleVal(items)
 
 
-def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val | None:
+def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val | None:
     """Compare two values of which one is an object; None if its class says nothing of it."""
     if isinstance(op, ast.Is | ast.IsNot):
         same = same_object(w, a, b, node)
@@ -248,7 +302,7 @@ def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> 
             if has_method(w, x, method) and not _is_generated(w, x, method):
                 return call_special(w, x, method, (y,), node)
             if has_method(w, x, method) and first is second:
-                return compare_by_fields(w, op, a, b, node)
+                return compare_by_fields(w, op, a, b, node, given)
         return None
     if name == "__ne__" and any(has_method(w, x, "__ne__") for x in (a, b)):
         x, y = (a, b) if has_method(w, a, "__ne__") else (b, a)
@@ -258,7 +312,7 @@ def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> 
             found = call_special(w, x, "__eq__", (y,), node)
             return w.negate(truth(w, found, node)) if name == "__ne__" else found
     if first is second and has_method(w, a, "__eq__"):
-        return compare_by_fields(w, op, a, b, node)
+        return compare_by_fields(w, op, a, b, node, given)
     if first is not None and second is not None and first is not second:
         return number(name == "__ne__")
     same = same_object(w, a, b, node) if first is not None and second is not None else number(False)
@@ -272,7 +326,7 @@ def _is_generated(w: Walker, val: Val, name: str) -> bool:
     return dataclasses.is_dataclass(cls) and "__create_fn__" in code.co_qualname
 
 
-def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Val:
+def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val:
     """Compare two objects by what is in them: by a function that calls itself if there are more of their kind in it."""
     pair = python_class(a), python_class(b)
     if pair in w.know.nested:
@@ -282,7 +336,7 @@ def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -
         raise Resweep
     w.comparing.append(pair)
     try:
-        return compare_values(w, op, fields_compared(w, a, node), fields_compared(w, b, node), node)
+        return compare_values(w, op, fields_compared(w, a, node), fields_compared(w, b, node), node, given)
     finally:
         w.comparing.pop()
 
@@ -295,20 +349,22 @@ def fields_compared(w: Walker, val: Val, node: ast.AST) -> Val:
     return TupleVal(tuple(attribute(w, val, f.name, node) for f in dataclasses.fields(cls) if f.compare))
 
 
-def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, node: ast.AST) -> Num:
+def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, node: ast.AST, given: Num | None = None) -> Num:
     """Compare tuples item by item."""
-    if isinstance(op, ast.Eq | ast.NotEq):
-        negated = isinstance(op, ast.NotEq)
-        if len(a.items) != len(b.items):
-            return number(negated)
-        out = number(True)
-        for x, y in zip(a.items, b.items, strict=True):
-            out = w.both(out, truth(w, compare_values(w, ast.Eq(), x, y, node), node))
-        return w.negate(out) if negated else out
+    equality = isinstance(op, ast.Eq | ast.NotEq)
+    if equality and len(a.items) != len(b.items):
+        return number(isinstance(op, ast.NotEq))
+    same, until = [], number(True)  # whether all items so far are the same
+    for x, y in zip(a.items, b.items, strict=False):
+        wanted = until if given is None else w.both(given, until)
+        same.append(same_element(w, x, y, node, wanted))
+        until = w.both(until, same[-1])
+    if equality:
+        return w.negate(until) if isinstance(op, ast.NotEq) else until
     out = truth(w, compare_values(w, op, number(len(a.items)), number(len(b.items)), node), node)
-    for x, y in reversed(list(zip(a.items, b.items, strict=False))):  # the first that differ decide
-        less = truth(w, compare_values(w, op, x, y, node), node)
-        out = w.select(truth(w, compare_values(w, ast.Eq(), x, y, node), node), out, less)
+    for k in reversed(range(len(same))):  # the first that differ decide
+        less = truth(w, compare_values(w, op, a.items[k], b.items[k], node, given), node)
+        out = w.select(same[k], out, less)
     return out
 
 
@@ -381,7 +437,7 @@ def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
         raise w.refuse("ACR301", node, seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
     out = number(False)
     for item in items:
-        out = w.either(out, truth(w, compare_values(w, ast.Eq(), a, item, node), node))
+        out = w.either(out, same_element(w, a, item, node))
     return out
 
 
@@ -393,7 +449,7 @@ def contains_at_run_time(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
 
     def turn() -> None:
         item = w.state[(w.frame.scope, "#item")]
-        yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), a, item, node), node))
+        yes, no = w.fork(same_element(w, a, item, node))
         if yes is not None:
             w.enter(yes)
             w.state[key] = number(True)

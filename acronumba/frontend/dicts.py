@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acronumba.frontend.block import Dead, Resweep
-from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comparisons import compare_values, same_element
 from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, MAPPINGS, handles
@@ -338,7 +338,7 @@ def same_entry(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> Nu
         vals.append(number(False))
     if yes is not None:
         w.enter(yes)
-        vals.append(truth(w, compare_values(w, ast.Eq(), value_at(w, base, index, node), val, node), node))
+        vals.append(same_element(w, value_at(w, base, index, node), val, node))
         points.append(w.point())
     out = w.join_values(points, vals)
     assert isinstance(out, Num)

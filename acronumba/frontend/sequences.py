@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from acronumba.frontend.block import Resweep
-from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comparisons import compare_values, same_element
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.dicts import changeable, delete_item
@@ -78,7 +78,7 @@ def place_in(w: Walker, base: Val, val: Val, node: ast.AST, bounds: tuple[Num, N
         assert isinstance(pair, TupleVal)
         k, item = pair.items
         assert isinstance(k, Num)
-        same = truth(w, compare_values(w, ast.Eq(), item, val, node), node)
+        same = same_element(w, item, val, node)
         if bounds is not None:
             same = w.both(same, w.both(w.scalar("ge", k, bounds[0]), w.scalar("lt", k, bounds[1])))
         return same, k
@@ -145,7 +145,7 @@ def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> N
     def turn(pair: Val) -> tuple[Num, Val]:
         assert isinstance(pair, TupleVal)
         x, y = pair.items
-        differ = w.negate(truth(w, compare_values(w, ast.Eq(), x, y, node), node))
+        differ = w.negate(same_element(w, x, y, node))
         if isinstance(op, ast.Eq):
             return differ, number(False)
         return differ, truth(w, compare_values(w, op, x, y, node), node)

@@ -11,9 +11,9 @@ type lies in 64-bit words. See `ir.nodes` for the program that is typed with the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
@@ -157,6 +157,14 @@ class DictT:
 
     keys: tuple[str, ...]
     items: tuple[Type, ...]
+
+
+def maker(t: TupleT | DictT) -> Callable[[Sequence[Any]], Any]:
+    """Return what makes a value of a type of its items: all that reads values asks it, however many they are."""
+    if isinstance(t, TupleT):
+        return list if t.listed else tuple
+    keys = t.keys
+    return lambda items: dict(zip(keys, items, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from acronumba.ir.types import (
     Word,
     entry_widths,
     is_matrix,
+    maker,
     type_text,
     union_cases,
     union_word,
@@ -410,11 +411,8 @@ class _Builder:
                 boxed = t.sure or next(stream)
                 word = next(stream)
                 return np.asarray(word) if boxed else self._word(word)
-            case TupleT():
-                inside = [self._of(stream, (), item) for item in t.items]
-                return inside if t.listed else tuple(inside)
-            case DictT():
-                return {key: self._of(stream, (), item) for key, item in zip(t.keys, t.items, strict=True)}
+            case TupleT() | DictT():
+                return maker(t)([self._of(stream, (), item) for item in t.items])
             case MapT():
                 return self._map(next(stream), t)
             case UnionT():

@@ -53,6 +53,7 @@ from acronumba.pipeline.fit import (
     same_types,
 )
 from acronumba.pipeline.log import Patience, bar, debug
+from acronumba.pipeline.slices import Slices, memory_refused
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,16 +155,14 @@ class Compiled:
         self._check_apart(roots)
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
         self._active: dict[tuple[Wanted, int | None], Active] = {}
+        self.slices = Slices()
         self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
         self._backward: dict[tuple[Wanted, int | None], tuple[Backward, ...]] = {}
 
     def _lower(
-        self,
-        columns: Sequence[Sequence[Any]],
-        shared: Mapping[str, Any],
-        seen: Columns | None,
+        self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None,
         refused: list[Attempt] | None,
-    ) -> tuple[Schema, Lowered]:
+    ) -> tuple[Schema, Lowered]:  # fmt: skip
         """Infer and lower: for columns as they are, if that is not refused and changes the order of no sum."""
         from acronumba.data.extents import Columns
         from acronumba.data.pack import infer
@@ -389,7 +388,8 @@ class Compiled:
         with self.lock:
             if "recorder" not in self.__dict__:
                 kernels = idle_kernels(self.plan.kernels)
-                self.__dict__["recorder"] = link(self.plan, replace(self.options, threads=1), kernels=kernels)
+                options = replace(self.options, threads=1, memory_limit=None)  # of runs that compute something
+                self.__dict__["recorder"] = link(self.plan, options, kernels=kernels)
         made: Executable = self.__dict__["recorder"]
         return made
 
@@ -440,7 +440,7 @@ class Compiled:
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
-        device: str = "cpu", on: Executable | None = None,
+        device: str = "cpu", on: Executable | None = None, tight: bool = False,
     ) -> Run:  # fmt: skip
         """Run a packed mini-batch.
 
@@ -456,6 +456,13 @@ class Compiled:
             Where kernels run.
         on : Executable, optional
             What runs it, if it is not this specialisation's own.
+        tight : bool
+            Whether more instances at once have found no memory.
+
+        Raises
+        ------
+        MemoryError
+            If they do not fit into memory; see `pipeline.slices`.
         """
         given = self.shared_batches(leaves, frozen)
         words, keep = self.shared_words(packed, leaves, given)
@@ -463,8 +470,8 @@ class Compiled:
         skip = packed.errors
         executable = on or self.on(device)
         start = time.perf_counter()
-        with memory_refused(), bar(f"running {len(packed)} instances") if self._slow else nullcontext():
-            run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed)
+        with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
+            run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed, tight=tight)
         run.heaps = [heap for batch in given.values() for heap in batch.heaps]
         self._slow = time.perf_counter() - start > 0.3
         debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
@@ -541,7 +548,7 @@ class Compiled:
                 found[k] = PackedShared(param.path, root_of(param.path, names), packer, given_away)
         return found
 
-    def decoder(self, run: Run, packed: Batch, stay: bool = False) -> Decoder:
+    def decoder(self, run: Run, packed: Batch, stay: bool = False, copies: bool = False) -> Decoder:
         """Return what makes the results of instances, by their numbers; see `Run.reader`."""
         from acronumba.data.heap import Owned
         from acronumba.data.wraps import wrapped
@@ -551,7 +558,8 @@ class Compiled:
 
         def decode() -> Decoder:  # holds the run, which owns what the words lead to
             if not made:
-                made.append(self.unpacker.decoder(run.words, run.reader(stay), Owned((h, h.objects) for h in heaps)))
+                reader = run.reader(stay, copies)
+                made.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
             return made[0]
 
         def many(ks: Sequence[int]) -> list[Any]:
@@ -578,11 +586,11 @@ class Compiled:
         site = self.plan.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 
-    def trace(self, run: Run, before: Mapping[str, float], total: float) -> TraceData:
-        """Return the record of a run that was timed; `before` has the seconds of the stages before it."""
-        from acronumba.runtime.trace import TIMED
+    def trace(self, run: Run, total: float) -> TraceData:
+        """Return the record of a run that was timed."""
+        from acronumba.runtime.trace import STAGES
 
-        seconds = {**dict.fromkeys(TIMED, 0.0), **before, **run.seconds, "total": total - run.noted}
+        seconds = {**dict.fromkeys(STAGES[1:], 0.0), **run.seconds, "total": total - run.noted}
         return replace(run.trace(), seconds=seconds)
 
     def _progress(self, name: str, number: int, count: int) -> None:
@@ -668,15 +676,6 @@ class Compiled:
         from acronumba.analysis.plan import plan_text
 
         return plan_text(self.plan)
-
-
-@contextmanager
-def memory_refused() -> Iterator[None]:
-    """Refuse a mini-batch that needs too much memory."""
-    try:
-        yield
-    except MemoryError as error:
-        raise refuse("ACR704", seen=str(error)) from None
 
 
 def compile_model(

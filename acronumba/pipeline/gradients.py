@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from acronumba.ir.types import Array0T, TensorT, TupleT, Type, UnionT, case_slices, words
 from acronumba.memory import address
+from acronumba.pipeline.slices import Slices
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
@@ -51,7 +52,6 @@ class Asked:
 
 SHARED = -1  # in place of the number of an instance
 _NONE = np.zeros(0, np.int64)
-_ALL = 1 << 40  # instances: more than there are
 
 
 def loss_type(result: Type, aux: bool) -> Type:
@@ -153,13 +153,13 @@ class Trained:
     ) -> None:  # fmt: skip
         self.compiled, self.loss = compiled, loss_type(compiled.program.result, aux)
         self.width = len(words(self.loss))
-        self.most = _ALL  # instances that fit into memory at once, about
-        self.calm, self.patience = 0, 2  # mini-batches that have run since that changed, and how many there shall be
+        self.slices = Slices()
         self.back = there_and_back(compiled, device, wanted, self.width, params, packed)
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
         asked: Callable[[Run], Sequence[Asked]] = lambda run: (), tables: Collection[int] = (), mean: bool = False,
+        tight: bool = False,
     ) -> There:  # fmt: skip
         """Run a mini-batch there and back.
 
@@ -173,44 +173,30 @@ class Trained:
             Shared tensors whose gradients are wanted by rows.
         mean
             Whether gradients are those of the mean over the instances that did not fail, if all fit into memory.
+        tight
+            See `Compiled.run`.
+
+        Raises
+        ------
+        MemoryError
+            If they do not fit into memory there and back.
         """
-        from acronumba.pipeline.compiled import memory_refused
         from acronumba.runtime.state import MEMORY
 
         compiled = self.compiled
-        run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
-        alone = len(run.ran) == 1
+        run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward, tight=tight)
+        alone = tight and len(packed) == 1
         crowded = [k for k, failure in run.errors.items() if failure.site == MEMORY and not alone]
         mean = mean and not crowded
         good = np.array([k for k in run.ran.tolist() if k not in run.errors], np.int64)
         arrays = asked(run)
         seeds = self._seeds(run, good, 1.0 / max(len(good), 1) if mean else 1.0)
-        with memory_refused():
-            done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
+        done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
         self.back.forward.shared.give(run.prepared)
         failures = {k: failure for k, failure in run.errors.items() if k not in crowded}
         return There(
             result=compiled.decoder(run, packed), failures=failures, crowded=crowded, mean=mean, back=done, asked=arrays
         )
-
-    def pieces(self, count: int) -> list[Words]:
-        """Return which of so many instances run at once: as many as have found memory lately.
-
-        They are halves of halves, as they are where memory does not suffice: where sums are cut does not depend on it.
-        """
-        found = [np.arange(count)]
-        while len(found[0]) > self.most:
-            found = [half for piece in found for half in np.array_split(piece, 2)]
-        return found
-
-    def went(self, fitted: int) -> None:
-        """Note how many instances at once fitted into memory at worst: after some mini-batches more are tried again."""
-        if fitted < self.most:
-            self.most, self.calm, self.patience = fitted, 0, 2 * self.patience
-        elif self.most < _ALL:
-            self.calm += 1
-            if self.calm == self.patience:
-                self.most, self.calm = 2 * self.most, 0
 
     def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
         """Return where the way back begins: the losses of instances that did not fail, in their order."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from acronumba.errors.codes import refuse
 from acronumba.memory import address
 from acronumba.pipeline.gradients import Asked, own_of, there_and_back
+from acronumba.pipeline.slices import memory_refused
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
@@ -57,7 +58,8 @@ class Pullback:
         """Run a mini-batch and keep what its way back needs. See `Compiled.run`."""
         from acronumba.runtime.state import MEMORY
 
-        run = self.compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
+        with memory_refused():
+            run = self.compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
         if (many := sum(failure.site == MEMORY for failure in run.errors.values())) > 1:
             raise refuse("ACR704", seen=f"{many} of {len(run.ran)} instances found no memory beside the others")
         return run
@@ -81,7 +83,6 @@ class Pullback:
         tuple
             The gradients of shared tensors by their numbers, and that of each array that was asked for, or None.
         """
-        from acronumba.pipeline.compiled import memory_refused
         from acronumba.runtime.backward import Seeds
 
         arrays = [np.ascontiguousarray(g) for _, _, g in seeds]

@@ -65,7 +65,8 @@ def sites(
     if waits and trace.read is None:
         return None
     apart = told_apart(plan)
-    made = link(apart.plan, replace(options, threads=1, schedule="depth"), kernels=idle_kernels(apart.plan.kernels))
+    options = replace(options, threads=1, schedule="depth", memory_limit=None)
+    made = link(apart.plan, options, kernels=idle_kernels(apart.plan.kernels))
     try:
         found = made.record(roots, shared, skip=skip, keep=keep, told=trace.read if waits else None)
     except Astray:

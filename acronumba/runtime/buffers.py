@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,9 @@ from acronumba.runtime.state import (
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
+_LEAST_CHUNK, _LEAST_NODES = 1 << 14, 1 << 7  # the same where memory is tight
+_STEP = 8  # where memory is tight, the heap and columns grow by one of so many parts
+_COPIED = 28  # bytes of a node that are kept when columns grow
 _MANY = 1 << 20  # capacity of columns that are not kept for the next run
 _WARMS = 16  # pieces of memory that are fetched before a run
 _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
@@ -205,6 +209,7 @@ class Buffers:
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
+        self.tight = False  # whether what grows grows by little
         self.last_run = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self._given: tuple[int, ...] = ()  # the numbers of the arrays that the last run was given
         self._ahead_of: tuple[object, ...] = ()  # what the pieces of `ahead` were made of
@@ -218,15 +223,33 @@ class Buffers:
 
     @property
     def peak(self) -> int:
-        """How many bytes the mini-batch needs at once."""
-        return self.bytes + self["kept"] + self["arena_used"] + max(self["work_used"], self["work_most"])
+        """How many bytes the mini-batch needs at once; results of earlier parts do not count."""
+        part = max(self["arena_used"] + self["work_used"], self["part_most"])
+        return self.bytes + self["kept"] - self["given"] + part
 
     @property
     def bytes(self) -> int:
-        """Bytes of the heap and the columns."""
-        return sum(
-            c.nbytes for c in (*self.chunks, *self.columns.values(), *self.tables.values(), *self.queues.values())
+        """Bytes of the heap, the columns and all else that is not a tensor of a node."""
+        tables = (self.scratch, self.errors, self.results, self.lives)
+        return self.column_bytes + sum(
+            c.nbytes for c in (*self.chunks, *self.tables.values(), *self.queues.values(), *tables)
         )
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of the columns."""
+        return sum(c.nbytes for name, c in self.columns.items() if self.keyed or name != "key")
+
+    def start_small(self, tight: bool) -> None:
+        """Give back all that has grown; `tight`: what grows from now on grows by little."""
+        self.tight = tight
+        self.chunks, self.starts, self.used = [], [], 0
+        self.tables, self.queues, self.where = {}, {}, {}
+        self.errors = self.results = self.lives = self.st[:0]
+        for name in ("ccap", "scap", "ecap", "found_room", "xcap", "fcap"):
+            self[name] = 0
+        self.grow_scratch(1 << 12)
+        self.grow_nodes(_LEAST_NODES if tight else _NODES, 0)
 
     def fetch_ahead(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Note what the next run will use: packed instances, and as much of heap and columns as the last run.
@@ -274,7 +297,7 @@ class Buffers:
             self.chunks, self.starts = [], []
             self.add_chunk(min(size, _KEPT))
         elif not self.chunks:
-            self.add_chunk(_CHUNK)
+            self.add_chunk(_LEAST_CHUNK if self.tight else _CHUNK)
         self.used = 0
         self.next_chunk(0)
 
@@ -288,11 +311,20 @@ class Buffers:
         """Whether a chunk of an earlier run, or of an instance that has failed, has room for `need` bytes."""
         return self.used < len(self.chunks) and self.chunks[self.used].nbytes >= need
 
-    def next_chunk(self, need: int, most: int = 1 << 62) -> None:
-        """Make the heap go on in a chunk with room for `need` bytes; a new one has `most` bytes if they suffice."""
+    def chunk_size(self, need: int, room: int) -> int:
+        """Return how many bytes the next chunk should have; they are less than `room` if `need` allows.
+
+        Where memory is tight they do not depend on `room`: so it does not either what fits.
+        """
+        if self.tight:
+            return max(need, sum(c.nbytes for c in self.chunks) // _STEP, _LEAST_CHUNK)
+        return max(need, min(room, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK))
+
+    def next_chunk(self, need: int, size: int = 0) -> None:
+        """Make the heap go on in a chunk with room for `need` bytes; a new one has `size` bytes."""
         if not self.another(need):
             del self.chunks[self.used :], self.starts[self.used :]
-            self.add_chunk(max(need, min(most, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK)))
+            self.add_chunk(max(need, size))
         start = self.starts[self.used]
         self["top"] = start
         self["end"] = end = start + self.chunks[self.used].nbytes
@@ -304,6 +336,15 @@ class Buffers:
         heap[2 * self.used], heap[2 * self.used + 1] = start, end
         self.used += 1
         self["chunks"] = self.used
+
+    def taken_since(self, top: int) -> int:
+        """Return how many bytes were allocated since the heap's top was at this address, whole chunks."""
+        taken = 0
+        for start, chunk in zip(reversed(self.starts[: self.used]), reversed(self.chunks[: self.used]), strict=True):
+            if start <= top <= start + chunk.nbytes:
+                return taken + start + chunk.nbytes - top
+            taken += chunk.nbytes
+        return taken
 
     def rewind(self, top: int) -> None:
         """Forget what was allocated since the heap's top was at this address."""
@@ -318,8 +359,19 @@ class Buffers:
 
     # ---- columns
 
-    def grow_nodes(self, capacity: int, n: int) -> None:
-        """Give the node columns room for `capacity` nodes, keeping those of the first n."""
+    def nodes_wanted(self, need: int) -> int:
+        """Return what capacity the columns should have next: for `need` more nodes and some others."""
+        shared = self["ncap"] - self["nroom"]
+        more = self["ncap"] // _STEP if self.tight else self["ncap"]
+        return max(self["ncap"] + more, self["n"] + shared + need)
+
+    def bytes_with_nodes(self, capacity: int) -> int:
+        """Return how many bytes are needed at once while columns grow to a capacity."""
+        sizes = (dtype.itemsize * length for dtype, length in self._lengths(capacity).values())
+        return self.peak - self.column_bytes + sum(sizes) + _COPIED * self["n"]
+
+    def _lengths(self, capacity: int) -> dict[str, tuple[np.dtype[Any], int]]:
+        """Return the dtypes and lengths of columns for so many nodes."""
         int32, int64 = np.dtype(np.int32), np.dtype(np.int64)
         kernels = self.kernels
         lengths: dict[str, tuple[np.dtype[Any], int]] = {
@@ -338,13 +390,21 @@ class Buffers:
         if self.equal:
             most = 1 << (2 * capacity - 1).bit_length()
             lengths |= {"equal": (int64, 5 * most // 3)} | dict.fromkeys(self.equal, (int64, capacity))  # 1 + 1/2 + ...
-        old, shared = self.columns, self["ncap"] - self["nroom"] if n else 0
+        return lengths
+
+    def grow_nodes(self, capacity: int, n: int) -> None:
+        """Give the node columns room for `capacity` nodes, keeping those of the first n."""
+        shared = {name: self._of_shared(name).copy() for name in self.equal if n}
         begun = (self["equal"] - self["equal_first"]) // 8  # where the table of equal nodes begins
+        slots = self["equal_mask"] + 1 if self.equal and n else 0
+        kept = {name: self.columns[name][:n].copy() for name in ("kind", "depth", "instance", "row") if n}
+        if slots:
+            kept["equal"] = self.columns["equal"][begun : begun + slots].copy()
         self.columns = {}
-        for name, (dtype, length) in lengths.items():
+        for name, (dtype, length) in self._lengths(capacity).items():
             column = np.zeros(length, dtype) if name == "tally" else np.empty(length, dtype)
-            if name in ("kind", "depth", "instance", "row") and n:
-                column[:n] = old[name][:n]
+            if name in kept:
+                column[: len(kept[name])] = kept[name]
             self.columns[name] = column
             self.reach(column)
             self[name] = address(column)
@@ -353,14 +413,12 @@ class Buffers:
             self.columns["key"] = self.columns["kind"]
             self["key"] = self["kind"]
         self["first_room"] += capacity - self["ncap"]
-        self["ncap"], self["nroom"] = capacity, capacity - shared
-        for name in self.equal if shared else ():
-            self.columns[name][-shared:] = old[name][-shared:]
+        self["ncap"], self["nroom"] = capacity, capacity - max(map(len, shared.values()), default=0)
+        for name, words in shared.items():
+            self.columns[name][self["nroom"] :] = words
         if self.equal:
+            most = 1 << (2 * capacity - 1).bit_length()
             self["equal_first"], self["equal_most"] = self["equal"], most
-            if n:
-                slots = self["equal_mask"] + 1
-                self.columns["equal"][:slots] = old["equal"][begun : begun + slots]
 
     @property
     def sharers(self) -> Words:
@@ -404,6 +462,16 @@ class Buffers:
             self.tables[name] = np.empty(length, np.int32 if size == 4 else np.int64)
             self.reach(self.tables[name])
             self[name] = address(self.tables[name])
+
+    @contextmanager
+    def tables_apart(self) -> Iterator[None]:
+        """Give back the tables of the search that are added meanwhile."""
+        caps = ("ccap", "scap", "ecap")
+        tables, words = dict(self.tables), [(name, self[name]) for name in (*caps, *self.tables) if name in AT]
+        yield
+        self.tables = tables
+        for name, word in words:
+            self[name] = word
 
     def keys(self, capacity: int = 0) -> int:
         """Return how many keys there can be."""

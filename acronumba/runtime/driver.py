@@ -33,8 +33,8 @@ from acronumba.runtime.forms import forms
 from acronumba.runtime.levels import check_levels
 from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.program import KernelEntry, Linked
-from acronumba.runtime.recorded import Failure, Recorded
-from acronumba.runtime.room import Astray, LeftOut, Room, TooLarge
+from acronumba.runtime.recorded import Recorded
+from acronumba.runtime.room import Astray, Room, TooLarge
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared, SharedValues
 from acronumba.runtime.state import AT, MEMORY, TABLE
@@ -53,7 +53,7 @@ _FRESH = np.array(  # words that are 0 when a run begins
         for name in (
             "stage pc n next batches arena_used edges failures spent run_batches taken rounds more single kept rtop "
             "wtop stubs planned result_bytes work_size work_used work_most result_bytes_before nodes_before part_start "
-            "part_nodes part_bytes reading noted ended_count until"
+            "part_nodes part_bytes reading noted ended_count until given part_most"
         ).split()
     ]
 )
@@ -338,6 +338,7 @@ class Executable:
         timed: bool = False,
         last: int = _EXECUTE,
         told: Words | None = None,
+        tight: bool = False,
     ) -> Run:
         """Run a mini-batch.
 
@@ -360,33 +361,31 @@ class Executable:
         told
             Values for what the program reads of tensors, as another run of it has noted them.
 
+        tight
+            More instances at once have found no memory: whatever can grow begins small, and grows by little.
+
         Raises
         ------
-        MemoryError
-            If the results need more memory than allowed. (An instance that needs too much while it runs fails alone.)
+        TooLarge
+            If more memory is needed than allowed. An instance that has used up most of it fails alone, and the others
+            run, unless they do not fit either.
         ScheduleError
             If a user's schedule is none.
         """
-        given, left_out = np.ascontiguousarray(roots, np.int64), LeftOut()
-        while True:
-            instances = _others(len(given), {*skip, *left_out.all})
-            roots, start = given if instances is None else given[instances], time.perf_counter()
-            m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told)
-            try:
-                self._with_threads(m, self._stages)
-                if left_out.suffice():
-                    break
-                self.give_buffers(m.buffers)
-            except TooLarge as error:
-                if told is not None:
-                    raise Astray from None
-                left_out.too_few(*error.numbered(instances))
-            last = _EXECUTE
-        lost = dict.fromkeys(left_out.all, Failure(site=MEMORY))
+        roots = np.ascontiguousarray(roots, np.int64)
+        instances, start = _others(len(roots), skip), time.perf_counter()
+        roots = roots if instances is None else roots[instances]
+        m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told, tight=tight)
+        try:
+            self._with_threads(m, self._stages)
+            self.room.check_whole(m.buffers)
+        except TooLarge as error:
+            if told is not None:
+                raise Astray from None
+            error.alone = [k for k, failure in m.failures.items() if failure.site == MEMORY]
+            raise error.numbered(instances) from None
         m.seconds["total"] = time.perf_counter() - start - m.noted
-        run = self._done(m, instances)
-        run.errors = dict(sorted({**run.errors, **lost}.items())) if lost else run.errors
-        return run
+        return self._done(m, instances)
 
     def _done(self, m: MiniBatch, instances: Words | None) -> Run:
         """Return the run of a mini-batch that has been run; `instances` are their numbers, if some were left out."""
@@ -412,8 +411,18 @@ class Executable:
         ------
         Astray
             If what is read is not what `told` was noted of.
+        TooLarge
+            If more memory is needed than allowed, even without the instances that need far more than others.
         """
-        run = self.run(roots, shared, skip=skip, keep=keep, timed=True, last=_SCHEDULE, told=told)
+        left_out = {*skip}
+        while True:
+            try:
+                run = self.run(roots, shared, skip=left_out, keep=keep, timed=True, last=_SCHEDULE, told=told)
+                break
+            except TooLarge as error:
+                if not (found := [*error.surely, *error.alone, *error.suspects]):
+                    raise
+                left_out |= {*found}
         if told is not None and not run.buffers.all_told:
             raise Astray
         trace = run.trace()
@@ -422,14 +431,16 @@ class Executable:
 
     def _mini_batch(
         self, roots: Words, prepared: Prepared, keep: Sequence[NDArray[Any]], stable: bool, timed: bool, last: int,
-        told: Words | None, epoch: bool = False,
+        told: Words | None, epoch: bool = False, tight: bool = False,
     ) -> MiniBatch:  # fmt: skip
         """Return a mini-batch that is ready to run."""
         for array in (roots, *keep):
             self.engine.reach(array)
         buffers = self.take_buffers()
+        if tight or buffers.tight or self.options.memory_limit is not None:
+            self.room.prepare(buffers, tight, len(roots))
         pool = self.pieces if epoch else self.arenas
-        arena = pool.take(pool.wanted)
+        arena = pool.take(0 if tight else pool.wanted)
         self.engine.reach(arena.block)
         m = MiniBatch(
             buffers=buffers,
@@ -437,7 +448,7 @@ class Executable:
             roots=roots,
             keep=keep,
             arenas=[arena],
-            works=[self.works.take(self.works.wanted)] if self.works.wanted else [],
+            works=[self.works.take(self.works.wanted)] if self.works.wanted and not tight else [],
             stable=stable,
             timed=timed,
             last=_EXECUTE if self.host.waiting else last,
@@ -479,7 +490,8 @@ class Executable:
 
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
         """Run stages, with the threads that the last run's kernels would have kept busy."""
-        m.buffers["threads"] = threads = max(1, min(self.threads, int(self._recent / _WAKE)))
+        alone = m.buffers.tight and len(m.roots) == 1  # what fits then must not depend on how long runs have taken
+        m.buffers["threads"] = threads = 1 if alone else max(1, min(self.threads, int(self._recent / _WAKE)))
         m.buffers["areas"] = state.areas(threads)
         if threads == 1:
             m.buffers["pool"] = 0
@@ -501,7 +513,9 @@ class Executable:
             try:
                 self._round(m, self.executor.stops(m))
             except TooLarge as error:
-                raise TooLarge(self._all_too_large(m, [*error.instances]), error.suspects) from None
+                if error.surely:
+                    error.surely = self._all_too_large(m, error.surely)
+                raise
             if not buffers["more"] and buffers["part_end"] == buffers["instances"]:
                 return
 
@@ -517,9 +531,9 @@ class Executable:
             try:
                 self._round(m, (state.TO_SCHEDULE, state.TO_EXECUTE))
             except TooLarge as error:
-                found += error.instances
-            except MemoryError:
-                break
+                if not error.surely:
+                    break
+                found += error.surely
         return found
 
     def _round(self, m: MiniBatch, stops: Sequence[int]) -> None:
@@ -572,7 +586,7 @@ class Executable:
         used = buffers["kept"] + buffers["arena_used"]
         buffers.note_run()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
-        if m.works:
+        if m.works and not buffers.tight:
             self.works.wanted = max(
                 buffers["work_used"], buffers["work_most"], self.works.wanted - self.works.wanted // 8 - 1
             )

@@ -140,7 +140,11 @@ class Recorded:
         return out
 
     def round(self, buffers: Buffers, before: Sequence[Round]) -> Round:
-        """Return what was recorded and scheduled since the last round."""
+        """Return what was recorded and scheduled since the last round; what that takes is not memory of the run."""
+        with buffers.tables_apart():
+            return self._round(buffers, before)
+
+    def _round(self, buffers: Buffers, before: Sequence[Round]) -> Round:
         n, batches = buffers["n"], buffers["batches"]
         start = sum(len(r.kernel) for r in before)
         kinds = buffers.column("kind", n).copy()

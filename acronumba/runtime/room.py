@@ -24,53 +24,34 @@ _SOON = 0.1  # seconds in which what the system said about memory is believed: a
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
 
 
-class TooLarge(Exception):
-    """Instances whose own tensors need more memory than allowed; or the first of `suspects`, who took far more."""
+class TooLarge(MemoryError):
+    """A mini-batch needs more memory than allowed.
 
-    def __init__(self, instances: Sequence[int], suspects: Sequence[int] = ()) -> None:
-        self.instances, self.suspects = instances, suspects
-
-    def numbered(self, instances: Words | None) -> tuple[list[int], list[int]]:
-        """Return both by the numbers that instances have for the caller; None: the same."""
-        at = range(1 << 62) if instances is None else instances.tolist()
-        return [at[k] for k in self.instances], [at[k] for k in self.suspects]
-
-
-class LeftOut:
-    """Which instances a mini-batch runs without, as they are too large: it is run until the others fit.
-
-    Of suspects, the worst comes first. One of them is left out, then two more, then four more, until the others fit,
-    and then only as many of the last ones as must be: few runs find many.
+    Attributes
+    ----------
+    surely : list of int
+        Instances whose own tensors need more.
+    suspects : list of int
+        Instances that took by far the most steps, the worst first: the others may fit without them.
+    alone : list of int
+        Instances that took most of the memory before.
+    most : int
+        About how many instances may fit at once.
     """
 
-    def __init__(self) -> None:
-        self._found: list[int] = []
-        self._suspects: list[int] = []
-        self._low, self._many, self._high = 0, 0, 0  # so many do not suffice, are left out, suffice (0: not known)
+    def __init__(
+        self, text: str, surely: Sequence[int] = (), suspects: Sequence[int] = (), most: float = 1 << 62
+    ) -> None:
+        super().__init__(text)
+        self.surely, self.suspects, self.most = [*surely], [*suspects], max(1, int(most))
+        self.alone: list[int] = []
 
-    @property
-    def all(self) -> list[int]:
-        """The instances that are left out."""
-        return [*self._found, *self._suspects[: self._many]]
-
-    def too_few(self, found: Sequence[int], suspects: Sequence[int]) -> None:
-        """Note that others are too large, too."""
-        if not suspects:
-            self._found += found
-        elif self._many < self._high:
-            self._low = self._many
-            self._many = max((self._low + self._high) // 2, self._low + 1)
-        else:
-            self._found, self._suspects = self.all, [*suspects]
-            self._low, self._many, self._high = 0, min(max(2 * self._many, 1), len(suspects)), 0
-
-    def suffice(self) -> bool:
-        """Note that the others fit; return whether as few are left out as can be."""
-        if self._many - self._low <= 1:
-            return True
-        self._high = self._many
-        self._many = (self._low + self._high) // 2
-        return False
+    def numbered(self, instances: Words | None) -> TooLarge:
+        """Return the same by the numbers that instances have for the caller; None: the same."""
+        if instances is not None:
+            for name in ("surely", "suspects", "alone"):
+                setattr(self, name, instances[getattr(self, name)].tolist())
+        return self
 
 
 class Astray(Exception):
@@ -111,6 +92,18 @@ class Room:
             self._known_until, self._half = now + _SOON, available() // 2
         return self._half
 
+    def prepare(self, buffers: Buffers, tight: bool, count: int) -> None:
+        """Let buffers begin small if they are too large for a limit, or for what must not depend on earlier runs."""
+        if buffers.tight != tight or (tight and count == 1) or buffers.bytes > self.limit // 2:
+            buffers.start_small(tight)
+            self.arenas.clear()
+            self.works.clear()
+
+    def check_whole(self, buffers: Buffers) -> None:
+        """Refuse a mini-batch that has run if what earlier runs had left it was too large."""
+        if self.options.memory_limit is not None:
+            self._check(buffers)
+
     def check_back(self, need: int, more: int) -> None:
         """Refuse a way back: with it the mini-batch needs so many bytes, `more` of them are not there yet."""
         limit = self.options.memory_limit
@@ -123,16 +116,16 @@ class Room:
         need = buffers["need"]
         match status:
             case state.GROW_HEAP:
+                room = self.limit - buffers.peak
                 if buffers.another(need):
                     buffers.next_chunk(need)
-                elif (room := self.limit - buffers.bytes) >= need:
-                    buffers.next_chunk(need, room)
+                elif (size := buffers.chunk_size(need, room)) <= room:
+                    buffers.next_chunk(need, size)
                 else:
                     self._no_memory(m)
             case state.GROW_NODES:
-                shared = buffers["ncap"] - buffers["nroom"]
-                capacity = max(2 * buffers["ncap"], buffers["n"] + shared + need)
-                if buffers.bytes * 2 > self.limit:
+                capacity = buffers.nodes_wanted(need)
+                if buffers.bytes_with_nodes(capacity) > self.limit:
                     self._no_memory(m)
                 else:
                     buffers.grow_nodes(capacity, buffers["n"])
@@ -147,8 +140,9 @@ class Room:
                     self._abandon(m, STEPS)
             case state.GROW_CHAINS | state.GROW_EDGES:
                 buffers.grow_tables(status)
+                self._check(buffers)
             case state.GROW_SCRATCH:
-                room = self.limit - buffers.bytes
+                room = self.limit - buffers.peak + buffers.scratch.nbytes
                 buffers.grow_scratch(need if need <= room else self._fewer_threads(buffers, need, room))
             case state.GROW_LIVES | state.GROW_FOUND:
                 buffers.grow_lives(status)
@@ -158,12 +152,13 @@ class Room:
                 buffers["plenty"] = -1
             case state.GROW_WORK:
                 m.works.clear()  # before there is another one
-                m.works.append(self.works.take(need, need + self.limit - buffers.peak))
+                m.works.append(self.works.take(need, need + max(0, self.limit - buffers.peak)))
                 self.work_in(m)
             case state.GROW_ARENA:
                 self._arena_for(m, need)
             case state.GROW_FIBERS:
                 buffers.grow_fibers(2 * buffers["fcap"])
+                self._check(buffers)
             case state.NODES_FAILED:
                 self.fail_nodes(m)
             case state.GROW_NOTES:
@@ -181,7 +176,7 @@ class Room:
         pool, room = self.arenas, 2 * sum(a.size for a in m.arenas)
         if m.epoch:  # pieces are given back one by one
             pool, room = self.pieces, self.pieces.wanted
-        most = self.limit - buffers.bytes - buffers["kept"]
+        most = need + max(0, self.limit - buffers.peak)
         arena = pool.take(max(need, min(room, most)), most)
         m.arenas.append(arena)
         self.engine.reach(arena.block)
@@ -196,8 +191,6 @@ class Room:
     def _abandon(self, m: MiniBatch, site: int) -> None:
         """Fail the instance that runs; what it has allocated is forgotten."""
         buffers = m.buffers
-        if buffers["pc"] == state.SCHEDULER:
-            raise MemoryError("no memory is left for the next instance")
         loop = self.host.loops.get(buffers["pc"])
         calls = self.recorded.calls(buffers, buffers["fp"])
         m.failures[buffers["inst"]] = Failure(site=site, calls=calls if loop is None else (loop, *calls))
@@ -209,10 +202,24 @@ class Room:
         buffers.heads[:] = 0
         buffers["pc"] = state.SCHEDULER
 
+    def _check(self, buffers: Buffers) -> None:
+        """Refuse the mini-batch if it has become too large."""
+        if (peak := buffers.peak) > self.limit:
+            self._refuse(buffers, f"the mini-batch needs {peak:,} bytes, more than `memory_limit`", peak)
+
+    def _refuse(self, buffers: Buffers, text: str, seen: float) -> NoReturn:
+        """Raise `TooLarge` for a mini-batch of which so many bytes have been seen to be needed."""
+        raise TooLarge(text, most=buffers["part_end"] * (self.limit / max(1.0, seen)))
+
     def _no_memory(self, m: MiniBatch) -> None:
-        """Fail the instance that has used up the memory."""
-        if suspects := self._runaways(m.buffers):
-            raise TooLarge(suspects[:1], suspects)
+        """Fail the instance that has used up the memory, if it has taken the most of it; or refuse the mini-batch."""
+        buffers, text = m.buffers, "no memory is left for the next instance"
+        if len(m.roots) > 1 and (suspects := self._runaways(buffers)):
+            raise TooLarge(text, suspects=suspects)
+        before = sum(c.nbytes for c in buffers.chunks[: buffers.used]) - buffers.taken_since(buffers["base"])
+        alone = len(m.roots) == 1
+        if buffers["pc"] == state.SCHEDULER or (not alone and (self.host.waiting or before > self.limit // 4)):
+            raise TooLarge(text, most=max(1, buffers["next"] - 1) / 2)
         self._abandon(m, MEMORY)
 
     def _runaways(self, buffers: Buffers) -> list[int]:
@@ -243,9 +250,10 @@ class Room:
         m.buffers["failures"] = 0
 
     def _too_large(self, buffers: Buffers) -> NoReturn:
-        """Raise `TooLarge` for the instances that no memory suffices for, `MemoryError` if there are none."""
-        if buffers["rounds"] and (suspects := self._runaways(buffers)):
-            raise TooLarge(suspects[:1], suspects)
+        """Raise `TooLarge`, with the instances that no memory suffices for."""
+        text = "the mini-batch needs {0:,} bytes {1}, more than `memory_limit`"
+        if buffers["rounds"] and buffers["instances"] > 1 and (suspects := self._runaways(buffers)):
+            raise TooLarge(text.format(buffers.peak, "at once"), suspects=suspects)
         n, batches, most = buffers["n"], buffers["batches"], buffers.most
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         place, sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2).transpose(2, 0, 1)
@@ -271,12 +279,12 @@ class Room:
         peaks = np.zeros(int(of.max(initial=-1)) + 1)
         np.maximum.at(peaks, of[turns], np.cumsum(change[turns]))
         if found := np.flatnonzero(peaks > self.limit).tolist():
-            raise TooLarge(found)
+            raise TooLarge(text.format(int(peaks.max()), "for an instance"), surely=found)
         seen = buffers["arena_used"] + buffers["work_used"] if buffers["planned"] else int(need.sum())
         seen += buffers["kept"]  # of earlier rounds or parts
         what = "for results" if seen > self.limit else "at once"
         seen = seen if seen > self.limit else buffers.peak
-        raise MemoryError(f"the mini-batch needs {seen:,} bytes {what}, more than `memory_limit`")
+        self._refuse(buffers, text.format(seen, what), max(seen, buffers.peak))
 
     def _fewer_threads(self, buffers: Buffers, need: int, room: int) -> int:
         """Let as few threads work as there is room for the scratch of; return how many bytes they need."""
@@ -300,6 +308,7 @@ class Room:
         needs = self.recorded.rows(buffers) * widths * (table[:, TABLE["rows"]] != 0)
         for v in np.flatnonzero(table[:, TABLE["dims"]]).tolist():
             needs[v] += self.recorded.node_sizes(buffers, v)[0]
-        if (large := needs > room).any():
-            raise TooLarge(np.unique(buffers.column("instance", n)[large]).tolist())
-        raise MemoryError(f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`")
+        text = f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`"
+        if (large := needs > self.limit).any():
+            raise TooLarge(text, surely=np.unique(buffers.column("instance", n)[large]).tolist())
+        self._refuse(buffers, text, self.limit + need - room)

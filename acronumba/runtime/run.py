@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.data.buffers import Memory, Pending
+from acronumba.data.buffers import Copying, Memory, Pending
 from acronumba.memory import address, word_at
 from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.library.records import high_half, node_of
@@ -119,8 +119,15 @@ class Run:
         found: dict[int, NDArray[Any]] = dict(zip(buffers.starts[:used], buffers.chunks, strict=False))
         return {**found, **self._arenas, **self._recorded.memory, **self._prepared.memory}
 
-    def reader(self, stay: bool = False) -> Memory:
-        """Return what reads `memory`; tensors may stay where they were computed."""
+    def reader(self, stay: bool = False, copies: bool = False) -> Memory:
+        """Return what reads `memory`; tensors may stay where they were computed, or be copies that keep nothing."""
+        if copies:
+            if self.pending is not None:
+                self.pending.all()
+            memory = Copying()
+            for base, array in {**{address(a): a for a in self._keep if a.nbytes}, **self._by_address}.items():
+                memory.add(base, array)
+            return memory
         if stay and self.pending is not None:
             return self.pending.memory(self.memory)
         return Memory(self._keep, self.pending, self._by_address)

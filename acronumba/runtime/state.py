@@ -245,6 +245,8 @@ ended_count         number of them
 until               of an epoch: address of a word; while it is 0, and nobody has ended, `drive` goes on with the next
                     round. 0: it does not
 etop_known          `etop` when it was looked at
+given               bytes of `kept` that hold nothing but results of earlier parts
+part_most           most bytes that an earlier part has used of its arena and of the work area
 free                heads of the lists of free frames follow, and for each kernel the first node that is looked for
                     whether it is equal to another
 """)

@@ -7,8 +7,8 @@ view. See `acronumba.views.report` for what is printed and `acronumba.views.grap
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -123,3 +123,62 @@ def empty_trace() -> TraceData:
         kernels=(), specs=(), batches=(), lower_bound=0, optimal=True, rounds=0,
         seconds=dict.fromkeys((*TIMED, "total"), 0.0),
     )  # fmt: skip
+
+
+def joined(runs: Sequence[tuple[TraceData, NDArray[np.int64]]]) -> TraceData:
+    """Return the trace of a mini-batch of traces of runs, one after the other, and the numbers of their instances."""
+    traces = [trace for trace, _ in runs]
+    if len(runs) == 1 and np.array_equal(runs[0][1], np.arange(len(runs[0][1]))):
+        return traces[0]
+    starts, firsts, rounds, phases = (
+        np.cumsum([0, *counts])
+        for counts in (
+            [t.nodes for t in traces],
+            [len(t.batches) for t in traces],
+            [t.rounds for t in traces],
+            [1 + max((b.phase for b in t.batches), default=-1) for t in traces],
+        )
+    )
+    waiting = any(t.waits or t.rounds > 1 for t in traces)
+
+    def column(name: str, offsets: NDArray[np.int64] | None = None) -> NDArray[np.int32]:
+        parts = [getattr(t, name) for t in traces]
+        parts = parts if offsets is None else [part + at for part, at in zip(parts, offsets, strict=False)]
+        return np.concatenate(parts).astype(np.int32)
+
+    sharers = [np.stack([t.sharers[:, 0] + at, numbers[t.sharers[:, 1]]], axis=1)
+               for (t, numbers), at in zip(runs, starts, strict=False)]  # fmt: skip
+    batches = tuple(
+        replace(b, phase=b.phase + int(phase), round=b.round + int(at) if waiting else b.round)
+        for t, phase, at in zip(traces, phases, rounds, strict=False)
+        for b in t.batches
+    )
+    waits = tuple(
+        replace(w, round=w.round + int(at), instance=int(numbers[w.instance]))
+        for (t, numbers), at in zip(runs, rounds, strict=False)
+        for w in t.waits
+    )
+    names = {name for t in traces for name in t.seconds}
+    bound = sum(t.lower_bound for t in traces)
+    return replace(
+        traces[0],
+        nodes=int(starts[-1]),
+        kernel=column("kernel"),
+        depth=column("depth"),
+        phase=column("phase", phases),
+        instance=np.concatenate([numbers[t.instance] for t, numbers in runs]).astype(np.int32),
+        batch=column("batch", firsts),
+        order=column("order", starts),
+        edges=column("edges", starts),
+        batches=batches,
+        lower_bound=bound,
+        optimal=len(batches) == bound,
+        rounds=int(rounds[-1]) if waiting else 1,
+        parts=sum(t.parts for t in traces),
+        waits=waits,
+        read=None,
+        seconds={name: sum(t.seconds.get(name, 0.0) for t in traces) for name in sorted(names)},
+        peak_bytes=max(t.peak_bytes for t in traces),
+        sharers=np.concatenate(sharers).astype(np.int32),
+        unshared_bytes=max(t.unshared_bytes for t in traces),
+    )

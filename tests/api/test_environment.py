@@ -72,8 +72,7 @@ def test_memory_is_refused_before_it_is_allocated():
             f.with_options(**options).batch([10, size])
         assert list(caught.value.errors) == [1] and caught.value.errors[1].code == "ACR704"
         assert caught.value.results[0].shape == (10,)
-    with pytest.raises(AcronumbaError, match="ACR704"):
-        f.with_options(memory_limit=2**26, equal=False).batch([2**20] * 20)
+    assert [r.shape for r in f.with_options(memory_limit=2**26, equal=False).batch([2**20] * 20)] == [(2**20,)] * 20
     assert [r.shape for r in f.batch([3, 0])] == [(3,), (0,)]
 
 

@@ -13,7 +13,6 @@ import hypothesis.strategies as some
 import numpy as np
 import pytest
 
-import acronumba
 from acronumba import InstanceErrors, nn
 from acronumba.api.model import model
 from acronumba.api.results import equal
@@ -21,7 +20,7 @@ from acronumba.ir.types import TensorT
 from acronumba.memory import address
 from acronumba.runtime import driver, state
 from acronumba.runtime.forms import forms
-from acronumba.runtime.room import LeftOut, TooLarge
+from acronumba.runtime.room import TooLarge
 from tests.support import generate, recorded
 from tests.support.chosen import one_in, quarter
 from tests.support.memory_models import (
@@ -245,8 +244,9 @@ def test_limits() -> None:
     trace = last.with_options(**limited).trace(xs, **shared)
     assert trace.peak_bytes <= 3 << 20 < trace.data.unshared_bytes
     assert all(map(equal, trace.results, last.batch(xs, **shared)))
-    with pytest.raises(acronumba.AcronumbaError, match="ACR704"):
-        last.with_options(recycle=False, **limited).batch(xs, **shared)
+    trace = last.with_options(recycle=False, **limited).trace(xs, **shared)
+    assert trace.parts > 1 and trace.peak_bytes <= 3 << 20
+    assert all(map(equal, trace.results, last.batch(xs, **shared)))
 
 
 def test_places_are_shared_below_plenty_if_the_limit_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +322,7 @@ def test_as_many_may_be_too_large_as_there_are(monkeypatch: pytest.MonkeyPatch) 
     def stages(self: driver.Executable, m: Any) -> None:
         if left[0]:
             left[0] -= 1
-            raise TooLarge([0])
+            raise TooLarge("too much", surely=[0])
         run(self, m)
 
     monkeypatch.setattr(driver.Executable, "_stages", stages)
@@ -369,18 +369,6 @@ def test_those_that_never_end_are_found_in_few_runs(many: int, share: int, monke
     assert list(caught.value.errors) == large and all(e.code == "ACR704" for e in caught.value.errors.values())
     assert len(runs) <= 3 + 2 * np.log2(len(large) + 1)
     assert all(np.array_equal(caught.value.results[k], xs[k] + 1) for k in range(many) if k % share)
-
-
-def test_as_few_suspects_are_left_out_as_can_be() -> None:
-    for wanted in range(1, 40):
-        out, runs = LeftOut(), 0
-        while True:
-            runs += 1
-            if len(out.all) < wanted:
-                out.too_few([], [k for k in range(60) if k not in out.all])
-            elif out.suffice():
-                break
-        assert out.all == list(range(wanted)) and runs <= 3 + 2 * np.log2(wanted + 1)
 
 
 def test_no_places_are_shared_in_a_last_round_that_has_little_of_all(monkeypatch: pytest.MonkeyPatch) -> None:

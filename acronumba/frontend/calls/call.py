@@ -36,9 +36,9 @@ from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
 from acronumba.frontend.calls.written_special import scipy_row
-from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comparisons import same_element
 from acronumba.frontend.comprehensions import extend
-from acronumba.frontend.conditions import host_value, truth
+from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import is_mapping
 from acronumba.frontend.lists import (
     append,
@@ -448,8 +448,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         if items is not None and len(args) == 1 and name == "count":
             out = number(0)
             for v in items:
-                equal = truth(w, compare_values(w, ast.Eq(), v, args[0], node or ast.Constant(0)), node)
-                out = w.scalar("add", out, w.as_int(equal))
+                same = same_element(w, v, args[0], node or ast.Constant(0))
+                out = w.scalar("add", out, w.as_int(same))
             return out
     raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
 
@@ -524,9 +524,7 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
                 w,
                 base,
                 number(0),
-                lambda acc, v: binary(
-                    w, ast.Add(), acc, truth(w, compare_values(w, ast.Eq(), v, val, where), node), where
-                ),
+                lambda acc, v: binary(w, ast.Add(), acc, same_element(w, v, val, where), where),
                 node,
             )
     raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")

@@ -1,0 +1,93 @@
+"""A mini-batch that runs: in one piece, or in several where there is not memory for all instances at once.
+
+In: packed instances and what was compiled for them. Out: `Ran`, with decoders of the results, failures, and what was
+recorded. Results of a piece are copied out of its memory, which serves the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from acronumba.data.decoder import Decoder
+from acronumba.runtime.recorded import Failure
+from acronumba.runtime.state import MEMORY
+from acronumba.runtime.trace import TIMED, TraceData, empty_trace, joined
+
+if TYPE_CHECKING:
+    from acronumba.data.buffers import Words
+    from acronumba.data.pack import Batch
+    from acronumba.pipeline.compiled import Compiled
+
+
+class Running:
+    """A mini-batch that runs.
+
+    Parameters
+    ----------
+    compiled, packed, leaves, frozen, device
+        As of `Compiled.run`.
+    timed : bool
+        Whether `trace` is wanted.
+
+    Attributes
+    ----------
+    failures : dict of int to Failure
+        By instance.
+    """
+
+    def __init__(
+        self, compiled: Compiled, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str], device: str, timed: bool
+    ) -> None:
+        self._compiled, self._packed, self._leaves = compiled, packed, leaves
+        self._frozen, self._device, self._timed = frozen, device, timed
+        self.failures: dict[int, Failure] = {}
+        self._whole: tuple[Decoder, Decoder | None] | None = None  # if all ran at once
+        self._values: dict[int, Any] = {}  # results, of instances that ran in pieces
+        self._there: dict[int, tuple[Decoder, int]] = {}  # what makes those that are left where they were computed
+        self._traces: list[tuple[TraceData, Words]] = []
+        for k in compiled.slices.run(len(packed), self._piece):
+            self.failures[k] = Failure(site=MEMORY)
+
+    def _piece(self, places: Words, tight: bool) -> Sequence[int]:
+        compiled, whole = self._compiled, len(places) == len(self._packed)
+        packed = self._packed if whole else self._packed.some(places)
+        begin = time.perf_counter()
+        run = compiled.run(packed, self._leaves, self._frozen, self._timed, self._device, tight=tight)
+        crowded = {k for k, failure in run.errors.items() if failure.site == MEMORY}
+        if tight and len(places) == 1:
+            crowded = set()
+        numbers = range(len(places)) if whole else places.tolist()
+        self.failures |= {numbers[k]: failure for k, failure in run.errors.items() if k not in crowded}
+        if self._timed:
+            self._traces.append((compiled.trace(run, time.perf_counter() - begin), places))
+        there = compiled.decoder(run, packed, stay=True) if run.pending is not None else None
+        if whole and not crowded:
+            self._whole = compiled.decoder(run, packed), there
+            return ()
+        good = [k for k in range(len(places)) if k not in run.errors and k not in packed.errors]
+        found = compiled.decoder(run, packed, copies=True).some(good)
+        self._values |= zip([numbers[k] for k in good], found, strict=True)
+        if there is None:
+            run.close()
+        else:
+            self._there |= {numbers[k]: (there, k) for k in good}
+        return sorted(crowded)
+
+    def decoders(self) -> tuple[Decoder, Decoder | None]:
+        """Return what makes results of instances without a failure, and the same of those left on the device."""
+        if self._whole is not None:
+            return self._whole
+        there = self._there
+        return (
+            Decoder.of(self._values.__getitem__),
+            Decoder.of(lambda k: there[k][0].one(there[k][1])) if there else None,
+        )
+
+    def trace(self, before: Mapping[str, float]) -> TraceData:
+        """Return what was recorded; `before`: the seconds of the stages that came before."""
+        data = joined(self._traces) if self._traces else empty_trace()
+        seconds = {**dict.fromkeys(TIMED, 0.0), **data.seconds}
+        return replace(data, seconds=seconds | {**before, "total": sum(before.values()) + seconds["total"]})
