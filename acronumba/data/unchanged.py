@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,37 +138,46 @@ def guard_of(value: object, heap: Heap, layouts: Sequence[StructLayout], visible
     return Guard(tables, list(arrays.values()))
 
 
+class _Last(NamedTuple):
+    """The value that came last."""
+
+    value: object = None
+    frozen: bool = False  # whether nobody changes it any more
+    batch: Any = None  # it packed, if that is kept
+    guard: Guard | None = None  # None: it is frozen, or not guarded
+    calls: int = 0  # with this value since there was a guard
+    wait: int = 0  # how many until there is one again
+    again: bool = True  # whether it came more than once, or there was none
+
+
 class Latest:
-    """A shared value as it was packed last.
+    """A shared value as it was packed last; threads may ask for several at once.
 
     A guard is made at once, or, where that of the last value was for nothing, when the value comes again; and after a
     value has changed, later and later. A value that nobody changes needs none.
     """
 
     def __init__(self) -> None:
-        self._value: object = None
-        self._batch: Any = None  # it packed, if that is kept
-        self._held: Guard | None = None  # None: nobody changes it
-        self._calls, self._wait = 0, 0  # with this value since there was a guard; how many until there is one again
-        self._changing = True  # whether it may change
-        self._comes_again = True  # whether the last value did, or there was none
+        self._last = _Last()  # replaced as a whole: what it says belongs together, whoever asks meanwhile
 
     def batch(
         self, value: object, frozen: bool, pack: Callable[[], Any], guard: Callable[[Any, Any], Guard | None]
     ) -> Any:
         """Return the value packed: as it was, if it is the last one and has not changed, or is `frozen` for good."""
-        if value is not self._value or frozen == self._changing:
-            self._calls, self._wait = 0, 0 if self._comes_again else 1
-            self._value, self._changing, self._batch, self._comes_again = value, not frozen, None, False
+        last = self._last
+        again = value is last.value and frozen == last.frozen
+        if not again:
+            calls, wait = 0, 0 if last.again else 1
+        elif last.batch is None:
+            calls, wait = last.calls + 1, last.wait
+        elif frozen or (last.guard is not None and last.guard.holds()):
+            if not last.again:
+                self._last = last._replace(again=True)
+            return last.batch
         else:
-            self._comes_again = True
-            if self._batch is None:
-                self._calls += 1
-            elif frozen or (self._held is not None and self._held.holds()):
-                return self._batch
-            else:
-                self._calls, self._wait = 0, max(1, 2 * self._wait)
+            calls, wait = 0, max(1, 2 * last.wait)
         batch = pack()
-        self._held = guard(value, batch) if self._changing and self._calls >= self._wait else None
-        self._batch = batch if frozen or self._held is not None else None
+        held = guard(value, batch) if not frozen and calls >= wait else None
+        kept = batch if frozen or held is not None else None
+        self._last = _Last(value, frozen, kept, held, calls, wait, again)
         return batch

@@ -301,3 +301,24 @@ def test_a_tree_that_changes_each_time_is_seen_each_time() -> None:
     for k in range(12):
         root.left.value = float(k)
         assert of(lambda: f.batch(XS, root=root)) == of(lambda: [f(x, root=root) for x in XS])
+
+
+def test_a_value_that_comes_while_another_is_packed_is_not_taken_for_it() -> None:
+    """As where two threads call a model with other weights each."""
+
+    class Always:
+        def holds(self) -> bool:
+            return True
+
+    for frozen in (False, True):
+        latest, one, other = unchanged.Latest(), [1], [2]
+
+        def ask(value: Any, packed: Callable[[], Any], latest: Any = latest, frozen: bool = frozen) -> Any:
+            return latest.batch(value, frozen, packed, lambda value, batch: Always())
+
+        def pack_one(ask: Any = ask, other: Any = other) -> str:
+            assert ask(other, lambda: "other") == "other"
+            return "one"
+
+        assert ask(one, pack_one) == "one"
+        assert ask(other, lambda: "other") == "other" and ask(one, lambda: "one") == "one"
