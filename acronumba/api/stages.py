@@ -53,8 +53,9 @@ class Stages(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         if name not in self._texts:
+            make = self._makers[name]
             with compiling(self._compiled.fn):
-                self._texts[name] = self._makers[name]()
+                self._texts[name] = make()
         return self._texts[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
@@ -60,6 +61,7 @@ from acronumba.ir.types import FLOAT, INT
 DEEPEST = 16  # comparisons inside one another: more than data have levels
 DEEP = 6  # ... beyond which they are counted,
 MOST_COMPARED = 128  # and so many are too many
+MOST_PAIRS = 512  # pairs of elements' types in one comparison: each is written out
 
 _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
@@ -122,18 +124,30 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
 def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val:
     """Compare values that may be one of several; `given`: whether the answer is wanted, see `same_element`."""
     w.check_poison(a, b)
-    w.comparisons.append(node)
-    w.compared += len(w.comparisons) > DEEP
-    try:
-        if w.compared > MOST_COMPARED or len(w.comparisons) > DEEPEST:
-            raise Hopeless(refuse("ACR303", w.at(node), "a comparison of data of many types inside one another", NODES))
+    with _inside(w, node):
         if isinstance(op, ast.In | ast.NotIn):
             found = contains(w, a, b, node)
             return w.negate(found) if isinstance(op, ast.NotIn) else found
         return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, node, given), node), node)
+
+
+@contextmanager
+def _inside(w: Walker, node: ast.AST) -> Iterator[None]:
+    """Compare inside of what is compared: so deep, and so often deep inside, as is allowed."""
+    w.comparisons.append(node)
+    w.compared += len(w.comparisons) > DEEP
+    try:
+        if w.compared > MOST_COMPARED or len(w.comparisons) > DEEPEST:
+            raise _hopeless(w, node)
+        yield
     finally:
         w.comparisons.pop()
-        w.compared = w.compared if w.comparisons else 0
+        if not w.comparisons:
+            w.compared = w.paired = 0
+
+
+def _hopeless(w: Walker, node: ast.AST) -> Hopeless:
+    return Hopeless(refuse("ACR303", w.at(node), "a comparison of data of many types inside one another", NODES))
 
 
 def same_element(w: Walker, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Num:
@@ -141,7 +155,8 @@ def same_element(w: Walker, a: Val, b: Val, node: ast.AST, given: Num | None = N
 
     Which objects numbers are is not known: where both are NaN the instance fails, if a bool, `given`, holds.
     """
-    out = w.each(a, lambda x: w.each(b, lambda y: _same(w, x, y, node, given), node), node)
+    with _inside(w, node):
+        out = w.each(a, lambda x: w.each(b, lambda y: _same(w, x, y, node, given), node), node)
     assert isinstance(out, Num)
     return out
 
@@ -150,6 +165,9 @@ _NAN_AND_NAN = "NaN and NaN, which are equal where they are one object: ask `mat
 
 
 def _same(w: Walker, a: Val, b: Val, node: ast.AST, given: Num | None) -> Num:
+    w.paired += 1
+    if w.paired > MOST_PAIRS:
+        raise _hopeless(w, node)
     if isinstance(a, Ref) and isinstance(b, Ref) and any(has_method(w, v, "__eq__") for v in (a, b)):
         yes, no = w.fork(same_reference(w, a.var, b.var))
         points, vals = ([yes], [number(True)]) if yes is not None else ([], [])

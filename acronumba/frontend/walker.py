@@ -158,6 +158,7 @@ class Walker(Contract):
         self.displays: set[Any] = set()  # the keys of dicts that are written out
         self.comparisons: list[ast.AST] = []  # the comparisons around the present one,
         self.compared = 0  # and how many have been deep inside of the outermost
+        self.paired = 0  # ... and pairs of types of elements in it
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
         self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions

@@ -26,11 +26,12 @@ MEASURED = re.compile(
 )
 VERSION = re.compile(r"(?:Python|NumPy|CUDA|PyTorch|Ray|macOS|License|capability)\s+(?:[\d.]+ to )?$")
 CONSTANT, BOUND = "a constant of the code", "a bound that the figures beside it are counted by"
-VALUE, PROMISED = "a value", "by what results or options are judged"
+VALUE, PROMISED, NEEDED = "a value", "by what results or options are judged", "a version that is needed or tested"
 ALLOWED = {  # what stands around a number, and why it is there; as few as can be
     "README.md": {
         "one run on a busy Xeon at 2.8 GHz": "the machine of the table below, which shows one run of `make demo`",
     },
+    "install.md": {"3.11 or newer, NumPy 2.2 or newer": NEEDED, "3.13, and with the newest": NEEDED},
     "language.md": {
         "0.1 that is kept as float32": VALUE,
         "float32 nearest to 0.1": VALUE,

@@ -26,6 +26,7 @@ from acronumba.runtime import buffers as dfg
 from acronumba.runtime import state
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.recorded import Failure
+from acronumba.runtime.room import TooLarge
 from tests.support.hand import (
     F32,
     LAYOUT,
@@ -350,11 +351,14 @@ def test_endless_recursion_fails_its_instance_only() -> None:
     at = (int(roots[0, 0]) - rows.ctypes.data) // 32
     rows[at, 1] = roots[0, 0]  # its own left child
     roots = np.concatenate([roots, roots[1:]])
-    done = executable(_sum_program(), "compiled", memory_limit=1 << 24).run(roots, keep=[rows])
-    assert set(done.errors) == {0}
-    assert done.errors[0].site == state.MEMORY
-    assert len(done.errors[0].calls) == 64
-    assert done.words[1:, 0].tolist() == [3, 3]
+    small = executable(_sum_program(), "compiled", memory_limit=1 << 24)
+    with pytest.raises(TooLarge) as caught:
+        small.run(roots, keep=[rows])
+    assert [*caught.value.surely, *caught.value.suspects, *caught.value.alone] == [0]
+    done = small.run(roots, keep=[rows], skip=[0])
+    assert not done.errors and done.words[1:, 0].tolist() == [3, 3]
+    done = small.run(roots, keep=[rows], skip=[1, 2], tight=True)
+    assert set(done.errors) == {0} and done.errors[0].site == state.MEMORY and len(done.errors[0].calls) == 64
     done = executable(_sum_program(), "compiled", max_steps=1000).run(roots, keep=[rows])
     assert {k: e.site for k, e in done.errors.items()} == {0: state.STEPS}
     assert done.words[1:, 0].tolist() == [3, 3]
