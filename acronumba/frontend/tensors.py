@@ -299,6 +299,10 @@ class TensorOps(Merge):
 
     def signed(self, index: Tensor, node: Node = None) -> Tensor:
         """Return an index or a bound as int64; what that does not hold is beyond any axis."""
+        if index.type.dtype.startswith("float") and 0 not in index.dims:  # a list without elements is one of floats
+            raise self.refuse(
+                "ACR301", node, seen=f"an index {self.describe(index)}", rewrite="its ints: x.astype(int)"
+            )
         if index.type.dtype == "uint64":
             most = self.from_number(number(2**63 - 1), "uint64", node)
             index = self.element("minimum", [index, most], "uint64", node)

@@ -143,11 +143,14 @@ class Room:
                 self._check(buffers)
             case state.GROW_SCRATCH:
                 room = self.limit - buffers.peak + buffers.scratch.nbytes
-                buffers.grow_scratch(need if need <= room else self._fewer_threads(buffers, need, room))
+                if self._least_scratch(buffers, need) > room and self._may_plan(m):
+                    buffers["plenty"] = -1
+                else:
+                    buffers.grow_scratch(need if need <= room else self._fewer_threads(buffers, need, room))
             case state.GROW_LIVES | state.GROW_FOUND:
                 buffers.grow_lives(status)
             case state.GROW_ARENA | state.GROW_WORK if buffers.peak > self.limit:
-                if m.epoch or buffers["planned"] or buffers["more"] or not self.options.recycle or need == 1 << 62:
+                if need == 1 << 62 or not self._may_plan(m):
                     self._too_large(buffers)
                 buffers["plenty"] = -1
             case state.GROW_WORK:
@@ -167,6 +170,11 @@ class Room:
                 raise Astray
             case _:
                 raise AssertionError(f"status {status}")
+
+    def _may_plan(self, m: MiniBatch) -> bool:
+        """Whether results could share places and do not yet, so that they would take less memory."""
+        buffers = m.buffers
+        return not m.epoch and not buffers["planned"] and not buffers["more"] and self.options.recycle
 
     def _arena_for(self, m: MiniBatch, need: int) -> None:
         """Go on in an arena with room for so many bytes."""
@@ -290,13 +298,18 @@ class Room:
         """Let as few threads work as there is room for the scratch of; return how many bytes they need."""
         stride, threads = buffers["stride"], buffers["threads"]
         rows = need - stride * buffers["areas"]
-        if rows + stride > room:
+        if self._least_scratch(buffers, need) > room:
             self._too_much_scratch(buffers, need, room)
         while rows + stride * state.areas(threads) > room:
             threads -= 1
         buffers["threads"], buffers["areas"] = threads, state.areas(threads)
         buffers["scratch_wanted"] = rows + stride * buffers["areas"]
         return buffers["scratch_wanted"]
+
+    @staticmethod
+    def _least_scratch(buffers: Buffers, need: int) -> int:
+        """Return the bytes of scratch that one thread needs, where all together need so many."""
+        return need - buffers["stride"] * (buffers["areas"] - 1)
 
     def _too_much_scratch(self, buffers: Buffers, need: int, room: int) -> NoReturn:
         """Raise `TooLarge` for the instances that there is no room for the scratch of, nor for words of their rows."""

@@ -206,3 +206,26 @@ def test_what_numpy_refuses_is_refused_with_the_line(line: str, module_of: Any) 
         model(f)._interpret([np.array([0.5, 2.0, 3.0])])
     assert refused.value.code == REFUSED[line], refused.value
     assert line in str(refused.value)
+
+
+FLOATS = [
+    "a[x] = 1", "a[x] += 1", "b[0, x] = 5", "b[:, x] *= 2", "b[x, [0, 1, 2]] = 1", "a[[0.5]] = 1",
+    "np.put_along_axis(a, x, 1.0, 0)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", FLOATS)
+def test_floats_are_no_indices_of_what_is_written(line: str, module_of: Any) -> None:
+    made = "a, b = np.zeros(3), np.zeros((3, 3))"
+    f = module_of(f"import numpy as np\n\n\ndef f(x):\n    {made}\n    {line}\n    return a, b\n").f
+    with pytest.raises(IndexError):
+        f(np.array([0.0, 1.0, 2.0]))
+    with pytest.raises(AcronumbaError) as refused:
+        model(f)._interpret([np.array([0.0, 1.0, 2.0])])
+    assert refused.value.code == "ACR301" and line in str(refused.value)
+
+
+def test_a_list_without_elements_is_an_index(module_of: Any) -> None:
+    f = module_of("import numpy as np\n\n\ndef f(x):\n    a = x * 1.0\n    a[[]] = 5\n    return a\n").f
+    x = np.array([0.5, 2.0])
+    assert np.array_equal(model(f)._interpret([x])[0], x)

@@ -237,3 +237,32 @@ def test_who_is_crowded_runs_alone() -> None:
         return [k for k, place in enumerate(places) if place in (3, 5)] if len(places) > 1 else []
 
     assert Slices().run(10, work) == [] and calls == [(10, False), (1, True), (1, True)]
+
+
+@model
+def chain(x: np.ndarray) -> Any:
+    """Results of many sizes, and matrix products of run-time shapes, which need scratch."""
+    n = x.shape[0]
+    out = np.zeros((n, n))
+    for _ in range(n // 4 + 1):
+        out = out @ np.ones((n, n)) * 0.01 + np.outer(x, x)
+    return out.sum(axis=0)
+
+
+def test_an_instance_alone_fits_wherever_it_fitted_into_less() -> None:
+    """Where results fit and scratch does not, they share places, as they do where they do not fit either."""
+    sizes = [24, 37, 44, 48, 61]
+    want = {n: chain.batch([np.ones(n)])[0].tobytes() for n in sizes}
+    fitted: set[int] = set()
+    for kib in (128, 192, 224, 256, 320, 448, 576, 704):
+        f, now = chain.with_options(memory_limit=kib * KIB), set[int]()
+        for n in sizes:
+            try:
+                (result,) = f.batch([np.ones(n)])
+            except InstanceErrors:
+                continue
+            assert result.tobytes() == want[n]
+            now.add(n)
+        assert fitted <= now, kib
+        fitted = now
+    assert fitted == set(sizes)
