@@ -327,9 +327,8 @@ MUTANTS = (
         "", "compiled", "extents",
     ),
     Mutant(
-        "fuse: what is read at other places is computed in the same loops", "kernels/stages/order.py",
-        "if any(x not in inside or not same for x, same in unmet.items()):",
-        "if any(x not in inside for x, same in unmet.items()):",
+        "fuse: what is read at other places of a panel is computed with it", "kernels/stages/products.py",
+        "elif u in tail:\n            if index != here:", "elif u in tail:\n            if index is None:",
         "", "compiled", "extents",
     ),
     Mutant(
