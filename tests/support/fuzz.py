@@ -178,7 +178,7 @@ def gradients(out: Outcome, model: Any, columns: Sequence[Sequence[Any]], shared
         given = {name: others[name] for name in PROMISED if name in others}
         out.errors, out.instances = errors_by_route(model, columns, shared, given)
     except AcronumbaError as error:
-        out.kind = "a mistake of acronumba" if error.code == "ACR799" else f"refused {error.code}"
+        out.kind = "a mistake of acronumba" if error.code in ("ACR798", "ACR799") else f"refused {error.code}"
         out.text = str(error)
         return out
     wrong = [name for name, error in out.errors.items() if not error <= BOUNDS[name]]
