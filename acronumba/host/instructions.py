@@ -134,7 +134,7 @@ def once_if_equal(plan: Plan) -> frozenset[int]:
     return frozenset(
         k
         for k, spec in enumerate(plan.kernels)
-        if len(forms[k]) == 1
+        if len(forms[k]) < 2
         and not any(op.site >= 0 for op in spec.body)
         and not any(o.kind in ("list", "numbers") for o in spec.operands)
     )

@@ -31,7 +31,7 @@ ALLOWED = {  # what stands around a number, and why it is there; as few as can b
     "README.md": {
         "one run on a busy Xeon at 2.8 GHz": "the machine of the table below, which shows one run of `make demo`",
     },
-    "install.md": {"3.11 or newer, NumPy 2.2 or newer": NEEDED, "3.13, and with the newest": NEEDED},
+    "install.md": {"NumPy 2.2 or newer and": NEEDED, "3.13, and with the newest": NEEDED},
     "language.md": {
         "0.1 that is kept as float32": VALUE,
         "float32 nearest to 0.1": VALUE,
