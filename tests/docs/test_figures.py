@@ -32,7 +32,9 @@ ALLOWED = {  # what stands around a number, and why it is there; as few as can b
         "one run on a busy Xeon at 2.8 GHz": "the machine of the table below, which shows one run of `make demo`",
     },
     "install.md": {"NumPy 2.2 or newer and": NEEDED, "3.13, and with the newest": NEEDED},
+    "serving.md": {"one of more than 64 KiB 413": CONSTANT, "one that takes longer than 5 s": CONSTANT},
     "language.md": {
+        "1 GB at most); each takes about": CONSTANT,
         "0.1 that is kept as float32": VALUE,
         "float32 nearest to 0.1": VALUE,
         "up to 100 times": PROMISED,
