@@ -380,7 +380,8 @@ def both_parts(x: Any, y: Any) -> Any:
 def modf(x: Any) -> Any:
     """Return the fraction and the whole part, both with the sign of the number."""
     whole = np.trunc(x)
-    return np.where(x == 0, x, np.copysign(np.where(np.isinf(x), 0, x - whole), x)), whole
+    fraction = np.where(x == 0, x, np.copysign(np.where(np.isinf(x), 0, x - whole), x))
+    return fraction * x.dtype.type(1), whole  # a product of numbers is a number, as NumPy's fraction is
 
 
 @stands_for(np.sinc)
