@@ -27,7 +27,7 @@ def test_compiled(number: int, tmp_path: Path, poisoned: None) -> None:
     assert not found.wrong, found.text
 
 
-@pytest.mark.parametrize("number", one_in(10, range(20), mark="long"))
+@pytest.mark.parametrize("number", [0, 10])
 def test_gradients(number: int, tmp_path: Path, poisoned: None) -> None:
     found = fuzz.outcome_of(number, "gradients", tmp_path, "extents")
     assert not found.wrong, found.text
