@@ -578,7 +578,9 @@ class Model(Generic[P, R]):
                 like = fitting(others, fn, call)
                 attempts: list[Attempt] = []
                 try:
-                    compiled = compile_model(fn, call.columns, call.shared, options, like and like[0], seen, attempts)
+                    compiled = compile_model(
+                        fn, call.columns, call.shared, options, like and like[0], seen, attempts, call.tree()
+                    )
                 except Changed:
                     continue
                 except AcronumbaError as error:

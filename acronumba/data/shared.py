@@ -185,6 +185,7 @@ DEPTH = 100  # structures nested deeper than this are not followed
 ENDLESS = "a structure that contains itself, or is nested too deeply"
 CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType)
 _ARRAYS = (np.ndarray, np.generic)
+_CONTAINERS = frozenset((dict, list, tuple, set))
 _PLAIN = (np.ndarray, np.memmap)  # other subclasses have operators of their own
 
 
@@ -192,22 +193,22 @@ def describe_value(
     path: str, value: object, _classes: tuple[type, ...] = (), _inside: tuple[object, ...] = ()
 ) -> Shared:
     """Return the structure of one shared value. `path` is how the user would write it."""
-    other = _other_behaviour(value)
-    if other:
-        return SharedOpaque(path, other)
-    if isinstance(value, CONSTANTS) or (callable(value) and not is_object(value) and not isinstance(value, _ARRAYS)):
-        return SharedConst(value)
-    if isinstance(value, str):
-        return SharedConst(value) if type(value) is str else SharedOpaque(path, "a string of a class of its own")
-    leaf = leaf_type(value)
-    if isinstance(leaf, str):
-        return SharedOpaque(path, leaf)
-    if leaf is not None:
-        return SharedLeaf(path, leaf)
+    cls = type(value)
+    if cls not in _CONTAINERS:
+        other = _other_behaviour(value)
+        if other:
+            return SharedOpaque(path, other)
+        constant = isinstance(value, CONSTANTS) or (callable(value) and not is_object(value))
+        if cls is str or (constant and not isinstance(value, _ARRAYS)):
+            return SharedConst(value)
+        if isinstance(value, str):
+            return SharedOpaque(path, "a string of a class of its own")
+        leaf = leaf_type(value)
+        if leaf is not None:
+            return SharedOpaque(path, leaf) if isinstance(leaf, str) else SharedLeaf(path, leaf)
     if len(_inside) > DEPTH or any(value is outer for outer in _inside):
         return SharedOpaque(path, ENDLESS)
     inside = (*_inside, value)
-    cls = type(value)
     if is_object(value):
         if cls in _classes:
             return SharedLeaf(path, StructT(cls))
@@ -225,7 +226,8 @@ def describe_value(
         if None in texts or len(set(texts)) < len(texts):
             what = wrong_key(union(*map(_key_type, value)))
             return SharedOpaque(path, f"a dict with keys {what or 'that look alike, or are flags'}")
-        entries = tuple(describe_value(f"{path}[{key_text(k)}]", v, _classes, inside) for k, v in value.items())
+        named = zip(texts, value.values(), strict=True)
+        entries = tuple([describe_value(f"{path}[{text}]", v, _classes, inside) for text, v in named])
         return SharedNode(path, "dict", dict, tuple(value), entries)
     if type(value) is set:
         elements = table_type(dict.fromkeys(value, 0))

@@ -148,7 +148,7 @@ def _new_instance(
             if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
                 plain.add(k)
                 raise Resweep
-    kind = (code, tuple(template_key(w, t, which=False) for t in templates), scopes)
+    kind = w.number((code, tuple(template_key(w, t, which=False) for t in templates), scopes))
     if sum(i.kind == kind for i in same_code) >= COPIES and code not in w.know.carried:
         w.know.carried[code] = set()
         raise Resweep
@@ -347,7 +347,7 @@ def static_key(w: Walker, val: Val, which: bool = True) -> Any:
         case Tensor(ref=ir.SharedArg(index=index)):
             return ("shared", w.shared_params[index].path if which else val.type, val.python_type)
         case SharedVal(node=node):
-            return ("shared", node.path if which else structure(node))
+            return ("shared", node.path if which else structure(w, node))
         case Func():
             return (val.code, val.scope if val.scope is None else val.scope[1:])
         case Bound():
@@ -480,14 +480,20 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
             w.sealed = None
 
 
-def structure(shared: Shared) -> Any:
-    """Return what shared values have in common that are the same but for their places."""
-    match shared:
-        case SharedNode(kind=kind, cls=cls, names=names, items=items):
-            return kind, cls, names, kinds_of(names), tuple(map(structure, items))
-        case SharedLeaf(type=t):
-            return t
-    return shared_key(shared)
+def structure(w: Walker, shared: Shared) -> int:
+    """Return a number for what shared values have in common that are the same but for their places."""
+    found = w.structures.get(id(shared))
+    if found is None:
+        key: tuple[Any, ...]
+        match shared:
+            case SharedNode(kind=kind, cls=cls, names=names, items=items):
+                key = kind, cls, names, kinds_of(names), tuple([structure(w, item) for item in items])
+            case SharedLeaf(type=t):
+                key = (t,)
+            case _:
+                key = shared_key(shared)
+        found = w.structures[id(shared)] = shared, w.number(("structure", key))
+    return found[1]
 
 
 def functions_in(val: Val) -> list[Func]:

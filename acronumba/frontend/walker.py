@@ -115,7 +115,7 @@ class Instance:
     """A function that is called, for one set of argument types."""
 
     key: Any
-    kind: Any  # the key but for which shared tensors are given
+    kind: int  # the number of the key but for which shared tensors are given
     index: int
     func: Func
     templates: tuple[Template, ...]
@@ -150,6 +150,8 @@ class Walker(Contract):
         self.frames: list[Frame] = []
         self.functions: list[FunctionCode | None] = []
         self.instances: dict[Any, Instance] = {}
+        self._numbers: dict[Any, int] = {}  # of what is compared over and over
+        self.structures: dict[int, tuple[Shared, int]] = {}  # by id of a shared value: it, and the number of its form
         self.globals: dict[tuple[int, str], GlobalRead] = {}
         self.scopes: dict[Any, tuple[frozenset[str], Func]] = {}
         self.counter = 0
@@ -180,6 +182,10 @@ class Walker(Contract):
     def loops_around(self) -> tuple[Loop, ...]:
         """The loops around the present place, the outermost first."""
         return tuple(loop for frame in self.frames for loop in frame.loops)
+
+    def number(self, key: Any) -> int:
+        """Return the number of a key: the same one for equal keys, which may be large."""
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def has(self, cls: type, name: str) -> bool:
         """Whether objects of a class have an attribute by their class."""

@@ -99,11 +99,13 @@ class Compiled:
         The columns in the mini-batches that the function was compiled for before.
     refused : list of Attempt, optional
         Where to note what the front end refused.
+    tree : SharedTree, optional
+        The structure of the shared values, where it is known.
 
     Raises
     ------
     AcronumbaError
-        With all refusals.
+        With every refusal of the function, each with its place and a rewrite.
     """
 
     def __init__(
@@ -115,24 +117,25 @@ class Compiled:
         like: Compiled | None = None,
         seen: Columns | None = None,
         refused: list[Attempt] | None = None,
+        tree: SharedTree | None = None,
     ) -> None:
         self.fn = fn
         self.options = options
-        self.tree: SharedTree = describe(shared)
+        self.tree: SharedTree = tree or describe(shared)
         self.seconds: dict[str, float] = {}
         self._patience = Patience(f"compiling {fn.__qualname__} for a new specialisation ...")
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self.lock = ForkLock()
         self._devices: dict[str, Executable] = {}  # what runs on devices other than the processor
-        from acronumba.data.hints import hints_witness
-
         self.schema: Schema
         self.lowered: Lowered
         self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, refused)
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
         if not like:
+            from acronumba.data.hints import hints_witness
+
             for cls in self.schema.fields:
                 self.lowered.witness.include(hints_witness(cls))
             if verify_level():
@@ -686,13 +689,8 @@ def compile_model(
     like: Compiled | None = None,
     seen: Columns | None = None,
     refused: list[Attempt] | None = None,
+    tree: SharedTree | None = None,
 ) -> Compiled:
-    """Compile a function for the types of these instances and the structure of these shared values; see `Compiled`.
-
-    Raises
-    ------
-    AcronumbaError
-        With every refusal of the function, each with its place and a rewrite.
-    """
+    """Compile a function for the types of these instances and the structure of these shared values; see `Compiled`."""
     with compiling(fn):
-        return Compiled(fn, columns, shared, options, like, seen, refused)
+        return Compiled(fn, columns, shared, options, like, seen, refused, tree)
