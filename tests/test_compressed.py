@@ -24,7 +24,8 @@ from acronumba import (
 )
 from acronumba.compressed import Bfloat16, Compressed, Int8, Pool, product
 from acronumba.emit import llvm_intrinsics
-from acronumba.emit.llvm import function_texts
+from acronumba.emit.llvm import module_text
+from acronumba.emit.passes import LEVEL, optimise
 from acronumba.emit.target import Target, host, override
 from acronumba.kernels.tiles import TileKey, tile_module
 from tests.support.device_runs import Run, alike
@@ -550,12 +551,10 @@ def test_tiles_use_the_instruction_for_codes(
     features = {512: "+avx512vnni,+avx512vl", 256: "+avxvnni"}[bits] if instruction == "vpdpbusd" else ""
     monkeypatch.setattr(llvm_intrinsics, "processor", lambda: (cpu, features))
     target = Target(name=cpu, features=features, vector_bits=bits, registers=16 if bits < 512 else 32)
-    texts, outside = function_texts(tile_module([TileKey(2, 2, "int32")], target))
-    lines = [*outside.values(), *(t.replace("define internal", "define") for t in texts.values())]
+    text = module_text(tile_module([TileKey(2, 2, "int32")], target))
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=cpu, opt=3)
-    module = llvm.parse_assembly("\n".join(lines))
-    passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
-    passes.getModulePassManager().run(module, passes)
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=cpu, opt=LEVEL)
+    module = llvm.parse_assembly(text)
+    optimise(module, machine)
     assert machine.emit_assembly(module).count(instruction) >= 4  # in the loop over k: two rows by two vectors

@@ -1,15 +1,12 @@
-"""Trees to machine code, by Numba, kept on disk.
+"""Trees to machine code, kept on disk.
 
-Comes in: modules of `tree`. Goes out: for each a `Compiled` with the address of every entry point. Numba compiles
-one function per module, whose only statement calls one intrinsic: that writes all functions of the tree into the
-LLVM module and stores the addresses of the entry points into a table. So Numba's own front end sees one line. What
-comes of it is an object file; nothing is loaded into Numba's own engine, which would never let go of it.
+Comes in: modules of `tree`. Goes out: for each a `Compiled` with the address of every entry point. `llvm` writes their
+text, `passes` makes object files of it and loads them.
 
-The folder of a module's key (see `cache`) has three files: the generated Python file, which Numba has compiled and
-people can read; the machine code, as the system's linker knows it; and what its entry points are called. The key covers
-the LLVM text of the tree, the versions of everything that has a part in it, and the processor. The LLVM text is written
-first in any case: it is the content. Machine code is loaded by llvmlite alone, whether it was compiled just now or a
-year ago: a process that finds all its code never imports Numba, which would take longer than everything else.
+The folder of a module's key (see `cache`) has two files: the machine code, as the system's linker knows it, and what
+its entry points are called. The key covers the LLVM text of the tree, the versions of everything that has a part in
+it, and the processor, but nothing of what is called how: a module of another name, or with other names of its locals,
+has the same code. The LLVM text is written first in any case: it is the content.
 
 Each module has an engine of LLVM to itself, and lives as long as a `Compiled` of it. The code of modules that nobody
 uses any more is freed by the next `load`.
@@ -26,31 +23,29 @@ import platform
 import signal
 import sys
 import threading
-import types as python_types
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from acronumba.emit import cache, llvm, target, text, tree
+from acronumba.emit import cache, llvm, passes, target, tree
+from acronumba.emit.llvm_text import symbol
 from acronumba.emit.version import source_version
 from acronumba.locks import ForkLock, undivided
 
-VERSION = 4  # part of every key: count up when the generated file changes
+VERSION = 5  # part of every key: count up when what is kept of a module changes
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # (name of the module, its number from 0, how many)
 Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number of its parameters, type of its result
 
 _RESULTS = {"v0": None, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f64": ctypes.c_double, "f32": ctypes.c_float}
 
-_CODE, _ENTRIES = "code.o", "entries.json"  # beside the generated file
-_OF_NUMBA = ("numba_", "NRT_", "__svml_")  # how functions are called that only Numba makes known to LLVM
+_CODE, _ENTRIES = "code.o", "entries.json"
 
 _lock = ForkLock()
 _loaded: weakref.WeakValueDictionary[str, _Code] = weakref.WeakValueDictionary()  # by key
 _unused: deque[Any] = deque()  # engines of code that nobody can call any more; `load` closes them
-_current: list[_Pending] = []  # what the intrinsic lowers now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,21 +83,18 @@ class _Pending:
         return self.item.make() if isinstance(self.item, Deferred) else self.item
 
     @functools.cached_property
-    def texts(self) -> tuple[dict[str, str], dict[str, str]]:
-        return llvm.function_texts(self.module)
+    def text(self) -> str:
+        return llvm.module_text(self.module)
 
     @functools.cached_property
     def key(self) -> str:
         digest = hashlib.sha256(_environment().encode())
         if isinstance(self.item, Deferred):
-            parts = [source_version(), self.item.key]
+            parts = [source_version(), self.name, self.item.key]
         else:
-            functions, outside = self.texts
-            parts = [*functions.values(), *outside.values()]
-        for part in (type(self.item).__name__, self.name, *parts):
+            parts = [self.text, repr(self.item.exports)]
+        for part in (type(self.item).__name__, *parts):
             digest.update(part.encode() + b"\0")
-        if not isinstance(self.item, Deferred):
-            digest.update(repr(self.item.exports).encode())
         return digest.hexdigest()[:40]
 
     @property
@@ -155,72 +147,16 @@ def _environment() -> str:
 
     from llvmlite import binding
 
-    settings = target.settings()
-    options = {name: getattr(settings, name, None) for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX",
-                                                                "DEBUGINFO_DEFAULT", "BOUNDSCHECK")}  # fmt: skip
     parts = (
-        VERSION, llvm.VERSION, version("numba"), version("llvmlite"), binding.llvm_version_info, sys.version,
-        sys.platform, platform.machine(), target.processor(), options,
+        VERSION, llvm.VERSION, passes.PASSES, passes.LEVEL, version("llvmlite"), binding.llvm_version_info,
+        sys.platform, platform.machine(), target.processor(),
     )  # fmt: skip
     return repr(parts)
 
 
-@functools.cache
-def entry_points() -> Any:
-    """Return the intrinsic that writes the current tree into LLVM and stores the addresses of its entry points."""
-    from numba import types
-    from numba.extending import intrinsic
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def acronumba_entry_points(typing_context: Any, out: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            from llvmlite import ir
-
-            module = _current[-1].module
-            functions = llvm.insert(builder.module, module, *_current[-1].texts)
-            word = ir.IntType(64)
-            table = builder.inttoptr(args[0], word.as_pointer())
-            for k, name in enumerate(module.exports):
-                builder.store(builder.ptrtoint(functions[name], word), builder.gep(table, [ir.Constant(word, k)]))
-            return context.get_dummy_value()
-
-        return types.void(types.int64), codegen
-
-    return acronumba_entry_points
-
-
-def _source(pending: _Pending) -> str:
-    """Return the generated Python file."""
-    import numba
-
-    module = pending.module
-    shown = text.module_text(module).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    return f'''"""Module {module.name!r}, generated by acronumba for numba {numba.__version__}. Do not edit.
-
-Key: {pending.key}
-
-`TEXT` is what the code does; `addresses` stores where the entry points are, in the order of `EXPORTS`.
-"""
-
-from acronumba.emit.compile import entry_points
-
-fill = entry_points()
-
-
-def addresses(out):  # compiled as void(int64)
-    fill(out)
-
-
-EXPORTS = {dict(pending.signatures)!r}  # parameters (all i64) and result
-
-TEXT = """\\
-{shown}"""
-'''
-
-
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold Ctrl-C back until the end: raised in a callback of LLVM it would be lost, and the code with it."""
+    """Hold Ctrl-C back until the end: raised while llvmlite holds its lock, or is called back, it would be lost."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
@@ -235,112 +171,12 @@ def _undisturbed() -> Iterator[None]:
         handler(*caught[0])
 
 
-@functools.cache
-def _codegen() -> Any:
-    """Return Numba's generator of machine code, but for a few things: it loads none, and frees what it works with.
-
-    Numba's own compiles for this very processor, and loads what it has compiled into an engine that lives as long as
-    the process. Passes of llvmlite are never freed: their `_dispose` is hidden by that of another base class. Each
-    builder of them leaks 1.5 KB, which cannot be helped: so none is made for functions that are only declared.
-    """
-    from llvmlite.binding.newpassmanagers import NewPassManager
-    from numba.core import codegen
-
-    class Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
-        def _optimize_functions(self, module: Any) -> None:
-            module.data_layout = self._codegen._data_layout
-            for function in module.functions:
-                if not function.is_declaration:
-                    manager, builder = self._codegen._function_pass_manager()
-                    manager.run(function, builder)
-
-        def _finalize_specific(self) -> None:
-            pass
-
-    class Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
-        _library_class = Library
-
-        def _add_module(self, module: Any) -> None:
-            pass
-
-        def _module_pass_manager(self, **options: Any) -> Any:
-            return self._noted(super()._module_pass_manager(**options))
-
-        def _function_pass_manager(self, **options: Any) -> Any:
-            return self._noted(super()._function_pass_manager(**options))
-
-        def _noted(self, made: Any) -> Any:
-            passes.append(made[0])
-            return made
-
-        def object_file(self, library: Any) -> bytes:
-            """Return the machine code of a library that is complete."""
-            library.finalize()
-            code: bytes = self._tm.emit_object(library._final_module)
-            while passes:
-                manager = passes.pop()
-                NewPassManager._dispose(manager)
-                manager.detach()
-            return code
-
-    passes: list[Any] = []
-    return Codegen("acronumba")
-
-
-def _compile(key: str, source: str) -> tuple[dict[str, Any], bytes]:
-    """Run a generated file and let Numba compile it; return what loading it takes, and the machine code."""
-    from numba import types
-    from numba.core.compiler import Flags, compile_extra
-    from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.registry import cpu_target
-
-    name = f"acronumba_{key}"  # unlike that of any other module: so are the names of what is in it
-    module = python_types.ModuleType(name)
-    sys.modules[name] = module  # Numba looks the module up by name
-    flags = Flags()
-    cpu_target.options.parse_as_flags(flags, {})
-    flags.no_cpython_wrapper = flags.no_compile = True  # a function of C, in a library that is not complete yet
-    try:
-        with _undisturbed(), global_compiler_lock:
-            exec(compile(source, f"{name}.py", "exec"), module.__dict__)
-            context = cpu_target.target_context.subtarget(_internal_codegen=_codegen())
-            made = compile_extra(
-                cpu_target.typing_context, context, module.addresses, (types.int64,), types.void, flags, {}
-            )
-            code = _codegen().object_file(made.library)
-    finally:
-        del sys.modules[name]
-    calls = any(f.is_declaration and f.name.startswith(_OF_NUMBA) for f in made.library._final_module.functions)
-    return {"function": made.fndesc.llvm_cfunc_wrapper_name, "numba": calls}, code
-
-
-def _engine(code: bytes) -> Any:
-    """Load machine code into this process; return the engine that holds it."""
-    from llvmlite import binding
-
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
-    empty = binding.parse_assembly("")
-    engine = binding.create_mcjit_compiler(empty, machine)
-    engine.remove_module(empty)  # compiling it takes longer than loading the code
-    engine.add_object_file(binding.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine
-
-
 def _loaded_code(files: Mapping[str, bytes]) -> _Code:
     """Load machine code and ask it for the addresses of its entry points."""
-    about = json.loads(files[_ENTRIES])
-    if about["numba"]:  # compiled without optimisation, it has the ways to errors that cannot be
-        from numba.core.registry import cpu_target
-
-        cpu_target.target_context.refresh()
-    signatures = {name: (count, result) for name, (count, result) in about["exports"].items()}
-    engine = _engine(files[_CODE])
-    table = (ctypes.c_int64 * max(1, len(signatures)))()
-    ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address(about["function"]))(ctypes.addressof(table))
-    return _Code(dict(zip(signatures, table, strict=False)), signatures, engine)
+    signatures = {name: (count, result) for name, (count, result) in json.loads(files[_ENTRIES]).items()}
+    engine = passes.loaded(files[_CODE])
+    address = {name: engine.get_function_address(symbol(k)) for k, name in enumerate(signatures)}
+    return _Code(address, signatures, engine)
 
 
 def _load(item: tree.Module | Deferred) -> Compiled:
@@ -348,28 +184,23 @@ def _load(item: tree.Module | Deferred) -> Compiled:
     known = _loaded.get(pending.key)
     if known is not None:
         return Compiled(item.name, known, cached=True)
-    _current.append(pending)
-    try:
-        files = cache.read(pending.key)
-        cached = files is not None
-        if files is None:
-            with cache.turn(pending.key) as waited:
-                files = cache.read(pending.key) if waited else None
-                cached = files is not None
-                if files is None:
-                    files = _build(pending)
-    finally:
-        _current.pop()
+    files = cache.read(pending.key)
+    cached = files is not None
+    if files is None:
+        with cache.turn(pending.key) as waited:
+            files = cache.read(pending.key) if waited else None
+            cached = files is not None
+            if files is None:
+                files = _build(pending)
     code = _loaded[pending.key] = _loaded_code(files)
     return Compiled(item.name, code, cached)
 
 
 def _build(pending: _Pending) -> dict[str, bytes]:
     """Compile a module; return the files of its folder."""
-    source = _source(pending)
-    loading, code = _compile(pending.key, source)
-    about = json.dumps({**loading, "exports": pending.signatures}, indent=1)
-    files = {f"acronumba_{pending.key}.py": source.encode(), _CODE: code, _ENTRIES: about.encode()}
+    with _undisturbed():
+        code = passes.object_file(pending.text)
+    files = {_CODE: code, _ENTRIES: json.dumps(pending.signatures, indent=1).encode()}
     try:
         cache.build(pending.key, files)
     except OSError as error:

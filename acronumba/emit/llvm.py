@@ -1,10 +1,9 @@
 """Trees to LLVM.
 
-Comes in: a `tree.Module`. Goes out: its functions inside an LLVM module of llvmlite's, for the one intrinsic of
-`compile` to call. The instructions are written as text, line by line: building llvmlite's objects first would take
-several times as long, and LLVM reads the text anyway. Rules that make results the same everywhere: no fast-math
-flag, no contraction, no reordering, loads and stores aligned to one element, calls of libm marked so that no pass
-may replace them by another implementation.
+Comes in: a `tree.Module`. Goes out: its functions as LLVM writes them, line by line: building llvmlite's objects first
+would take several times as long, and LLVM reads the text anyway. Rules that make results the same everywhere: no
+fast-math flag, no contraction, no reordering, loads and stores aligned to one element, calls of libm marked so that no
+pass may replace them by another implementation.
 
 A local is an `alloca` of the entry block (LLVM makes registers of them), a `Dispatch` is a `switch`, and `Goto` is
 a direct jump.
@@ -13,13 +12,14 @@ a direct jump.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 from acronumba.emit import tree
 from acronumba.emit.llvm_intrinsics import Intrinsics
 from acronumba.emit.llvm_text import Declarations, Malformed, llvm_type, stored, suffix, symbol
 from acronumba.emit.llvm_values import masked_has_align_argument
-from acronumba.emit.tree import I64, VOID, Ty
+from acronumba.emit.tree import I64, VOID
 
 VERSION = 1  # part of the key of every compiled module: count up when lowering changes
 
@@ -28,9 +28,10 @@ class _Lowering(Intrinsics):
     """One function, statement by statement into `self.lines`."""
 
     def __init__(
-        self, module: tree.Module, function: tree.Function, names: Mapping[str, tree.Function], outside: Declarations
-    ) -> None:
-        super().__init__(module, function, names, outside)
+        self, module: tree.Module, function: tree.Function, names: Mapping[str, tree.Function], outside: Declarations,
+        numbers: dict[str, int],
+    ) -> None:  # fmt: skip
+        super().__init__(module, function, names, outside, numbers)
         self.loops: list[tuple[str, str]] = []  # (label of continue, label of break); a Dispatch puts (head, end)
         self.dispatch: list[tuple[tree.Dispatch, dict[int, str], str, int]] = []
 
@@ -38,17 +39,19 @@ class _Lowering(Intrinsics):
         """Return the text of the function."""
         f = self.function
         for p in f.params:
-            self.line(f'store {llvm_type(p.type)} %"p.{p.name}", ptr {self.slot(p)}')
+            self.line(f"store {llvm_type(p.type)} %p{self.slot(p)[1:]}, ptr {self.slot(p)}")
         self.body(f.body)
         if self.open:
             self.line("ret void" if f.result == VOID else f"ret {llvm_type(f.result)} zeroinitializer")
-        params = ", ".join(f'{llvm_type(p.type)} %"p.{p.name}"' for p in f.params)
+        params = ", ".join(f"{llvm_type(p.type)} %p{self.slot(p)[1:]}" for p in f.params)
+        seen = "" if f.name in self.module.exports else "internal "
         mode = {"always": " alwaysinline", "never": " noinline", "auto": ""}[f.inline]
         if any(isinstance(x, tree.Dispatch) and x.entries is not None for x in f.body):
             mode += " optsize minsize"  # a large machine: what LLVM would unroll and unswitch takes it quadratic time
         elif self.module.compact:
             mode += " optsize"
-        head = f"define internal {llvm_type(f.result)} {symbol(self.module, f.name)}({params}) nounwind{mode} {{"
+        name = symbol(self.numbers[f.name])
+        head = f"define {seen}{llvm_type(f.result)} @{name}({params}) nounwind{mode} {{"
         return "\n".join([head, "entry:", *self.entry, "  br label %start", "start:", *self.lines, "}"])
 
     def body(self, body: tree.Body) -> None:
@@ -227,7 +230,10 @@ _STATEMENTS: dict[type, Callable[[_Lowering, Any], None]] = {
 
 
 def function_texts(module: tree.Module) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the LLVM text of the functions that entry points reach, by name, and of outside ones, by symbol."""
+    """Return the LLVM text of the functions that entry points reach, by name, and of outside ones, by symbol.
+
+    They are in the order of their numbers: first the entry points, then each as it is reached.
+    """
     outside = Declarations()
     names = {f.name: f for f in module.functions}
     if len(names) != len(module.functions):
@@ -237,70 +243,26 @@ def function_texts(module: tree.Module) -> tuple[dict[str, str], dict[str, str]]
             raise Malformed(f"{module.name}: no function {name!r} to export")
         if any(p.type != I64 for p in names[name].params):
             raise Malformed(f"{module.name}.{name}: an entry point takes i64 only")
+    numbers = {name: k for k, name in enumerate(module.exports)}
     lowered: dict[str, str] = {}
-    waiting = list(module.exports)
-    while waiting:
-        name = waiting.pop()
-        if name not in lowered:
-            lowering = _Lowering(module, names[name], names, outside)
-            lowered[name] = lowering.run()
-            waiting += lowering.callees
-    return {name: lowered[name] for name in names if name in lowered}, dict(sorted(outside.lines.items()))
+    while len(lowered) < len(numbers):  # each may reach others
+        name = next(islice(numbers, len(lowered), None))
+        lowered[name] = _Lowering(module, names[name], names, outside, numbers).run()
+    return lowered, dict(sorted(outside.lines.items()))
 
 
-def lower(llvm_ir_module: Any, module: tree.Module) -> dict[str, Any]:
-    """Write the functions of a module into an LLVM module.
+def module_text(module: tree.Module) -> str:
+    """Return the LLVM text of a module; its entry points can be found from outside, by `symbol` of their numbers.
 
     Parameters
     ----------
-    llvm_ir_module : llvmlite.ir.Module
-        Receives the functions, with internal linkage, and the declarations they need.
     module : tree.Module
-        The functions.
-
-    Returns
-    -------
-    dict
-        llvmlite.ir.Function by name of every function that entry points reach.
+        The functions. Names, of the module, of its functions and of their locals, have no part in the text.
 
     Raises
     ------
     Malformed
         If types disagree or a name is unknown.
     """
-    return insert(llvm_ir_module, module, *function_texts(module))
-
-
-def insert(
-    llvm_ir_module: Any, module: tree.Module, texts: Mapping[str, str], outside: Mapping[str, str]
-) -> dict[str, Any]:
-    """Write functions whose texts are ready (see `function_texts`) into an LLVM module; return them by name."""
-    from llvmlite import ir
-
-    class Written(ir.Function):  # type: ignore[misc]
-        """A function whose text is ready."""
-
-        text = ""
-
-        def __str__(self) -> str:
-            return self.text
-
-    def llvmlite_type(type: Ty) -> Any:
-        if type == VOID:
-            return ir.VoidType()
-        scalar = ir.IntType(type.bits) if type.kind == "i" else ir.FloatType() if type.bits == 32 else ir.DoubleType()
-        return scalar if type.lanes == 1 else ir.VectorType(scalar, type.lanes)
-
-    for name, text in outside.items():
-        if name not in llvm_ir_module.globals:
-            declared = Written(llvm_ir_module, ir.FunctionType(ir.VoidType(), []), name)
-            declared.text = text + "\n"
-    out = {}
-    for f in module.functions:
-        if f.name not in texts:
-            continue
-        type = ir.FunctionType(llvmlite_type(f.result), [llvmlite_type(p.type) for p in f.params])
-        written = Written(llvm_ir_module, type, f"acronumba.{module.name}.{f.name}")
-        written.text = texts[f.name] + "\n"
-        out[f.name] = written
-    return out
+    functions, outside = function_texts(module)
+    return "\n".join([*outside.values(), *functions.values(), ""])

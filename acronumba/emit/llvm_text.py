@@ -9,7 +9,6 @@ import ctypes
 import functools
 import struct
 
-from acronumba.emit import tree
 from acronumba.emit.tree import VOID, Ty
 
 
@@ -87,6 +86,6 @@ class Declarations:
         return f'@"{name}"'
 
 
-def symbol(module: tree.Module, name: str) -> str:
-    """Return the name of a function inside LLVM."""
-    return f'@"acronumba.{module.name}.{name}"'
+def symbol(number: int) -> str:
+    """Return the name inside LLVM of a module's function with a number; the entry points come first."""
+    return f"acronumba.{number}"

@@ -34,16 +34,17 @@ class Values:
     """The lines of one function, and its expressions: `expr` returns the operand's text."""
 
     def __init__(
-        self, module: tree.Module, function: tree.Function, names: Mapping[str, tree.Function], outside: Declarations
-    ) -> None:
+        self, module: tree.Module, function: tree.Function, names: Mapping[str, tree.Function], outside: Declarations,
+        numbers: dict[str, int],
+    ) -> None:  # fmt: skip
         self.module, self.function, self.names, self.outside = module, function, names, outside
+        self.numbers = numbers  # of functions of the module, in the order in which they are reached
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.count = 0
         self.labels = 0
         self.open = True  # the current block has no terminator yet
-        self.locals: dict[str, Ty] = {}
-        self.callees: set[str] = set()  # functions of the module that this one calls
+        self.locals: dict[str, tuple[Ty, str]] = {}  # by name: the type, and where it is
 
     def wrong(self, message: str) -> Malformed:
         return Malformed(f"{self.module.name}.{self.function.name}: {message}")
@@ -80,14 +81,14 @@ class Values:
         self.open = False
 
     def slot(self, local: tree.Local) -> str:
-        """Return the address of a local, made when first seen."""
+        """Return the address of a local, made when first seen; what it is called has no part in the text."""
         known = self.locals.get(local.name)
         if known is None:
-            self.locals[local.name] = local.type
-            self.entry.append(f'  %"v.{local.name}" = alloca {llvm_type(local.type)}')
-        elif known != local.type:
-            raise self.wrong(f"local {local.name!r} is {known} and {local.type}")
-        return f'%"v.{local.name}"'
+            known = self.locals[local.name] = local.type, f"%v{len(self.locals)}"
+            self.entry.append(f"  {known[1]} = alloca {llvm_type(local.type)}")
+        elif known[0] != local.type:
+            raise self.wrong(f"local {local.name!r} is {known[0]} and {local.type}")
+        return known[1]
 
     def expr(self, e: tree.Expr) -> str:
         return _EXPRESSIONS[type(e)](self, e)
@@ -227,8 +228,7 @@ class Values:
                 given = ", ".join(str(a.type) for a in e.args)
                 wanted = ", ".join(str(p.type) for p in callee.params)
                 raise self.wrong(f"call {e.name}({given}) -> {e.type} of {e.name}({wanted}) -> {callee.result}")
-            self.callees.add(e.name)
-            return self.called(symbol(self.module, e.name), e)
+            return self.called(f"@{symbol(self.numbers.setdefault(e.name, len(self.numbers)))}", e)
         if e.name == "call_address":
             if any(a.type != I64 for a in e.args):
                 raise self.wrong("call_address takes i64 only")

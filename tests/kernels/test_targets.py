@@ -9,9 +9,8 @@ from typing import Any
 
 import llvmlite.binding as binding
 import pytest
-from llvmlite import ir
 
-from acronumba.emit import llvm, target, tree
+from acronumba.emit import llvm, passes, target, tree
 from acronumba.kernels.cpu import generate
 from acronumba.kernels.tiles import TileKey, panel_shape, tile_module
 from tests.support.kernel_runs import SpecBuilder
@@ -54,18 +53,11 @@ def assembly(module: tree.Module, processor: Processor) -> str:
     """Return what LLVM makes of a module for a processor."""
     prepared()
     machine: Any = binding.Target.from_triple(processor.triple).create_target_machine(
-        cpu=processor.cpu, features=processor.features, opt=3
+        cpu=processor.cpu, features=processor.features, opt=passes.LEVEL
     )
-    code = ir.Module(name=module.name)
-    code.triple = processor.triple
-    code.data_layout = str(machine.target_data)
-    for name, function in llvm.lower(code, module).items():
-        if name in module.exports:
-            function.linkage = "external"
-    text = re.sub(r"\bdefine internal\b", "define", str(code))
-    parsed = binding.parse_assembly(text)
-    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=2))
-    builder.getModulePassManager().run(parsed, builder)
+    head = f'target triple = "{processor.triple}"\ntarget datalayout = "{machine.target_data}"\n'
+    parsed = binding.parse_assembly(head + llvm.module_text(module))
+    passes.optimise(parsed, machine)
     return str(machine.emit_assembly(parsed))
 
 

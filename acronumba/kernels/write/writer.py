@@ -612,7 +612,15 @@ class Writer(Scopes):
                 self.f.store_lanes(self.plus(base, flat * t.size), x, self.left)
 
     def scatter_apart(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype, step: Poly) -> None:
-        """Store the lanes of a vector one by one."""
+        """Store the lanes of a vector one by one: each is written out where all of them exist."""
+        if self.left is None:
+            places = [self.bind("apart", self.plus(base, flat * t.size)) for base in bases]
+            far = self.bind("step", self.number(step * t.size))
+            for lane in range(self.lanes):
+                one = self.f.let("one", intrinsic("extract", x, const(lane, I64), type=t.memory))
+                for place in places:
+                    self.f.store_lanes(place + far * lane, one)
+            return
         buffer = self.scratch(self.kernel.lane_slot)
         self.f.store_lanes(buffer, x)
         with self.loop("lane", 0, self.lanes_left()) as k:

@@ -1,0 +1,98 @@
+"""From LLVM's text of a module to machine code, and machine code into memory.
+
+In: text, as `emit.llvm` writes it. Out: an object file for this processor; an engine that holds the code of one. Both
+by llvmlite, the LLVM that Numba brings. Numba itself, whose front end and whose lists of passes are for code of another
+kind, is not imported.
+
+The text needs few passes: it has neither reference counts nor exceptions, its loops are written as they are to run,
+tiles and kernels have their vectors, and what must be inlined says so. Locals become registers, address arithmetic is
+simplified, loops test at their end, what was computed before is not computed again.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from typing import Any
+
+from acronumba.emit.target import processor
+
+# Names of llvmlite's passes, in their order, and the level of LLVM's code generator.
+PASSES = (
+    "always_inliner", "global_dead_code_eliminate", "sroa", "instruction_combine", "simplify_cfg", "loop_rotate",
+    "new_gvn", "simplify_cfg",
+)  # fmt: skip
+LEVEL = 1
+
+
+@functools.cache
+def _binding() -> Any:
+    """Return llvmlite's binding, ready to compile for this machine."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+@functools.cache
+def _machine() -> Any:
+    """Return LLVM's description of this processor."""
+    binding = _binding()
+    name, features = processor()
+    triple = binding.get_process_triple()
+    return binding.Target.from_triple(triple).create_target_machine(
+        cpu=name,
+        features=features,
+        opt=LEVEL,
+        reloc="static" if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686") else "default",
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def optimise(module: Any, machine: Any) -> None:
+    """Run the passes over a module of llvmlite's.
+
+    Parameters
+    ----------
+    module : llvmlite.binding.ModuleRef
+    machine : llvmlite.binding.TargetMachine
+    """
+    from llvmlite.binding.newpassmanagers import NewPassManager
+
+    binding = _binding()
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=LEVEL))
+    manager = binding.create_new_module_pass_manager()
+    for name in PASSES:
+        getattr(manager, f"add_{name}_pass")()
+    manager.run(module, builder)
+    NewPassManager._dispose(manager)  # llvmlite's own method is hidden by that of another base class
+    manager.detach()
+
+
+def object_file(text: str) -> bytes:
+    """Return the machine code of a module, as the system's linker knows it.
+
+    Raises
+    ------
+    RuntimeError
+        If it is no text of LLVM's: a bug of what wrote it.
+    """
+    binding, machine = _binding(), _machine()
+    head = f'target triple = "{binding.get_process_triple()}"\ntarget datalayout = "{machine.target_data}"\n'
+    module = binding.parse_assembly(head + text)
+    optimise(module, machine)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def loaded(code: bytes) -> Any:
+    """Return an engine with an object file's machine code; closing it frees the memory."""
+    binding = _binding()
+    empty = binding.parse_assembly("")
+    engine = binding.create_mcjit_compiler(empty, binding.Target.from_default_triple().create_target_machine(jit=True))
+    engine.remove_module(empty)  # compiling it takes longer than loading the code
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
