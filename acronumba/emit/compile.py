@@ -88,7 +88,7 @@ class _Pending:
 
     @functools.cached_property
     def key(self) -> str:
-        digest = hashlib.sha256(_environment().encode())
+        digest = hashlib.sha256(environment().encode())
         if isinstance(self.item, Deferred):
             parts = [source_version(), self.name, self.item.key]
         else:
@@ -141,7 +141,7 @@ class Compiled:
 
 
 @functools.cache
-def _environment() -> str:
+def environment() -> str:
     """Everything beside the tree that compiled code depends on."""
     from importlib.metadata import version
 

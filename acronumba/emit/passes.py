@@ -33,7 +33,7 @@ def _binding() -> Any:
 
 
 @functools.cache
-def _machine() -> Any:
+def target_machine() -> Any:
     """Return LLVM's description of this processor."""
     binding = _binding()
     name, features = processor()
@@ -76,7 +76,7 @@ def object_file(text: str) -> bytes:
     RuntimeError
         If it is no text of LLVM's: a bug of what wrote it.
     """
-    binding, machine = _binding(), _machine()
+    binding, machine = _binding(), target_machine()
     head = f'target triple = "{binding.get_process_triple()}"\ntarget datalayout = "{machine.target_data}"\n'
     module = binding.parse_assembly(head + text)
     optimise(module, machine)

@@ -389,15 +389,23 @@ def _is_none(w: Walker, test: ast.Compare) -> tuple[list[Point], list[Point]]:
 
 @handles(CONDITIONS, ast.Call)
 def _is_instance(w: Walker, test: ast.Call) -> tuple[list[Point], list[Point]]:
-    match test:
-        case ast.Call(func=ast.Name(id="isinstance"), args=[what, kinds]) if not test.keywords:
-            wanted = class_filter(w, w.expr(kinds), kinds)
-            val = w.expr(what)
-            w.check_poison(val)
-            if w.block is not None and kind_of(w, val) is None:
-                raise w.refuse("ACR308", what, seen=f"isinstance of {w.describe(val)}")
-            return narrow_to(w, what, val, wanted)
-    return by_truth(w, test)
+    if not is_type_test(w, test):
+        return by_truth(w, test)
+    what, kinds = test.args
+    wanted = class_filter(w, w.expr(kinds), kinds)
+    val = w.expr(what)
+    w.check_poison(val)
+    if w.block is not None and kind_of(w, val) is None:
+        raise w.refuse("ACR308", what, seen=f"isinstance of {w.describe(val)}")
+    return narrow_to(w, what, val, wanted)
+
+
+def is_type_test(w: Walker, node: ast.Call) -> bool:
+    """Whether a call is `isinstance(x, kinds)`, by Python's own function of that name."""
+    if not isinstance(node.func, ast.Name) or node.func.id != "isinstance" or len(node.args) != 2 or node.keywords:
+        return False
+    func = w.value(node.func)
+    return isinstance(func, Static) and func.value is isinstance
 
 
 @handles(CONDITIONS, ast.expr)

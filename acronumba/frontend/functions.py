@@ -18,7 +18,7 @@ from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
 from acronumba.frontend.comprehensions import extend, to_list
-from acronumba.frontend.conditions import truth_value
+from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.lists import append, list_slice
@@ -71,7 +71,7 @@ LIBRARY = ("acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumb
 @handles(EXPRESSIONS, ast.Call)
 def call_expr(w: Walker, node: ast.Call) -> Val:
     """Evaluate what is called and the arguments, and call it."""
-    if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
+    if is_type_test(w, node):
         return truth_value(w, node)
     func = callee(w, node.func)
     args = arguments(w, func, node)

@@ -236,6 +236,8 @@ class Walker(Contract):
 
     def body(self, stmts: Sequence[ast.stmt]) -> None:
         """Walk statements one after the other, as far as they can be reached."""
+        loops = self.frame.loops
+        around = len(loops)
         for stmt in stmts:
             if self.block is None:
                 return
@@ -246,8 +248,10 @@ class Walker(Contract):
                     raise self.unknown(stmt, "ACR108")
                 handler(self, stmt)
             except Dead:
+                del loops[around:]  # a loop whose first condition fails is left by this
                 self.block = None
             except Refused as error:
+                del loops[around:]
                 self.recover(error, stmt)
 
     def unknown(self, node: ast.stmt | ast.expr, code: str) -> Refused:

@@ -422,12 +422,12 @@ def test_the_processor_is_the_one_that_numba_compiles_for(settings: dict[str, st
     program = """
         import sys
         from acronumba.emit import compile, target
-        alone, key = target.processor(), compile._environment()
+        alone, key = target.processor(), compile.environment()
         assert "numba" not in sys.modules
         from numba.core.registry import cpu_target
         assert alone == cpu_target.target_context.codegen().magic_tuple()[1:]
-        target.settings.cache_clear(), compile._environment.cache_clear()
-        assert (alone, key) == (target.processor(), compile._environment())
+        target.settings.cache_clear(), compile.environment.cache_clear()
+        assert (alone, key) == (target.processor(), compile.environment())
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env={**os.environ, **settings}, check=True)
 
