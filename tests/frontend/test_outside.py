@@ -197,3 +197,18 @@ def test_what_is_no_dict_of_strings_gives_no_keywords(given):
     with pytest.raises(AcronumbaError) as caught:
         model(spread).batch([np.ones(3)], p=given)
     assert caught.value.code in ("ACR203", "ACR501") and caught.value.line
+
+
+def with_keywords(x, *, p):
+    return 1.0 if isinstance(x, float, **p) else 2.0
+
+
+def with_a_keyword(x):
+    return 1.0 if isinstance(x, float, x=x) else 2.0
+
+
+@pytest.mark.parametrize(("f", "shared"), [(with_keywords, {"p": {"a": 1}}), (with_a_keyword, {})])
+def test_isinstance_with_keywords_is_refused(f, shared):
+    with pytest.raises(AcronumbaError) as caught:
+        model(f).batch([1.0], **shared)
+    assert caught.value.code in ("ACR201", "ACR203") and caught.value.line

@@ -453,3 +453,23 @@ def tests_hold_in_nested_functions(t: Maybes):
         return t.one + down(n - 1)
 
     return first(1), down(3)
+
+
+@case(XS, N)
+def own_function_by_the_name_of_pythons(xs, n):
+    isinstance = max  # noqa: A001
+    return isinstance(n, 3), 1 if isinstance(0, n) else 2
+
+
+@case([[1.0, 2.0, 0.5], [3.0]])
+def condition_that_fails_where_nobody_comes(xs):
+    total = 0.0
+    for k, x in enumerate(sorted(xs)):
+        if k == 3:
+            break
+        if x < 0:
+            while first < max(xs, default=0.0):  # noqa: F821
+                continue
+        total += x
+    first = total
+    return first
