@@ -100,8 +100,7 @@ def _detect() -> Target:
 def settings() -> Any:
     """Return Numba's settings, its module `numba.core.config`.
 
-    As long as nobody has imported Numba, that file is run alone: the rest of Numba takes 0.3 s and is only needed for
-    compiling.
+    As long as nobody has imported Numba, that file is run alone: the rest of Numba takes 0.3 s, and is for GPUs.
     """
     if "numba" not in sys.modules:
         numba = importlib.util.find_spec("numba")

@@ -2,7 +2,7 @@
 
 Host programs, kernels and the run-time library are built from these nodes. One tree has three readings: `text` prints
 it as Python that reads as if written by hand, `interpret` runs it in plain Python with checked memory (the definition,
-and the test double), `llvm` lowers it to LLVM inside a Numba intrinsic.
+and the test double), `llvm` writes it as LLVM's text.
 
     type   = i1 | i8 | i16 | i32 | i64 | f32 | f64 | vector of one of them         (addresses are i64, in bytes)
     expr   = const | local | expr op expr | -expr | not expr | select | convert | load | call

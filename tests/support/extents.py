@@ -123,7 +123,7 @@ class Writer:
 
     def __init__(self, rng: random.Random, size: int) -> None:
         self.rng, self.size = rng, size
-        self.width, self.wide = rng.choice([(3, 2), (4, 5), (8, 3), (1, 4), (17, 2)])
+        self.width, self.wide = rng.choice([(3, 2), (4, 5), (8, 3), (1, 4), (17, 2), (24, 7)])
         self.dtype = rng.choice(["float32", "float32", "float64"])
         self.lines: list[str] = []
         self.indent = 0
@@ -249,7 +249,7 @@ class Writer:
             self.created, self.created, self.computed, self.computed, self.computed, self.padded, self.padded, self.joined,
             self.cut, self.written, self.written, self.looped, self.recurrent, self.chosen, self.vector, self.filled,
             self.weighted, self.known, self.line, self.line, self.selected,
-            self.either, self.moved, self.moved,
+            self.either, self.moved, self.moved, self.turned, self.turned,
         ]  # fmt: skip
         if self.helpers:
             forms.append(self.called)
@@ -286,6 +286,15 @@ class Writer:
         text, width = self.pick(forms)
         self.put(f"{out} = {text}")
         self.matrices.append(Matrix(out, m.rows, width))
+
+    def turned(self) -> None:
+        """Columns of a product that are read at other places than they are computed at."""
+        m, product, out = self.matrix(), self.name("h"), self.name("h")
+        self.put(f"{product} = {self.pick(['np.tanh', 'np.abs', 'np.square'])}({m.name} @ {self.pick(['p.w', 'p.v'])})")
+        back = f"{product}[:, ::-1]"
+        other = self.pick([back, back, f"np.roll({product}, 1, axis=1)", f"p.b * {product}[:, :1]"])
+        self.put(f"{out} = {other} {self.pick('+-*')} {product}")
+        self.matrices.append(Matrix(out, m.rows, self.width))
 
     def padded(self) -> None:
         """The commonest padding idiom, and its kin."""
