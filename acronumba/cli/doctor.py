@@ -7,12 +7,16 @@ import importlib.metadata
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable
 
 
 def doctor(args: argparse.Namespace) -> int:
-    """Print what was found, one row each; return 1 if something is wrong."""
+    """Print what was found, one row each; return 1 if something is wrong. Or compile what models share."""
     from acronumba import __version__
+
+    if args.prepare:
+        return _prepare()
 
     rows: list[tuple[str, str, bool]] = [
         ("acronumba", __version__, True),
@@ -30,6 +34,19 @@ def doctor(args: argparse.Namespace) -> int:
     for name, text, good in rows:
         print(f"{name:<{width}}  {'ok ' if good else 'BAD'}  {text}")
     return 0 if all(good for _, _, good in rows) else 1
+
+
+def _prepare() -> int:
+    from acronumba.emit import cache
+    from acronumba.pipeline.log import bar
+    from acronumba.pipeline.prepare import prepare
+
+    start = time.perf_counter()
+    with bar("preparing") as progress:
+        count, compiled = prepare(progress)
+    seconds = time.perf_counter() - start
+    print(f"{compiled} of {count} modules compiled in {seconds:.1f} s, into {cache.directory()}")
+    return 0
 
 
 TESTED = ("3.11", "3.12", "3.13")  # versions of Python that the tests run with, on Linux on x86-64

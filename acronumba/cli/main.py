@@ -86,7 +86,10 @@ def parser() -> argparse.ArgumentParser:
     drawn.add_argument("-n", type=int, metavar="N", help="number of instances")
     add_arguments(add("bench", _bench, "measure the models of the zoo, and what each option saves"))
     add_tune_arguments(add("tune", tune, "measure this machine, or which strategy suits a model"))
-    add("doctor", doctor, "check the installation and the machine")
+    examined = add("doctor", doctor, "check the installation and the machine")
+    examined.add_argument(
+        "--prepare", action="store_true", help="compile what models share, so that the first one starts sooner"
+    )
     cache = add("cache", _cache, "show or clear the disk cache of compiled code")
     cache.add_argument("action", choices=["clear", "path"])
     return parser

@@ -74,7 +74,12 @@ class Unknown(Exception):
 @functools.cache
 def _reader() -> Any:
     """Return the compiled reader, a function of the address of its state."""
-    return load([Deferred(name="stream", key="", make=stream_module)])[0].function("read")
+    return load([reader()])[0].function("read")
+
+
+def reader() -> Deferred:
+    """Return the reader as a module that need not be made where its code is known."""
+    return Deferred(name="stream", key="", make=stream_module)
 
 
 def stream_module() -> tree.Module:

@@ -83,15 +83,13 @@ def link_back(
         Positional parameters, and shared objects and lists, whose arrays are wanted, too.
     """
     from acronumba.analysis.backward.program import way_back
-    from acronumba.runtime.backward import BackExecutable, transposer
+    from acronumba.runtime.backward import BackExecutable, library_of_gradients
 
     back = way_back(plan, wanted, width, params, packed)
     forward = link(back.plan, replace(options, equal=False, recycle=False, parts=False), progress=progress)
     forward.keeps_nodes = True
     engine, entries = with_kernels((library(),), back.specs, options.decisions, progress)
-    return BackExecutable(
-        forward, back, engine, entries, load([Deferred(name="transpose", key="", make=transposer)])[0]
-    )
+    return BackExecutable(forward, back, engine, entries, load([library_of_gradients()])[0])
 
 
 def with_kernels(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options
-from acronumba.emit.compile import Deferred, load
+from acronumba.emit.compile import load
 from acronumba.host.machine import make_host
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda.generate import CudaCode, generate
@@ -62,7 +62,7 @@ def link_back_device(
 ) -> BackExecutable:  # fmt: skip
     """Return what runs a plan and its way back on a device; see `pipeline.link.link_back`."""
     from acronumba.analysis.backward.program import way_back
-    from acronumba.runtime.backward import BackExecutable, dtypes_of, transposer
+    from acronumba.runtime.backward import BackExecutable, dtypes_of, library_of_gradients
     from acronumba.runtime.devices.back import BackDevice, sums_module
 
     back = way_back(plan, wanted, width, params, packed)
@@ -82,7 +82,7 @@ def link_back_device(
         KernelEntry(plan=c.address["plan"], run=c.address["run"], shared=code.shared, tiles=place.tail(k), keep=c)
         for k, (code, c) in enumerate(zip(codes, loaded, strict=True))
     ]
-    transposed = load([Deferred(name="transpose", key="", make=transposer)])[0]
+    transposed = load([library_of_gradients()])[0]
     return BackExecutable(forward, back, engine, [*entries, *pulls], transposed, place)
 
 

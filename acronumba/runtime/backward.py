@@ -22,7 +22,7 @@ from acronumba.analysis.backward.derive import Pull
 from acronumba.analysis.backward.program import WayBack
 from acronumba.analysis.backward.reference import sweep
 from acronumba.emit import target, tree
-from acronumba.emit.compile import Compiled, load
+from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost, reading
@@ -61,6 +61,11 @@ def transposer() -> tree.Module:
         [f"acronumba.runtime.library.{name}" for name in ("own", "adjoints", "extents", "transpose")]
     )
     return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
+
+
+def library_of_gradients() -> Deferred:
+    """Return the same as what need not be made where its code is known."""
+    return Deferred(name="transpose", key="", make=transposer)
 
 
 def dtypes_of(back: WayBack) -> list[str]:

@@ -117,7 +117,12 @@ def squares(g_at, count, to) -> None:
 @functools.cache
 def _functions(dtype: str, on: target.Target) -> Compiled:
     """Return the compiled rules for a dtype."""
-    return load([Deferred(name=f"updates_{dtype}", key=f"{dtype} {on}", make=functools.partial(_module, dtype, on))])[0]
+    return load([deferred(dtype, on)])[0]
+
+
+def deferred(dtype: str, on: target.Target) -> Deferred:
+    """Return the rules for a dtype as a module that need not be made where its code is known."""
+    return Deferred(name=f"updates_{dtype}", key=f"{dtype} {on}", make=functools.partial(_module, dtype, on))
 
 
 def _module(dtype: str, on: target.Target) -> tree.Module:

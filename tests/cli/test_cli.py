@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
 import acronumba
+from acronumba import model
 from acronumba.cli.main import main
 from acronumba.cli.show import find_example
 from acronumba.errors.codes import CODES
@@ -143,6 +145,26 @@ def test_doctor(capsys):
     for word in ("numba", "CPU", "cache", "CUDA"):
         assert word in out
     assert "BAD" not in out
+
+
+def test_prepared_code_is_found_by_models(tmp_path, capsys, monkeypatch):
+    from acronumba.emit import compile
+    from acronumba.zoo import tree_lstm
+
+    monkeypatch.setenv("ACRONUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    compile.forget()
+    assert main(["doctor", "--prepare"]) == 0
+    first = capsys.readouterr().out
+    assert main(["doctor", "--prepare"]) == 0
+    assert re.match(r"(\d+) of \1 modules compiled in \d+\.\d s, into ", first)
+    assert capsys.readouterr().out.startswith("0 of ")
+    built = []
+    build = compile._build
+    monkeypatch.setattr(compile, "_build", lambda pending: built.append(pending.name) or build(pending))
+    compile.forget()
+    model(tree_lstm.sentiment.__wrapped__).batch(tree_lstm.instances(2), p=tree_lstm.params(8))
+    assert "host_sentiment" in built and not [n for n in built if n == "runtime" or n.startswith("tiles")]
+    compile.forget()
 
 
 def test_cache_clear(tmp_path, capsys, monkeypatch):

@@ -1,4 +1,4 @@
-"""What an edit of a model compiles anew: nothing of what stays the same, whatever it is called and wherever it stands."""
+"""What an edit of a model compiles anew: nothing that stays the same, whatever its name and wherever it stands."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_comment_and_other_names_compile_nothing(built: Build) -> None:
 
 def test_a_constant_compiles_one_kernel(built: Build) -> None:
     (name,) = built(edited("nn.sigmoid(c) * c, c", "nn.sigmoid(c) * c * np.float32(0.5), c"))
-    assert name.startswith("encode") or name.startswith("leaf")
+    assert name.startswith(("encode", "leaf"))
 
 
 def test_the_last_line_compiles_one_kernel(built: Build) -> None:

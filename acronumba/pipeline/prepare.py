@@ -1,0 +1,44 @@
+"""What no model changes, compiled ahead: for images of containers, courses, and the first run on a machine.
+
+Out: the library of the run time, that of gradients, of parameter updates and of packed data, and the tiles of matrix
+products. `prepare` puts their machine code into the disk cache, where every model finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from acronumba.data.stream import reader
+from acronumba.emit import target
+from acronumba.emit.compile import Deferred, load
+from acronumba.kernels import sums
+from acronumba.kernels.tiles import TileKey, deferred, tallest, widest
+from acronumba.runtime import updates
+from acronumba.runtime.backward import library_of_gradients
+from acronumba.runtime.engines import library
+
+DTYPES = ("float32", "float64")
+
+
+def modules() -> list[Deferred]:
+    """Return the modules that models share."""
+    on = target.host()
+    tiles = (
+        deferred([TileKey(rows + 1, vectors, dtype) for rows in range(tallest(vectors, on))], on)
+        for dtype in DTYPES
+        for vectors in range(1, widest(on) + 1)
+    )
+    per_dtype = (f(dtype, on) for dtype in DTYPES for f in (sums.deferred, updates.deferred))
+    return [library(), library_of_gradients(), reader(), *per_dtype, *tiles]
+
+
+def prepare(progress: Callable[[str, int, int], None] | None = None) -> tuple[int, int]:
+    """Compile what models share; return how many modules that is, and how many were compiled now.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called before each module with its name, its number and how many there are.
+    """
+    made = load(modules(), progress)
+    return len(made), sum(not m.cached for m in made)
