@@ -294,7 +294,7 @@ class Writer:
         back = f"{product}[:, ::-1]"
         other = self.pick([back, back, f"np.roll({product}, 1, axis=1)", f"p.b * {product}[:, :1]"])
         self.put(f"{out} = {other} {self.pick('+-*')} {product}")
-        self.matrices.append(Matrix(out, m.rows, self.width))
+        self.matrices += [Matrix(product, m.rows, self.width), Matrix(out, m.rows, self.width)]
 
     def padded(self) -> None:
         """The commonest padding idiom, and its kin."""
