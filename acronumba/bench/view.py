@@ -248,17 +248,19 @@ def starts_view(s: Starts) -> RenderableType:
     """Return how long models take to start."""
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
-    for head in ("size", "import", "cold", "warm"):
+    for head in ("size", "import", "cold", "second", "comment", "constant", "warm"):
         table.add_column(head, justify="right", no_wrap=True)
     for row in s.rows:
-        times = (row.imported, row.cold, row.warm)
-        table.add_row(row.workload, str(row.size), *(f"{seconds:.2f}" for seconds in times))
+        times = (row.imported, row.cold, row.second, row.comment, row.constant, row.warm)
+        table.add_row(row.workload, str(row.size), *("" if t is None else f"{t:.2f}" for t in times))
     return Group(Text(_where(s.machine), "bold"), "", table, "", Text(_STARTS_LEGEND, "dim"))
 
 
 _STARTS_LEGEND = (
-    "import: seconds of `import acronumba` in a new process, less NumPy's own; cold:\n"
-    "seconds of its first mini-batch with an empty disk cache; warm: with a full one."
+    "Seconds of processor time in new processes. import: `import acronumba`, less\n"
+    "NumPy's own. Then first mini-batches. cold: with an empty disk cache; second:\n"
+    "with what another model compiled; comment, constant: after two lines of comment\n"
+    "above the model, and after one factor more in it; warm: all is compiled."
 )
 
 

@@ -332,7 +332,8 @@ def own_method(w: Walker, fn: Any, node: ast.AST | None) -> Func:
     if function is None:
         raise w.refuse("ACR210", node, seen=repr(fn))
     out = function_value(w, function, node)
-    assert isinstance(out, Func)
+    if not isinstance(out, Func):  # made by `dataclass`, say
+        raise w.refuse("ACR201", node, seen=f"{function.__qualname__}, whose source cannot be read")
     return out
 
 

@@ -243,8 +243,7 @@ def for_loop(w: Walker, stmt: ast.For) -> None:
 
 def walk_anyway(w: Walker, stmt: ast.For) -> None:
     """Walk the body of a loop over something refused once, for what is refused there."""
-    if w.block is None:
-        w.block = w.new_block()
+    w.go_on()
     for name in assigned_names([ast.Assign([stmt.target], ast.Constant(0))]):
         w.state[(w.frame.scope, name)] = Poison()
     yes, no = w.fork(w.unknown_bool())

@@ -27,8 +27,7 @@ def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequenc
         on, off = w.branch(test)
     except Refused as error:
         w.note_refusal(error)
-        if w.block is None:
-            w.block = w.new_block()
+        w.go_on()
         on, off = ([p] if p is not None else [] for p in w.fork(w.unknown_bool()))
     points = []
     for starts, stmts in ((on, yes), (off, no)):

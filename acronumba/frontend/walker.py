@@ -269,8 +269,7 @@ class Walker(Contract):
         if isinstance(stmt, ast.Raise):
             self.block = None
             return
-        if self.block is None:
-            self.block = self.new_block()
+        self.go_on()
         # Whoever called goes on, with what is unusable. In a library function nothing else is the user's mistake.
         if isinstance(stmt, ast.Return) or self.outer_loc is not None:
             self.frame.returns.append((self.point(), Poison(), self.at(stmt)))
@@ -282,9 +281,13 @@ class Walker(Contract):
             return self.value(node)
         except Refused as error:
             self.note_refusal(error)
-            if self.block is None:
-                self.block = self.new_block()
+            self.go_on()
             return Poison()
+
+    def go_on(self) -> None:
+        """Have a block to walk on in after a refusal, which may have come where none is, or in one that has ended."""
+        if self.block is None or self.code.ends[self.block] is not None:
+            self.block = self.new_block()
 
     @property
     def told(self) -> frozenset[Any]:

@@ -212,3 +212,30 @@ def test_isinstance_with_keywords_is_refused(f, shared):
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([1.0], **shared)
     assert caught.value.code in ("ACR201", "ACR203") and caught.value.line
+
+
+@dataclass
+class Place:
+    x: float
+
+
+def dict_inside_itself(s, sep):
+    out = []
+    for part in s.split(sep):
+        if not part:
+            sep = {}
+            sep[sum(1 for c in s if c in "aeiou")] = sep
+            continue
+        out.append(part)
+    return len(out)
+
+
+def text_of_a_dataclass(s, sep):
+    return str(Place(1.0)) + sep
+
+
+@pytest.mark.parametrize(("f", "code"), [(dict_inside_itself, "ACR303"), (text_of_a_dataclass, "ACR201")])
+def test_what_has_no_type_and_what_has_no_source_are_refused(f, code):
+    with pytest.raises(AcronumbaError) as caught:
+        model(f).batch(["a b", "c"], [" ", " "])
+    assert caught.value.code == code and caught.value.line
