@@ -60,7 +60,8 @@ def use(name: str) -> None:
 
 def compiled(names: list[str], workload: Any, xs: Any, p: Any) -> tuple[list[Callable[[], Any]], list[float]]:
     """Return what runs a mini-batch by code of each list, and the seconds that its first one took."""
-    runs, seconds = [], []
+    runs: list[Callable[[], Any]] = []
+    seconds: list[float] = []
     for name in names:
         use(name)
         f = model(workload.model.__wrapped__, threads=1)

@@ -18,7 +18,7 @@ from typing import Any
 from acronumba.emit.target import processor
 
 # Names of llvmlite's passes, in their order, and the level of LLVM's code generator.
-PASSES = ("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg")
+PASSES: tuple[str, ...] = ("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg")
 LEVEL = 1
 
 
