@@ -23,7 +23,6 @@ from acronumba.api.kept import FEW, Cache, Fit, fitting, keep, likely
 from acronumba.api.plain import SOON, PlainCall, inside
 from acronumba.api.ran import Ran
 from acronumba.api.results import Done, Results
-from acronumba.api.running import Running
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.api.structures import native
 from acronumba.api.trace import Trace
@@ -466,6 +465,8 @@ class Model(Generic[P, R]):
 
     def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float, spent: float) -> Done:
         """Run a mini-batch; `spent` is how many of the seconds since `begin` compiling took."""
+        from acronumba.api.running import Running
+
         compiled, leaves, packed = found
         assert packed is not None
         ready, known = time.perf_counter(), dict(compiled.seconds)

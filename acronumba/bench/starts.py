@@ -89,9 +89,9 @@ def _row(workload: Workload, size: str | int, batch: int, folder: str) -> Start:
     cold = start("own")
     warm = [start("own") for _ in range(_WARM)]
     edits: dict[str, float | None] = dict.fromkeys(EDITS)
-    if source_of(workload) is not None:
+    if (source := source_of(workload)) is not None:
         start("own", "none")  # a model of a file beside
-        edits = {edit: start("own", edit)[1] for edit in EDITS}
+        edits |= {edit: start("own", edit)[1] for edit, change in EDITS.items() if change(source) is not None}
     start("other", of=next(name for name in _OTHERS if name != workload.name))
     second = start("other")
     for code in ("own", "other"):
@@ -151,7 +151,7 @@ def _edited(workload: Workload, edit: str) -> Any:
     source = source_of(workload)
     assert source is not None
     path = Path(os.environ["ACRONUMBA_CACHE_DIR"]).parent / "edited.py"
-    path.write_text(EDITS[edit](source) if edit in EDITS else source, encoding="utf-8")
+    path.write_text((edit in EDITS and EDITS[edit](source)) or source, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("edited", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules["edited"] = importlib.util.module_from_spec(spec)
@@ -167,8 +167,8 @@ def _with_comment(source: str) -> str:
     return "".join([*lines[:line], "# A comment,\n# and more of it.\n", *lines[line:]])
 
 
-def _with_factor(source: str) -> str:
-    """Return a text in which the first activation is multiplied by a number."""
+def _with_factor(source: str) -> str | None:
+    """Return a text in which the first activation is multiplied by a number; None where there is no activation."""
     tree = ast.parse(source)
     for function in (s for s in tree.body if isinstance(s, ast.FunctionDef)):
         for node in ast.walk(function):
@@ -180,7 +180,7 @@ def _with_factor(source: str) -> str:
                 ):
                     setattr(node, name, ast.BinOp(value, ast.Mult(), ast.Constant(0.5)))
                     return ast.unparse(ast.fix_missing_locations(tree))
-    raise ValueError("a model without an activation")
+    return None
 
 
-EDITS = {"comment": _with_comment, "constant": _with_factor}
+EDITS: dict[str, Callable[[str], str | None]] = {"comment": _with_comment, "constant": _with_factor}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -157,3 +160,15 @@ def test_other_options_do_not_read_the_function_again(monkeypatch: pytest.Monkey
     f.explain([x], w=w)
     assert not lowered
     assert other.batch([np.ones(3)], w=w)[0].dtype == np.float64 and len(lowered) == 1  # other types
+
+
+def test_importing_the_package_leaves_the_compiler_for_the_first_mini_batch():
+    program = """
+        import sys
+        import acronumba
+        rooms = ("analysis", "frontend", "host", "kernels", "pipeline.compiled", "runtime.driver")
+        print([name for name in sys.modules if name.startswith(tuple(f"acronumba.{room}" for room in rooms))])
+        print([name for name in ("numba", "llvmlite", "networkx", "rich") if name in sys.modules])
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n[]\n"
