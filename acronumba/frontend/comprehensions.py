@@ -140,6 +140,8 @@ def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], node: Any, dty
     """
     wide = dtype or np.result_type(*dtypes).name
     key, item = (w.frame.scope, "#dtypes"), (w.frame.scope, "#number")
+    if key in w.state:  # an element is such a list, too
+        raise w.refuse("ACR301", node, seen="numbers and lists of numbers in one list")
     w.state[key] = number(0)
 
     def one(v: Val) -> Val:

@@ -16,10 +16,11 @@ from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.known_texts import known, made
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.magic import one_string, text_of
-from acronumba.frontend.names import bind_name, part_of, read_name
+from acronumba.frontend.names import part_of, read_name
 from acronumba.frontend.source import spot
 from acronumba.frontend.texts import joined
 from acronumba.frontend.values import (
+    Generator,
     Kept,
     ListVal,
     Static,
@@ -101,8 +102,8 @@ def _list(w: Walker, node: ast.List) -> Val:
 @handles(EXPRESSIONS, ast.NamedExpr)
 def _named(w: Walker, node: ast.NamedExpr) -> Val:
     val = w.value(node.value)
-    bind_name(w, node.target.id, val, node)
-    return val
+    w.assign(node.target, val)
+    return read_name(w, node.target.id, node) if isinstance(val, Generator) else val
 
 
 @handles(EXPRESSIONS, ast.Lambda)
