@@ -239,3 +239,16 @@ def test_what_has_no_type_and_what_has_no_source_are_refused(f, code):
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch(["a b", "c"], [" ", " "])
     assert caught.value.code == code and caught.value.line
+
+
+def lists_among_numbers(x):
+    eps = [-1]
+    eps[0] = True
+    eps.append(eps)
+    return x / np.sqrt(x.var(-1, keepdims=True) + eps)
+
+
+def test_lists_among_numbers_are_refused():
+    with pytest.raises(AcronumbaError) as caught:
+        model(lists_among_numbers).batch([np.ones((2, 3))])
+    assert caught.value.code in ("ACR301", "ACR303") and caught.value.line

@@ -473,3 +473,9 @@ def condition_that_fails_where_nobody_comes(xs):
         total += x
     first = total
     return first
+
+
+@case(XS, N)
+def generator_that_is_named_where_it_is_read(xs, n):
+    total = sum(g := (x * 2 for x in xs if x > 1))  # noqa: F841
+    return total + n
