@@ -47,7 +47,7 @@ class _Lowering(Intrinsics):
         seen = "" if f.name in self.module.exports else "internal "
         mode = {"always": " alwaysinline", "never": " noinline", "auto": ""}[f.inline]
         if any(isinstance(x, tree.Dispatch) and x.entries is not None for x in f.body):
-            mode += " optsize minsize"  # a large machine: what LLVM would unroll and unswitch takes it quadratic time
+            mode += " optsize minsize"  # a large machine
         elif self.module.compact:
             mode += " optsize"
         name = symbol(self.numbers[f.name])

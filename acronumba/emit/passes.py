@@ -6,7 +6,7 @@ kind, is not imported.
 
 The text needs few passes: it has neither reference counts nor exceptions, its loops are written as they are to run,
 tiles and kernels have their vectors, and what must be inlined says so. What is left is to inline it and to keep locals
-in registers. LLVM's own lists take three to five times as long, for code that is 1% faster (`benchmarks/passes.py`).
+in registers. LLVM's own lists take two to four times as long, for code that is 1% faster (`benchmarks/passes.py`).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def settings() -> Any:
 
 
 def processor() -> tuple[str, str]:
-    """Return LLVM's name and features of the processor that Numba compiles for: this one, as its settings have it."""
+    """Return LLVM's name and features of the processor to compile for: this one, or what Numba's settings name."""
     from llvmlite import binding
 
     chosen = settings()
@@ -136,7 +136,7 @@ _OVERRIDE: ContextVar[Target | None] = ContextVar("target", default=None)
 
 
 def host() -> Target:
-    """Return the target that Numba compiles for on this machine, or the override in force."""
+    """Return the target to compile for on this machine, or the override in force."""
     return _OVERRIDE.get() or _detect()
 
 

@@ -331,8 +331,8 @@ class Function:
 class Module:
     """Functions that call each other by name.
 
-    `exports` are the entry points: all their parameters are i64. In a `compact` module LLVM unrolls and vectorises
-    little: loops over what is scattered in memory gain nothing from it, and compile in half the time.
+    `exports` are the entry points: all their parameters are i64. The code of a `compact` module is made
+    for size: loops over what is scattered in memory gain nothing from more of it.
     """
 
     name: str
