@@ -268,11 +268,9 @@ class Blocks:
     def check_poison(self, *vals: Val, node: ast.AST | None = None) -> None:
         for v in vals:
             if isinstance(v, Poison):
-                raise (
-                    self.refuse(v.code or "ACR206", node, seen=v.why, rewrite=conversion(v.why))
-                    if v.why
-                    else Refused(None)
-                )
+                if v.why:
+                    raise self.refuse(v.code or "ACR206", node, seen=v.why, rewrite=conversion(v.why))
+                raise Dead if self.block is None else Refused(None)  # nobody gets there, or it is refused elsewhere
 
     # ---- blocks
 

@@ -306,17 +306,20 @@ def own_names(w: Walker, generators: Sequence[ast.comprehension], *made: ast.exp
 
     Functions that are made there (in what it makes) live on, and see the values that the names had last.
     """
-    names = assigned_names([ast.Assign([g.target], ast.Constant(0)) for g in generators])
+    bound = [assigned_names([ast.Assign([g.target], ast.Constant(0))]) for g in generators]
+    names = frozenset().union(*bound)
+    lives = any(isinstance(m, ast.Lambda) for part in made for m in ast.walk(part))
+    # Every turn binds its names before it reads them, unless another `for` binds the name, too.
+    carried = names if lives else frozenset(n for n in names if sum(n in b for b in bound) > 1)
     w.counter += 1
     scope = (*w.frame.scope, "comprehension", w.counter)
     w.scopes[scope] = (names, comprehension_func(w))
     overlays = w.frame.overlays  # of this frame: where a call inside is given up, the walker is in another one
-    overlays.append((scope, names))
+    overlays.append((scope, names, carried))
     try:
         yield
     finally:
         overlays.pop()
-        lives = any(isinstance(m, ast.Lambda) for part in made for m in ast.walk(part))
         for name in () if lives else names:
             w.state.pop((scope, name), None)
             forget(w, scope, name)

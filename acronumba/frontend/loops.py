@@ -49,7 +49,7 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, ListT, TupleT
+from acronumba.ir.types import INT, ListT, TupleT, unlike
 from acronumba.ir.visit import reads, writes
 
 
@@ -209,11 +209,13 @@ def carried_names(
     w: Walker, inner: Sequence[ast.AST], target: ast.expr, extra: Sequence[tuple[Any, str]]
 ) -> list[tuple[Any, str]]:
     """Return the state keys that the turns of a `for` loop assign."""
-    overlay = w.frame.overlays[-1][0] if w.frame.overlays else None
     names = [*loop_names(w, inner), *extra]
-    for n in sorted(assigned_names([ast.Assign([target], ast.Constant(0))])):
-        scope = overlay if overlay is not None and n in w.frame.overlays[-1][1] else w.frame.scope
-        names.append((scope, n))
+    own: frozenset[str] = frozenset()
+    if w.frame.overlays:
+        overlay, own, carried = w.frame.overlays[-1]
+        names += [(overlay, n) for n in sorted(carried)]
+    bound = assigned_names([ast.Assign([target], ast.Constant(0))])
+    names += [(w.frame.scope, n) for n in sorted(bound - own) if not n.startswith("#")]
     return list(dict.fromkeys(names))
 
 
@@ -314,7 +316,8 @@ def one_iterable(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
     if not isinstance(one, UnionVal):
         return one
     if not all(isinstance(t, ListT | TupleT) for t in one.possible):
-        raise w.refuse("ACR302", node, seen=w.describe(one))
+        tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
+        raise w.refuse("ACR302", node, seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
     return w.each(one, lambda v: at_run_time(w, v) if isinstance(v, TupleVal) else unkept(v), node)
 
 

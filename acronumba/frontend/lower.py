@@ -202,6 +202,7 @@ def _lower(
             continue
         if not sweep.errors and sweep.silent:  # what made something unusable was refused in a walk that was undone
             sweep.errors += sweep.undone
+            assert result is None or sweep.errors, f"{sweep.silent[0]}: left out, and nothing says why"
         if result is not None and not sweep.errors and not sweep.demanded.isdisjoint(sweep.shared_index):
             know.folded |= sweep.demanded  # constant where one use needs it, so at its other uses, too
             continue

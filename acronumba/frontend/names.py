@@ -110,7 +110,7 @@ def forget_assigned(w: Walker) -> None:
 def bind_name(w: Walker, name: str, val: Val, node: ast.AST) -> None:
     """Bind a local name; what was known of its parts is forgotten."""
     scope = w.frame.scope
-    for overlay, names in reversed(w.frame.overlays):
+    for overlay, names, _ in reversed(w.frame.overlays):
         if name in names:
             scope = overlay
             break
@@ -224,7 +224,7 @@ def read_name(w: Walker, name: str, node: ast.AST) -> Val:
 def scope_of(w: Walker, name: str) -> tuple[Any, Func]:
     """Return the scope that binds a name, or None, and the function around all scopes that were looked in."""
     frame = w.frame
-    for overlay, names in reversed(frame.overlays):
+    for overlay, names, _ in reversed(frame.overlays):
         if name in names:
             return overlay, frame.func
     scope: Any = frame.scope

@@ -106,7 +106,8 @@ class Frame:
     locals: frozenset[str]
     returns: list[tuple[Point, Val, Loc]] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
-    overlays: list[tuple[tuple[Any, ...], frozenset[str]]] = field(default_factory=list)  # scopes of comprehensions
+    # Of comprehensions: the scope, its names, and those of them that a turn may read before it binds them.
+    overlays: list[tuple[tuple[Any, ...], frozenset[str], frozenset[str]]] = field(default_factory=list)
     consumer: Consumer | None = None  # of a function that yields
 
 

@@ -479,3 +479,26 @@ def condition_that_fails_where_nobody_comes(xs):
 def generator_that_is_named_where_it_is_read(xs, n):
     total = sum(g := (x * 2 for x in xs if x > 1))  # noqa: F841
     return total + n
+
+
+class Uncountable:
+    def __init__(self, first):
+        self.items = [first]
+        self.count = 1
+
+    def push(self, x):
+        self.items.append(x)
+        self.count += 1
+        return self
+
+    def __len__(self):
+        return self.count[::0]
+
+
+@case(XS, N)
+def condition_that_always_fails_at_some(xs, n):
+    s = Uncountable(n)
+    if n > 3:
+        while s:
+            s = s[0]
+    return (n, s.items[-1])
