@@ -79,7 +79,7 @@ def _reader() -> Any:
 
 def reader() -> Deferred:
     """Return the reader as a module that need not be made where its code is known."""
-    return Deferred(name="stream", key="", make=stream_module)
+    return Deferred(name="stream", key="stream", make=stream_module)
 
 
 def stream_module() -> tree.Module:

@@ -4,9 +4,10 @@ Comes in: modules of `tree`. Goes out: for each a `Compiled` with the address of
 text, `passes` makes object files of it and loads them.
 
 The folder of a module's key (see `cache`) has two files: the machine code, as the system's linker knows it, and what
-its entry points are called. The key covers the LLVM text of the tree, the versions of everything that has a part in
-it, and the processor, but nothing of what is called how: a module of another name, or with other names of its locals,
-has the same code. The LLVM text is written first in any case: it is the content.
+is known of it: its entry points, and the notes of its tree. The key covers the LLVM text of the tree, the versions of
+everything that has a part in it, and the processor, but nothing of what is called how: a module of another name, or
+with other names of its locals, has the same code. A `Deferred` has a key that stands for the text: neither tree nor
+text is made where the code is known.
 
 Each module has an engine of LLVM to itself, and lives as long as a `Compiled` of it. The code of modules that nobody
 uses any more is freed by the next `load`.
@@ -34,14 +35,14 @@ from acronumba.emit.llvm_text import symbol
 from acronumba.emit.version import source_version
 from acronumba.locks import ForkLock, undivided
 
-VERSION = 5  # part of every key: count up when what is kept of a module changes
+VERSION = 6  # part of every key: count up when what is kept of a module changes
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # (name of the module, its number from 0, how many)
 Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number of its parameters, type of its result
 
 _RESULTS = {"v0": None, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "f64": ctypes.c_double, "f32": ctypes.c_float}
 
-_CODE, _ENTRIES = "code.o", "entries.json"
+_CODE, _ABOUT = "code.o", "about.json"
 
 _lock = ForkLock()
 _loaded: weakref.WeakValueDictionary[str, _Code] = weakref.WeakValueDictionary()  # by key
@@ -52,7 +53,8 @@ _unused: deque[Any] = deque()  # engines of code that nobody can call any more; 
 class Deferred:
     """A module that need not be made if its code is known.
 
-    `key` names everything that the tree depends on, beside acronumba's own source, which is added to it.
+    `key` says what kind of module it is, and everything that the tree depends on beside acronumba's own source, which
+    is added to it.
     """
 
     name: str
@@ -63,20 +65,39 @@ class Deferred:
 class _Code:
     """Machine code in memory, as long as this object lives."""
 
-    def __init__(self, address: Mapping[str, int], signatures: Signatures, engine: Any) -> None:
+    def __init__(self, address: Mapping[str, int], signatures: Signatures, notes: Sequence[Any], engine: Any) -> None:
         self.address = address
         self.signatures = signatures
+        self.notes = notes
         # Closing takes a lock of LLVM, and a collection may come at any moment. By a weak reference, not by `__del__`:
         # while that runs, another thread may still find the object in `_loaded`, and keep it.
         weakref.finalize(self, _unused.append, engine).atexit = False
 
 
-class _Pending:
-    """A module on its way: the tree and its LLVM text are made when first needed."""
+class Pending:
+    """A module on its way to machine code. Its tree and its LLVM text are made when first needed.
+
+    Attributes
+    ----------
+    name : str
+        The module's name.
+    notes : sequence
+        Its notes, as `tree.Module` has them or as JSON keeps them; the tree is made only if its code is not known.
+    """
 
     def __init__(self, item: tree.Module | Deferred) -> None:
         self.item = item
         self.name = item.name
+        self.files: Mapping[str, bytes] | None = None  # of its folder
+
+    @functools.cached_property
+    def notes(self) -> Sequence[Any]:
+        with _lock:
+            known = _loaded.get(self.key)
+        if known is not None:
+            return known.notes
+        self.files = cache.read(self.key)
+        return self.module.notes if self.files is None else json.loads(self.files[_ABOUT])["notes"]
 
     @functools.cached_property
     def module(self) -> tree.Module:
@@ -90,7 +111,7 @@ class _Pending:
     def key(self) -> str:
         digest = hashlib.sha256(environment().encode())
         if isinstance(self.item, Deferred):
-            parts = [source_version(), self.name, self.item.key]
+            parts = [source_version(), self.item.key]
         else:
             parts = [self.text, repr(self.item.exports)]
         for part in (type(self.item).__name__, *parts):
@@ -173,18 +194,18 @@ def _undisturbed() -> Iterator[None]:
 
 def _loaded_code(files: Mapping[str, bytes]) -> _Code:
     """Load machine code and ask it for the addresses of its entry points."""
-    signatures = {name: (count, result) for name, (count, result) in json.loads(files[_ENTRIES]).items()}
+    about = json.loads(files[_ABOUT])
+    signatures = {name: (count, result) for name, (count, result) in about["entries"].items()}
     engine = passes.loaded(files[_CODE])
     address = {name: engine.get_function_address(symbol(k)) for k, name in enumerate(signatures)}
-    return _Code(address, signatures, engine)
+    return _Code(address, signatures, about["notes"], engine)
 
 
-def _load(item: tree.Module | Deferred) -> Compiled:
-    pending = _Pending(item)
+def _load(pending: Pending) -> Compiled:
     known = _loaded.get(pending.key)
     if known is not None:
-        return Compiled(item.name, known, cached=True)
-    files = cache.read(pending.key)
+        return Compiled(pending.name, known, cached=True)
+    files = pending.files or cache.read(pending.key)
     cached = files is not None
     if files is None:
         with cache.turn(pending.key) as waited:
@@ -193,14 +214,15 @@ def _load(item: tree.Module | Deferred) -> Compiled:
             if files is None:
                 files = _build(pending)
     code = _loaded[pending.key] = _loaded_code(files)
-    return Compiled(item.name, code, cached)
+    return Compiled(pending.name, code, cached)
 
 
-def _build(pending: _Pending) -> dict[str, bytes]:
+def _build(pending: Pending) -> dict[str, bytes]:
     """Compile a module; return the files of its folder."""
     with _undisturbed():
         code = passes.object_file(pending.text)
-    files = {_CODE: code, _ENTRIES: json.dumps(pending.signatures, indent=1).encode()}
+    about = {"entries": pending.signatures, "notes": pending.module.notes}
+    files = {_CODE: code, _ABOUT: json.dumps(about, indent=1).encode()}
     try:
         cache.build(pending.key, files)
     except OSError as error:
@@ -210,12 +232,12 @@ def _build(pending: _Pending) -> dict[str, bytes]:
     return files
 
 
-def load(modules: Sequence[tree.Module | Deferred], progress: Progress | None = None) -> list[Compiled]:
+def load(modules: Sequence[tree.Module | Deferred | Pending], progress: Progress | None = None) -> list[Compiled]:
     """Compile modules, or load their code from memory or disk.
 
     Parameters
     ----------
-    modules : sequence of tree.Module or Deferred
+    modules : sequence of tree.Module, Deferred or Pending
         Modules do not see each other; they call each other by address.
     progress : callable, optional
         Called before each module with its name, its number and how many there are.
@@ -237,7 +259,7 @@ def load(modules: Sequence[tree.Module | Deferred], progress: Progress | None = 
         for k, module in enumerate(modules):
             if progress is not None:
                 progress(module.name, k, len(modules))
-            out.append(_load(module))
+            out.append(_load(module if isinstance(module, Pending) else Pending(module)))
     return out
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.errors import Loc
@@ -332,7 +332,8 @@ class Module:
     """Functions that call each other by name.
 
     `exports` are the entry points: all their parameters are i64. The code of a `compact` module is made
-    for size: loops over what is scattered in memory gain nothing from more of it.
+    for size: loops over what is scattered in memory gain nothing from more of it. `notes` are kept beside the code,
+    for who needs to know more of the module than its code: lists, numbers and strings.
     """
 
     name: str
@@ -340,6 +341,7 @@ class Module:
     exports: tuple[str, ...]
     header: str = ""  # comment lines: the model, the source
     compact: bool = False
+    notes: Sequence[Any] = ()
 
 
 def const(value: Operand, type: Ty) -> Expr:

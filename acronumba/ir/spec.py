@@ -35,11 +35,11 @@ word each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from acronumba.emit.words import Words
-from acronumba.errors import Loc
+from acronumba.errors import NOWHERE, Loc
 
 CHUNK = 256  # terms of a matrix product that are summed before they are added to the sum of those before them
 
@@ -140,3 +140,16 @@ class KernelSpec:
     # If a node is several rows, one entry per argument of the node: what row i gets of it. "row": row i of the tensor,
     # "item": element i of the list, "whole": the argument. Results have the rows as their first axis.
     rows: tuple[str, ...] | None = None
+
+
+def same_but_shared(spec: KernelSpec, lines: bool) -> str:
+    """Return what kernels have in common that differ only in which shared tensors they read, as a hashable key.
+
+    Parameters
+    ----------
+    lines
+        Whether they must also come from the same lines of the source.
+    """
+    operands = tuple(replace(o, name="", index=-1 if o.kind == "shared" else o.index) for o in spec.operands)
+    body = tuple(replace(op, name="", loc=op.loc if lines else NOWHERE) for op in spec.body)
+    return repr((operands, spec.dims, body, spec.results))  # as text: 1, 1.0 and True are not the same constant

@@ -28,12 +28,12 @@ from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrins
 from acronumba.ir.spec import BLOCK, PARAMETERS, UNITS, Dim, KernelSpec
 from acronumba.kernels import lookups
 from acronumba.kernels.cost import MOST, Estimate, Time, estimate, stored_by
+from acronumba.kernels.facts import KernelFacts, SharedUse, StageWork
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
 from acronumba.kernels.stages.tasks import Band, Nest, Product, ProductStage, RowStage, Single
-from acronumba.kernels.stages.weights import SideBySide, ViewPacking
-from acronumba.kernels.tiles import CodePacking, Packing, TileKey, tallest
+from acronumba.kernels.tiles import TileKey, tallest
 from acronumba.kernels.write import math
 from acronumba.kernels.write.blocks import BlockOfNodes, word_of
 from acronumba.kernels.write.element import DTYPES
@@ -46,32 +46,11 @@ from acronumba.kernels.write.writer import Writer, row_step
 from acronumba.strategy import DEFAULT, Strategy
 
 
-@dataclass(frozen=True, slots=True)
-class SharedUse:
-    """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
-
-    operands: tuple[int, ...]  # numbers of the operands in the spec
-    packing: Packing | CodePacking | ViewPacking | SideBySide | lookups.LookupPacking | None
-
-
-@dataclass(frozen=True, slots=True)
-class StageWork:
-    """A stage of a kernel and how long it takes."""
-
-    stage: str  # entry point
-    weights: int  # bytes of matrices that several nodes share, and that it reads however few the nodes
-
-
-@dataclass(frozen=True, slots=True)
-class KernelCode:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCode(KernelFacts):
     """A generated kernel."""
 
-    module: tree.Module  # exports "plan" and "run"; if there are stages, also "begin" and theirs
-    shared: tuple[SharedUse, ...]
-    tiles: tuple[TileKey, ...]  # their addresses follow the shared entries in P
-    stages: tuple[StageWork, ...] = ()
-    block: int = 1  # nodes of a block at most
-    cost: int = 0  # nanoseconds that a node takes, about
+    module: tree.Module  # exports "plan" and "run"; if there are stages, also "begin" and theirs; notes: the facts
 
 
 def generate(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> KernelCode:
@@ -353,12 +332,16 @@ class Generator:
         maths = math.closure(self.kernel.wanted)
         work = self._work() if self.blocked else ()
         exports = ("plan", "run", *(["begin", *(w.stage for w in work)] if work else []))
-        whole = tree.Module(self.spec.name, (*maths, *helpers, *functions), exports, header=self._header())
-        module = outlined(whole)
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         tiles = [TileKey(r + 1, v, t) for (v, t), rows in self.kernel.tiles.items() for r in range(rows)]
         cost = int(min(self.estimate.node(), MOST)) + 1
-        return KernelCode(module, shared, tuple(tiles), work, self.kernel.block.constant or 1, cost)
+        block = self.kernel.block.constant or 1
+        facts = KernelFacts(shared=shared, tiles=tuple(tiles), stages=work, block=block, cost=cost)
+        whole = tree.Module(
+            self.spec.name, (*maths, *helpers, *functions), exports, header=self._header(), notes=facts.notes()
+        )
+        module = outlined(whole)
+        return KernelCode(module=module, shared=shared, tiles=facts.tiles, stages=work, block=block, cost=cost)
 
     def _functions(self) -> list[tree.Function]:
         functions: list[tree.Function] = []

@@ -370,4 +370,4 @@ def module(dtype: str, on: Target) -> tree.Module:
 
 def deferred(dtype: str, on: Target) -> Deferred:
     """Return the same as what need not be made where its code is known."""
-    return Deferred(name=f"sums_{dtype}", key=f"{dtype} {on}", make=functools.partial(module, dtype, on))
+    return Deferred(name=f"sums_{dtype}", key=f"sums {dtype} {on}", make=functools.partial(module, dtype, on))

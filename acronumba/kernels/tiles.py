@@ -435,7 +435,8 @@ def _module_name(ordered: Sequence[TileKey]) -> str:
 def deferred(keys: Iterable[TileKey], target: Target) -> Deferred:
     """Return `tile_module(keys, target)` as what need not be made where its code is known."""
     ordered = _ordered(keys)
-    return Deferred(name=_module_name(ordered), key=repr((ordered, target)), make=lambda: tile_module(ordered, target))
+    key = f"tiles {ordered} {target}"
+    return Deferred(name=_module_name(ordered), key=key, make=lambda: tile_module(ordered, target))
 
 
 def tile_module(keys: Iterable[TileKey], target: Target) -> tree.Module:

@@ -10,15 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from acronumba.analysis.plan import Plan
-from acronumba.analysis.sharing.copies import same_but_shared
 from acronumba.config import Options, verify_level
 from acronumba.emit import tree
-from acronumba.emit.compile import Deferred, load
+from acronumba.emit.compile import Deferred, Pending, load
 from acronumba.emit.target import host as processor
 from acronumba.host.machine import make_host
-from acronumba.ir.spec import KernelSpec
-from acronumba.kernels.cpu import generate
-from acronumba.kernels.tiles import TileKey, deferred
+from acronumba.ir.spec import KernelSpec, same_but_shared
+from acronumba.kernels import facts, tiles
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Interpreted, Native, library, runtime_module
 from acronumba.runtime.program import KernelEntry, Linked, StageEntry
@@ -102,29 +100,30 @@ def with_kernels(
     target = processor()
     first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
-    codes = [generate(specs[number.index(k)], target, strategy) for k in range(len(first))]
-    wanted: dict[tuple[str, int], set[TileKey]] = {}
-    for code in codes:
-        for key in code.tiles:
+    kernels = [Pending(facts.deferred(specs[number.index(k)], target, strategy)) for k in range(len(first))]
+    known = [facts.KernelFacts.of(kernel.notes) for kernel in kernels]
+    wanted: dict[tuple[str, int], set[tiles.TileKey]] = {}
+    for one in known:
+        for key in one.tiles:
             wanted.setdefault((key.dtype, key.vectors), set()).add(key)
-    tiles = [deferred(keys, target) for _, keys in sorted(wanted.items())]
-    engine = Native((*modules, *(code.module for code in codes), *tiles), progress)
+    of_tiles = [tiles.deferred(keys, target) for _, keys in sorted(wanted.items())]
+    engine = Native((*modules, *kernels, *of_tiles), progress)
     compiled = engine.loaded[len(modules) :]
     tile: dict[str, int] = {}
-    for module in compiled[len(codes) :]:
+    for module in compiled[len(kernels) :]:
         tile |= module.address
     entries = [
         KernelEntry(
             plan=c.address["plan"],
             run=c.address["run"],
-            shared=code.shared,
-            tiles=tuple(tile[key.name] for key in code.tiles),
+            shared=one.shared,
+            tiles=tuple(tile[key.name] for key in one.tiles),
             begin=c.address.get("begin", 0),
-            stages=tuple(StageEntry(address=c.address[s.stage], weights=s.weights) for s in code.stages),
-            block=code.block,
-            cost=code.cost,
+            stages=tuple(StageEntry(address=c.address[s.stage], weights=s.weights) for s in one.stages),
+            block=one.block,
+            cost=one.cost,
             keep=c,
         )
-        for code, c in zip(codes, compiled, strict=False)
+        for one, c in zip(known, compiled, strict=False)
     ]
     return engine, tuple(entries[k] for k in number)

@@ -65,7 +65,7 @@ def transposer() -> tree.Module:
 
 def library_of_gradients() -> Deferred:
     """Return the same as what need not be made where its code is known."""
-    return Deferred(name="transpose", key="", make=transposer)
+    return Deferred(name="transpose", key="transpose", make=transposer)
 
 
 def dtypes_of(back: WayBack) -> list[str]:

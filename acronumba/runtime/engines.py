@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from acronumba.emit import tree
-from acronumba.emit.compile import Deferred, load
+from acronumba.emit.compile import Deferred, Pending, load
 from acronumba.runtime.threads import Pool
 
 # The files of the library, in the order of its text.
@@ -35,7 +35,7 @@ def runtime_module() -> tree.Module:
 
 def library() -> Deferred:
     """Return the same as what need not be made where its code is known."""
-    return Deferred(name="runtime", key="", make=runtime_module)
+    return Deferred(name="runtime", key="runtime", make=runtime_module)
 
 
 _pools: list[Pool] = []
@@ -67,7 +67,9 @@ class Native:
     sorter: int = ctypes.cast(_SORTER, ctypes.c_void_p).value or 0
 
     def __init__(
-        self, modules: Sequence[tree.Module | Deferred], progress: Callable[[str, int, int], None] | None = None
+        self,
+        modules: Sequence[tree.Module | Deferred | Pending],
+        progress: Callable[[str, int, int], None] | None = None,
     ) -> None:
         self.loaded = load(modules, progress)
         self.address: dict[str, int] = {}

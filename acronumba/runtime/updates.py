@@ -122,7 +122,7 @@ def _functions(dtype: str, on: target.Target) -> Compiled:
 
 def deferred(dtype: str, on: target.Target) -> Deferred:
     """Return the rules for a dtype as a module that need not be made where its code is known."""
-    return Deferred(name=f"updates_{dtype}", key=f"{dtype} {on}", make=functools.partial(_module, dtype, on))
+    return Deferred(name=f"updates_{dtype}", key=f"updates {dtype} {on}", make=functools.partial(_module, dtype, on))
 
 
 def _module(dtype: str, on: target.Target) -> tree.Module:

@@ -62,7 +62,7 @@ def test_second_load_reads_the_disk_and_writes_nothing(place: Path) -> None:
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     (folder,) = kept(place)
     names = {p.name for p in folder.iterdir()}
-    assert names == {"code.o", "entries.json", cache.MANIFEST}
+    assert names == {"code.o", "about.json", cache.MANIFEST}
     assert {cache.MANIFEST, *json.loads((folder / cache.MANIFEST).read_text())["files"]} == names
 
 
@@ -132,7 +132,7 @@ def a_link(path: Path) -> None:
     path.symlink_to(twin)
 
 
-@pytest.mark.parametrize("name", [cache.MANIFEST, "entries.json", "code.o"])
+@pytest.mark.parametrize("name", [cache.MANIFEST, "about.json", "code.o"])
 @pytest.mark.parametrize("damage", [empty, garbage, truncated, one_byte, gone, a_folder, a_link])
 def test_damage_is_built_again(place: Path, name: str, damage: Callable[[Path], None]) -> None:
     use()

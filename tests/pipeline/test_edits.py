@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from acronumba.emit import cache, compile
+from acronumba.kernels import cpu
 
 SOURCE = '''
 """A Tree-LSTM."""
@@ -63,10 +64,20 @@ Build = Callable[[str], list[str]]
 
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
-    """Run an edited model as a new process would; return the names of the modules that were compiled."""
+    """Run an edited model as a new process would; return the names of the modules that were compiled.
+
+    No other kernel is generated.
+    """
     monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "cache"))
     names: list[str] = []
-    build = compile._build
+    generated: list[str] = []
+    build, generate = compile._build, cpu.generate
+
+    def noted_kernel(spec: Any, *rest: Any) -> Any:
+        generated.append(spec.name)
+        return generate(spec, *rest)
+
+    monkeypatch.setattr(cpu, "generate", noted_kernel)
 
     def noted(pending: Any) -> Any:
         names.append(pending.name)
@@ -89,10 +100,12 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
         tree = module.Tree
         xs = [tree(1), tree(0, tree(2), tree(0, tree(3), tree(4)))]
         names.clear()
+        generated.clear()
         compile.forget()
         results = list(module.classify.batch(xs, p=PARAMS))
         for x, y in zip(xs, results, strict=True):
             np.testing.assert_allclose(y, module.classify(x, p=PARAMS), rtol=1e-5)
+        assert generated == [name for name in names if name in generated]
         return list(names)
 
     run(SOURCE)

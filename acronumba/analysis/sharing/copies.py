@@ -23,11 +23,10 @@ from dataclasses import replace
 
 from acronumba.analysis.sharing.facts import Context, Sharing
 from acronumba.config import COPIES, Options
-from acronumba.errors import NOWHERE
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.spec import KernelOp, KernelSpec, Operand, Use, distinct
+from acronumba.ir.spec import KernelOp, KernelSpec, Operand, Use, distinct, same_but_shared
 from acronumba.ir.types import TensorT
 from acronumba.ir.visit import writes
 
@@ -53,19 +52,6 @@ def weights_of(spec: KernelSpec) -> set[int]:
 def _shape(spec: KernelSpec, v: int) -> tuple[object, ...]:
     first = len(spec.operands)
     return spec.operands[v].shape if v < first else spec.body[v - first].shape
-
-
-def same_but_shared(spec: KernelSpec, lines: bool) -> object:
-    """Return what kernels have in common that differ only in which shared tensors they read, as a hashable key.
-
-    Parameters
-    ----------
-    lines
-        Whether they must also come from the same lines of the source.
-    """
-    operands = tuple(replace(o, name="", index=-1 if o.kind == "shared" else o.index) for o in spec.operands)
-    body = tuple(replace(op, name="", loc=op.loc if lines else NOWHERE) for op in spec.body)
-    return repr((operands, spec.dims, body, spec.results))  # as text: 1, 1.0 and True are not the same constant
 
 
 def merge_copies(

@@ -27,11 +27,12 @@ from acronumba.emit import simt, tree
 from acronumba.emit.target import Target
 from acronumba.emit.tree import I64, Ty
 from acronumba.ir.spec import KernelSpec
-from acronumba.kernels.cpu import Generator, SharedUse, power
+from acronumba.kernels.cpu import Generator, power
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
 from acronumba.kernels.cuda.tiled import HEIGHTS, BlockTiles, counted
 from acronumba.kernels.cuda.tiles import Tile
 from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter, whose
+from acronumba.kernels.facts import SharedUse
 from acronumba.kernels.stages.index import Poly, count
 from acronumba.kernels.stages.passes import passes_of
 from acronumba.kernels.stages.tasks import Product, ProductStage, RowStage, Single

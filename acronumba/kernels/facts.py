@@ -1,0 +1,94 @@
+"""What is known of a kernel beside its code, and kernels that need not be generated where their code is known.
+
+In: a `KernelSpec`, a target, a strategy. Out: the module as a `Deferred`, whose notes are the `KernelFacts`.
+
+The key of a kernel is all that `kernels.cpu.generate` reads: the spec without the names and lines of the user's source
+and without the numbers of shared parameters, which decide nothing but names and comments, the target and the strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from acronumba.emit import tree
+from acronumba.emit.compile import Deferred
+from acronumba.emit.target import Target
+from acronumba.ir.spec import KernelSpec, same_but_shared
+from acronumba.kernels.lookups import LookupPacking
+from acronumba.kernels.stages.weights import SideBySide, Step, ViewPacking
+from acronumba.kernels.tiles import CodePacking, Packing, TileKey
+from acronumba.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class SharedUse:
+    """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
+
+    operands: tuple[int, ...]  # numbers of the operands in the spec
+    packing: Packing | CodePacking | ViewPacking | SideBySide | LookupPacking | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """A stage of a kernel and how long it takes."""
+
+    stage: str  # entry point
+    weights: int  # bytes of matrices that several nodes share, and that it reads however few the nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFacts:
+    """What is known of a kernel beside its code."""
+
+    shared: tuple[SharedUse, ...]
+    tiles: tuple[TileKey, ...]  # their addresses follow the shared entries in P
+    stages: tuple[StageWork, ...] = ()
+    block: int = 1  # nodes of a block at most
+    cost: int = 0  # nanoseconds that a node takes, about
+
+    def notes(self) -> Sequence[Any]:
+        """Return the facts as lists that JSON can hold."""
+        return [_plain(getattr(self, f.name)) for f in fields(self)]
+
+    @staticmethod
+    def of(notes: Sequence[Any]) -> KernelFacts:
+        """Return the facts that notes hold."""
+        return KernelFacts(**{f.name: _made(v) for f, v in zip(fields(KernelFacts), notes, strict=True)})
+
+
+_KINDS = {
+    kind.__name__: kind
+    for kind in (SharedUse, StageWork, TileKey, Packing, CodePacking, ViewPacking, SideBySide, LookupPacking, Step)
+}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    if type(value).__name__ in _KINDS:
+        return {type(value).__name__: [_plain(getattr(value, f.name)) for f in fields(value)]}
+    return value
+
+
+def _made(value: Any) -> Any:
+    match value:
+        case list():
+            return tuple(map(_made, value))
+        case dict():
+            ((name, of_fields),) = value.items()
+            return _KINDS[name](*map(_made, of_fields))
+    return value
+
+
+def deferred(spec: KernelSpec, target: Target, strategy: Strategy) -> Deferred:
+    """Return the module of a kernel, whose notes are those of its facts."""
+
+    def make() -> tree.Module:
+        from acronumba.kernels.cpu import generate
+
+        return generate(spec, target, strategy).module
+
+    key = f"kernel {same_but_shared(spec, lines=False)} {target} {strategy}"
+    return Deferred(name=spec.name, key=key, make=make)
