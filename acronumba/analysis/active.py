@@ -11,7 +11,7 @@ The flow is that of `analysis.value_flow`, which over-approximates: nothing that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from acronumba.analysis.backward.derive import depends
@@ -23,9 +23,10 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import FLOAT, FloatT, ListT, RefT, TensorT, words
 from acronumba.ir.visit import writes
 from acronumba.ir.vjp import differentiable
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Wanted:
     """What gradients are wanted of, in a program."""
 
@@ -34,7 +35,7 @@ class Wanted:
     params: frozenset[int]  # parameters of the program that hold some
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Active:
     """What depends on what is wanted."""
 
@@ -71,7 +72,7 @@ def active(program: ir.Program, wanted: Wanted, width: int | None) -> Active:
     return _Activity(program, wanted).solved(width)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Part:
     """What of a kernel takes part in the way back."""
 

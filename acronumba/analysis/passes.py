@@ -7,7 +7,7 @@ next one; `wanted` says by the options whether it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.fibers.fork import fork
@@ -34,9 +34,10 @@ from acronumba.config import Options, verify_level
 from acronumba.ir.nodes import Function, Program
 from acronumba.ir.notes import Note, notes_text, told_in
 from acronumba.ir.spec import KernelSpec, Use
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Draft:
     """A plan in the making."""
 
@@ -58,7 +59,7 @@ class Draft:
         return {**self.texts, name: text}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Pass:
     """One step from a program to a plan."""
 

@@ -17,16 +17,17 @@ shared tensors and rows of them that a number names, computed or not, are made a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from acronumba.analysis.passes import Draft, Pass, run_passes
 from acronumba.config import Options
 from acronumba.ir.nodes import Program
 from acronumba.ir.notes import Note
 from acronumba.ir.spec import KernelSpec, Use
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Plan:
     """A program whose tensor operations are kernels."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.value_flow import components
@@ -23,9 +23,10 @@ from acronumba.ir.notes import Note
 from acronumba.ir.spec import CHUNK
 from acronumba.ir.types import TensorT
 from acronumba.ir.visit import Names, copied, numbered, reads
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Weight:
     """Columns of a shared matrix that multiplies a vector, or rows of one that a vector is multiplied with."""
 
@@ -53,7 +54,7 @@ class Weight:
         return [matrix, product]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Product:
     """A matrix product whose vector is made of pieces."""
 

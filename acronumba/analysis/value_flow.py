@@ -18,15 +18,15 @@ that is called twice is in the program twice, unless it is recursive, and feedin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, RefT, TensorT
 from acronumba.ir.visit import reads, writes
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Flow:
     """The graph of the operations of a program."""
 

@@ -7,7 +7,6 @@ a class has its own `__init__`, lists have one length. Structs become objects of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,6 +38,7 @@ from acronumba.ir.types import (
     union_word,
     words,
 )  # fmt: skip
+from acronumba.records import record
 
 Fill: TypeAlias = Callable[[Heap, Words], None]  # writes a word of each row into a column of a table
 
@@ -49,7 +49,7 @@ class _Unfit(Exception):
     """Words cannot say all of a column."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Column:
     """Values of one type, as a column for each of their words."""
 

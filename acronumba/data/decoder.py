@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from acronumba.records import record
 
 FEW = 8  # values that are made one by one: fewer do not pay for what reading columns takes,
 FEW_TIED = 2  # unless they hold others of their own type, and so may be large
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Decoder:
     """The values of instances, by their numbers."""
 

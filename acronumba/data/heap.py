@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import repeat
 from operator import attrgetter, is_
 from types import FunctionType, MethodType
@@ -34,6 +34,7 @@ from acronumba.data.classes import names_of
 from acronumba.data.schema import MISSING, attribute
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, MapT, RefT, TensorT, TextT, Word, words
+from acronumba.records import record
 
 Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
@@ -70,7 +71,7 @@ class Region(NamedTuple):  # made several times for each mini-batch, in a third 
         return self.rows * self.width
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Heap:
     """Packed instances."""
 

@@ -13,7 +13,6 @@ import types
 import typing
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,44 +30,45 @@ from acronumba.ir.types import (
     StrT,
     Type,
 )
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Observed:
     """Anything: the data decides."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ArrayHint:
     """An array; the data decides dtype and rank."""
 
     scalar: type  # np.float32 of NDArray[np.float32]; np.generic: any
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ClassHint:
     """An object of the class, or of a class derived from it."""
 
     cls: type
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ListHint:
     item: Hint
     tupled: bool = False  # `tuple[X, ...]`; what is not as the annotation says, is as the data says
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class TupleHint:
     items: tuple[Hint, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class DictHint:
     item: Hint  # of every key
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class KeysHint:
     """A `TypedDict`."""
 
@@ -76,7 +76,7 @@ class KeysHint:
     items: tuple[Hint, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class UnionHint:
     members: tuple[Hint, ...]
 

@@ -9,7 +9,7 @@ references are absolute addresses into heaps (`data.heap`). Packing works on who
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import chain
 from types import CodeType
@@ -55,6 +55,7 @@ from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import NO_VALUE, ListT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
+from acronumba.records import record
 
 __all__ = [
     "Batch", "Memory", "Packed", "Packer", "Reads", "Schema", "Unpacker", "infer",
@@ -62,7 +63,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Batch:
     """A packed mini-batch."""
 
@@ -362,7 +363,7 @@ def check_lengths(columns: Sequence[Any]) -> int:
 # --- Snapshots ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class _Store:
     """What slices of one pack share. It keeps the user's own objects alive: models may return them."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import keyword
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from acronumba.data.heap import AllVisible, reference_columns, row_references
@@ -45,9 +45,10 @@ from acronumba.ir.types import (
     union_word,
     words,
 )
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class PackerText:
     """A generated packer."""
 
@@ -55,7 +56,7 @@ class PackerText:
     names: Mapping[str, Any]  # what the text refers to besides the functions of `data.collect`
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Pool:
     """Objects of one class, or lists of one type."""
 
@@ -64,7 +65,7 @@ class _Pool:
     slots: list[_Slot] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Slot:
     """A column of values of one type, and the columns that it is taken apart into."""
 

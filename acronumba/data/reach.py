@@ -7,18 +7,18 @@ by rounds over whole columns: one for each level of depth.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from acronumba.data.heap import Heap, Move, Pool, Region, Words, aligned
 from acronumba.data.texts import HEAD
 from acronumba.data.words import LIST, RECORD
+from acronumba.records import record
 
 MOST_ROUNDS = 10_000  # beyond which a walk takes longer than to send everything
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Reached:
     """A part of a heap."""
 

@@ -6,13 +6,14 @@ In: numbers of rows and their gradients. Out: a `RowGrad`, which is an array to 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from acronumba.records import record
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@record(eq=False)
 class RowGrad:
     """A gradient by rows: those that are not in `index` are zero."""
 

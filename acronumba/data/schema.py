@@ -13,7 +13,6 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -67,6 +66,7 @@ from acronumba.ir.types import (
     union,
     wrong_key,
 )
+from acronumba.records import record
 
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
 
@@ -78,7 +78,7 @@ MOST_TYPES = 2048  # of them in one value, beyond which what is in others is not
 ENDLESS = OpaqueT(f"a structure inside itself, nested more than {NESTING} deep, or of more than {MOST_TYPES:,} types")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Schema:
     """The types of a mini-batch."""
 
@@ -218,7 +218,7 @@ def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
     return list(new.values())
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Nest:
     """Where in lists, tuples and dicts something is that no annotation describes."""
 

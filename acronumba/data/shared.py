@@ -49,9 +49,10 @@ from acronumba.ir.types import (
     wrong_key,
 )  # fmt: skip
 from acronumba.locks import lazy
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SharedLeaf:
     """A value read anew at each call: entry `path` of the leaves."""
 
@@ -60,14 +61,14 @@ class SharedLeaf:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SharedConst:
     """A value that is part of the compiled program: it changes, so does the program."""
 
     value: Any  # bool, str, None, enum member, function, class, module, np.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SharedNode:
     """A structure whose parts are known one by one."""
 
@@ -83,7 +84,7 @@ class SharedNode:
         return self.items[self.names.index(name)] if name in self.names else None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SharedOpaque:
     """Something that cannot be a shared value. Reading it is refused."""
 

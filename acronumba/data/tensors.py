@@ -8,7 +8,6 @@ their places in the structures of users, and cotangents find the records that th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +35,7 @@ from acronumba.ir.types import (
     words,
 )
 from acronumba.memory import address
+from acronumba.records import record
 
 
 class References(Protocol):
@@ -94,7 +94,7 @@ class InMemory:
         return self.memory.words(record, 1)[RECORD.at["data"]]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Found:
     """An array in a value."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -58,6 +57,7 @@ from acronumba.ir.types import (
 )
 from acronumba.ir.written import elements
 from acronumba.locks import lazy
+from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.data.heap import Owned
@@ -67,7 +67,7 @@ Rest: TypeAlias = Callable[[int], Any]  # what the words at an address do not ho
 _BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Tensor:
     """A type of tensors, made ready."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from acronumba.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record()
 class Whole:
     """A value that is made of a dict or list."""
 
@@ -20,7 +21,7 @@ class Whole:
     extra: Any = None  # the most elements of a deque, what gives the default of a dict
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Parts:
     """A tuple or dict of which some items are made of others."""
 

@@ -27,13 +27,13 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from acronumba.emit import cache, llvm, passes, target, tree
 from acronumba.emit.llvm_text import symbol
 from acronumba.emit.version import source_version
 from acronumba.locks import ForkLock, undivided
+from acronumba.records import record
 
 VERSION = 6  # part of every key: count up when what is kept of a module changes
 
@@ -49,7 +49,7 @@ _loaded: weakref.WeakValueDictionary[str, _Code] = weakref.WeakValueDictionary()
 _unused: deque[Any] = deque()  # engines of code that nobody can call any more; `load` closes them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Deferred:
     """A module that need not be made if its code is known.
 
@@ -164,12 +164,10 @@ class Compiled:
 @functools.cache
 def environment() -> str:
     """Everything beside the tree that compiled code depends on."""
-    from importlib.metadata import version
-
-    from llvmlite import binding
+    from llvmlite import __version__, binding
 
     parts = (
-        VERSION, llvm.VERSION, passes.PASSES, passes.LEVEL, version("llvmlite"), binding.llvm_version_info,
+        VERSION, llvm.VERSION, passes.PASSES, passes.LEVEL, __version__, binding.llvm_version_info,
         sys.platform, platform.machine(), target.processor(),
     )  # fmt: skip
     return repr(parts)

@@ -11,14 +11,15 @@ result:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from acronumba.records import record
 
 # Which text a GPU's kernel has for it: none, a call by its name, a call by its name and type, or one of its own.
 OnGpu = Literal["", "name", "typed", "own"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Intrinsic:
     """A row."""
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from acronumba.emit import text, tree
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import I1, I64, Expr, Ty
+from acronumba.records import record
 
 WARP = 32
 
@@ -51,7 +52,7 @@ NAMES = frozenset(
 _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Memory:
     """An array that the threads of a block share."""
 
@@ -65,7 +66,7 @@ class Memory:
         return self.count * int(self.type[1:]) // 8
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Setting:
     """What a function's text says of where it runs: launched alone, as here, or as a part of one kernel."""
 
@@ -91,7 +92,7 @@ class Setting:
 ALONE = Setting()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Part:
     """A function of a GPU's text, which is written for a setting."""
 
@@ -102,7 +103,7 @@ class Part:
     asks: bool = False  # whether its text says which thread or lane this is
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Found:
     """What a function's text has shown while it was written."""
 

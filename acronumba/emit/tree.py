@@ -24,9 +24,10 @@ from typing import Any, TypeAlias
 
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.errors import Loc
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Ty:
     """A type: `kind` is "i" (integer) or "f" (float), `bits` per element, `lanes` (1: a scalar)."""
 
@@ -129,7 +130,7 @@ class Expr:
 Operand: TypeAlias = "Expr | int | float | bool"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Const(Expr):
     """A number; every lane of a vector holds it. Floats may be inf and NaN."""
 
@@ -137,7 +138,7 @@ class Const(Expr):
     type: Ty
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Local(Expr):
     """A local variable or parameter of the function, by name."""
 
@@ -145,7 +146,7 @@ class Local(Expr):
     type: Ty
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Binary(Expr):
     """`op` is one of + - * / // % << >> & | ^ (>> on integers keeps the sign)."""
 
@@ -155,7 +156,7 @@ class Binary(Expr):
     type: Ty
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Unary(Expr):
     """`op` is - or ~ (on i1: not)."""
 
@@ -164,7 +165,7 @@ class Unary(Expr):
     type: Ty
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Compare(Expr):
     """`op` is one of < <= > >= == !=, prefixed by u for unsigned integers. NaN compares as in IEEE: only != holds."""
 
@@ -174,7 +175,7 @@ class Compare(Expr):
     type: Ty
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Select(Expr):
     """`yes` where `cond` holds, else `no`; both are evaluated."""
 
@@ -184,7 +185,7 @@ class Select(Expr):
     type: Ty
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Convert(Expr):
     """Change of type. how: "value" (C's conversion: sign-extends, truncates, float <-> int; i1 is 0 or 1), "unsigned"
     (the integer side is unsigned), "bits" (same bits, same size), "spread" (scalar to all lanes).
@@ -195,7 +196,7 @@ class Convert(Expr):
     type: Ty
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Load(Expr):
     """The value at `address` (bytes), aligned to one element; an i1 takes a byte. `lanes_left`: a masked load
     of a vector, lanes at and beyond it read as `fill`.
@@ -207,7 +208,7 @@ class Load(Expr):
     fill: float | int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Call(Expr):
     """A call: `name` is a function of the module, an intrinsic (`emit.intrinsics`), or "call_address" (args[0] is the
     address of a compiled function of i64 parameters; `type` is its result's).
@@ -221,7 +222,7 @@ class Call(Expr):
 VOID = Ty("v", 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Assign:
     """`name = value`; the first assignment fixes the local's type."""
 
@@ -229,27 +230,27 @@ class Assign:
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Store:
     address: Expr
     value: Expr
     lanes_left: Expr | None = None  # masked: only lanes before it are written
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class If:
     cond: Expr
     yes: Body
     no: Body
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class While:
     cond: Expr
     body: Body
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class For:
     """`for var in range(start, stop, step)` with step a positive constant; var keeps its last value afterwards."""
 
@@ -260,35 +261,35 @@ class For:
     body: Body
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Break:
     """Leave the innermost `While` or `For`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Continue:
     """Next turn of the innermost `While` or `For`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Return:
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Do:
     """An expression for its effect."""
 
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Comment:
     text: str  # "": it prints nothing
     loc: Loc | None = None  # where the user wrote what follows in this body
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Dispatch:
     """Run the block whose number `var` holds, over and over: a block ends by `Goto` (a direct jump), `Again` (dispatch
     on `var` anew) or `Return`. Prints as `while True: if var == 0: ... elif ...`.
@@ -301,14 +302,14 @@ class Dispatch:
     entries: frozenset[int] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Goto:
     """Inside a Dispatch, outside loops: continue with the block of this number. Prints as `pc = 7; continue`."""
 
     block: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Again:
     """Inside a Dispatch, outside loops: dispatch on the variable's value. Prints as `continue`."""
 
@@ -317,7 +318,7 @@ Stmt: TypeAlias = Assign | Store | If | While | For | Break | Continue | Return 
 Body: TypeAlias = list[Stmt]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Function:
     name: str
     params: tuple[Local, ...]
@@ -327,7 +328,7 @@ class Function:
     doc: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Module:
     """Functions that call each other by name.
 

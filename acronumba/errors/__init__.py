@@ -11,12 +11,14 @@ import copyreg
 import linecache
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any
 
+from acronumba.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record()
 class Loc:
     """A range in a source file. Lines count from 1, columns from 0 as in `ast`."""
 

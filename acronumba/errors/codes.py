@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from acronumba.errors import (
     NOWHERE,
@@ -27,9 +26,10 @@ from acronumba.errors import (
     TypeMismatch,
     Unsupported,
 )
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Code:
     """One code."""
 

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from acronumba.frontend.arrays import is_advanced, view
 from acronumba.frontend.values import ArrayRef, NoneVal, Num, Tensor, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
+from acronumba.records import record
 
 WHOLE = slice(None, None, 1)
 Entry = int | Literal["new", "chosen"]  # an axis of the array, a new one, all that come of arrays
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Chosen:
     """A part of an array that is written to, and what an index with arrays chooses of it."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations, count, starmap
 from pathlib import Path
 from typing import Any
@@ -68,12 +68,13 @@ from acronumba.ir.types import (
     words,
 )  # fmt: skip
 from acronumba.ir.visit import rename, writes
+from acronumba.records import record
 
 SWEEPS = 60  # until the types must have settled,
 SETTLED = 6  # and those with the same refusals after which these stand
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Lowered:
     """What the front end returns."""
 
@@ -89,7 +90,7 @@ class Lowered:
     wrap: Wrap = None  # what results are beside their words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Read:
     """What the front end has read of a function that it refuses, beside the types that it was given."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -76,9 +76,10 @@ from acronumba.frontend.values import (
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, union, words
+from acronumba.records import record
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class _Pending:
     """A merged value whose extents have not been read yet."""
 

@@ -17,11 +17,11 @@ import os
 import types
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from acronumba.data.witness import BEGUN
 from acronumba.errors import Loc
+from acronumba.records import record
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -30,7 +30,7 @@ class NoSource(Exception):
     """The source of a function cannot be read; the argument says why."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Source:
     """A function of the user, or one nested in it."""
 
@@ -59,7 +59,7 @@ class Source:
         return _facts(self.node)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Facts:
     """What the text of a function says of its names."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from acronumba.frontend.block import Blocks
@@ -26,16 +25,17 @@ from acronumba.frontend.values import (
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, Type
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TStatic:
     """The very same value on every path."""
 
     val: Val
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TParts:
     """A tuple, dict or object in pieces, or a function, method or range with what it holds."""
 
@@ -45,7 +45,7 @@ class TParts:
     cell: Cell | None = None  # of a dict or list
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TTensor:
     type: TensorT
     dims: tuple[ir.Extent | None, ...]
@@ -61,7 +61,7 @@ class TTensor:
         return self.type.dtype, self.type.rank, self.array0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TArray:
     """An array that is written to; None for a number of it that is not the same on every path."""
 
@@ -79,20 +79,20 @@ class TArray:
         return [v for v, kept in zip(array_numbers(self.ref), self.numbers, strict=True) if kept is None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TList:
     cell: Cell
     own: bool
     outer: ListVal | MapVal | None = None  # the list or dict that one of them was read from
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TMap:
     cell: Cell
     is_set: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TChoice:
     """One of several functions or classes."""
 
@@ -109,25 +109,25 @@ class TChoice:
         return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TType:
     type: Type
     places: tuple[ArrayPlace, ...] = ()  # where the arrays among its alternatives may have been made
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TMaybe:
     """Bound on some paths only."""
 
     inner: Template
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TAbsent:
     pass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TPoison:
     why: str
     code: str = ""

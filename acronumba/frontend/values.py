@@ -8,7 +8,7 @@ time are IR variables.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from acronumba.data.shared import SharedLeaf, SharedNode
@@ -42,12 +42,13 @@ from acronumba.ir.types import (
     union,
     unlike,
 )  # fmt: skip
+from acronumba.records import record
 
 FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
 NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Num:
     """A Python int, float or bool: a constant, a shared number, or a variable."""
 
@@ -59,14 +60,14 @@ class Num:
     given: tuple[str, Num, Num] | None = None
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class EnumVal:
     cls: type
     var: ir.Var | None = None
     const: Any = NOT_CONST  # a member
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class HostScalar:
     """A NumPy integer as the key of a dict."""
 
@@ -74,24 +75,24 @@ class HostScalar:
     num: Num
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class NoneVal:
     given: bool = False  # by the data: other instances, of another mini-batch, may have something else there
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class StrVal:
     value: str
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Text:
     """A string of run time."""
 
     var: ir.Var
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Tensor:
     """An array or NumPy scalar.
 
@@ -138,7 +139,7 @@ class Tensor:
         return self if self.base is None or self.places else self.base.whole
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class ArrayPlace:
     """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
 
@@ -174,7 +175,7 @@ class ArrayPlace:
         return frozenset.intersection(*known) - frozenset().union(*(others for _, _, others in self.writes.values()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Cut:
     """What is seen along one axis of a part: one index, or `count` elements from `start` in steps."""
 
@@ -185,7 +186,7 @@ class Cut:
     count: ir.Extent | None = None  # None: all there are
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Axis:
     """One axis of an array that is written to: along the list of its parts, or inside of each part."""
 
@@ -195,7 +196,7 @@ class Axis:
     number: int = -1  # of the whole array; -1: none
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class ArrayRef:
     """An array made in the call that is written to, or a view of one: its parts, and what is seen of them."""
 
@@ -226,7 +227,7 @@ class ArrayRef:
         return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1])
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Ref:
     """An object of one of several classes, not None."""
 
@@ -235,7 +236,7 @@ class Ref:
     own: bool | None = False  # made in the call: it may be changed; None: run time knows
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Made:
     """An object made in the call that is changed somewhere, and whose names are all known: its fields are variables.
 
@@ -248,7 +249,7 @@ class Made:
     site: Any  # where it is made: the same in every sweep
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Record:
     """An object made in the call that never changes, still in pieces (it becomes a row where it must be stored)."""
 
@@ -259,7 +260,7 @@ class Record:
     own: bool = True  # certainly made in the call
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Super:
     """`super()`: an object, or class, as the class behind another one in the order of its bases."""
 
@@ -267,12 +268,12 @@ class Super:
     self: Val
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class TupleVal:
     items: tuple[Val, ...]
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class DictVal:
     """A dict whose keys are known and that is not changed; made at run time instead if `cell.real` is set."""
 
@@ -281,7 +282,7 @@ class DictVal:
     cell: Cell | None = None  # of the place that makes it, if there is one
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Cell:
     """What is known of the lists made at one place; grows from sweep to sweep."""
 
@@ -308,7 +309,7 @@ class Cell:
         return not cell.mixed and not cell.unsure
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class ListVal:
     """A list at run time."""
 
@@ -323,7 +324,7 @@ class ListVal:
         return self.cell.find().item
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class MapVal:
     """A dict at run time, or a set: a list of entries. By its type it was made in the call, or came in."""
 
@@ -338,7 +339,7 @@ class MapVal:
         return map_type(self.cell, self.is_set)
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class MapView:
     """What a dict has: its "keys", "values" or "items"; or the elements of a set, in any order."""
 
@@ -353,7 +354,7 @@ def map_type(cell: Cell, is_set: bool) -> MapT:
     return MapT(key, None if is_set else item, cell.find().data)
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class StaticList:
     """A list made in the call whose elements are all known; becomes real if `cell.real` is set (see `is_row`)."""
 
@@ -363,7 +364,7 @@ class StaticList:
     loops: tuple[Any, ...] | None = None  # around the place that made it; None: not known
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class UnionVal:
     """One of several types: the words of `type`; only the alternatives in `possible` are left."""
 
@@ -375,21 +376,21 @@ class UnionVal:
     places: tuple[ArrayPlace, ...] = ()  # where the arrays among the alternatives may have been made
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class SharedVal:
     """A dataclass, NamedTuple, list, tuple or dict of the shared parameters."""
 
     node: SharedNode
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Static:
     """A module, class, builtin, dtype or other object that exists only at compile time."""
 
     value: Any
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Func:
     """A function of the user: an object, or a nested definition with its scope."""
 
@@ -411,7 +412,7 @@ class Func:
         return (self.source.node, id(self.globals), *map(id, self.closure.values()))
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Bound:
     """A method and its object."""
 
@@ -419,7 +420,7 @@ class Bound:
     self: Val
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Method:
     """A method of a built-in type: `x.sum`, `stack.append`."""
 
@@ -427,14 +428,14 @@ class Method:
     name: str
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Range:
     start: Num
     stop: Num
     step: Num
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class SliceVal:
     """A slice that is a value; one that stands in an index is a `slice` of bounds and an int (`subscripts`)."""
 
@@ -443,24 +444,24 @@ class SliceVal:
     step: Val
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Zip:
     parts: tuple[Val, ...]
     strict: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Enumerate:
     inner: Val
     start: Num
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Reversed:
     inner: Val
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Stream:
     """An iterator, which is consumed once: by what it gives. `depth`: in how many loops it got its name."""
 
@@ -468,7 +469,7 @@ class Stream:
     depth: int = 0
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Partial:
     """A function with arguments that it was given before it is called."""
 
@@ -478,7 +479,7 @@ class Partial:
     named: tuple[Val, ...]
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Kept:
     """A deque, a dict with a default, a counter: a list or dict of run time with something of its own.
 
@@ -490,14 +491,14 @@ class Kept:
     extra: tuple[Val, ...]  # of a deque: the most elements, or None; what gives the default
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Box:
     """What a name stands for that nested functions bind, too: a list of at most one element."""
 
     inner: ListVal
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Yields:
     """A call of a function that yields, which is walked by the loop over it."""
 
@@ -506,14 +507,14 @@ class Yields:
     node: ast.AST | None
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Columns:
     """`zip(*rows)` of a list of run time: tuples of the elements at a place of all rows."""
 
     rows: ListVal
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Generator:
     """A generator expression, to be consumed at once."""
 
@@ -521,7 +522,7 @@ class Generator:
     scope: tuple[Any, ...]
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Maybe:
     """A name that is bound only if `bound` is true."""
 
@@ -529,7 +530,7 @@ class Maybe:
     bound: Num
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Choice:
     """One of several functions or classes, chosen at run time by a number."""
 
@@ -537,7 +538,7 @@ class Choice:
     index: Num
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Poison:
     """The result of something refused; or what cannot be used, and `why`: merged from what has no common type, say."""
 
@@ -679,7 +680,7 @@ def is_field(key: Any) -> bool:
     return bool(key[0][0] == "object")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ClassNumber:
     """Placeholder of a class's tag."""
 

@@ -32,6 +32,7 @@ from acronumba.frontend.values import (
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.types import BOOL
+from acronumba.records import record
 
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_INSTRUCTIONS = 512  # and are so many instructions in all,
@@ -40,7 +41,7 @@ MOST_OPERATIONS = 64  # or where all turns together are a straight line of so ma
 WAYS_ON = (Refused, Dead, Abandoned, Resweep)  # after which a walk goes on; after anything else `loc` says where it was
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class GlobalRead:
     """A global or closure variable that the program depends on, read anew at each mini-batch."""
 
@@ -72,7 +73,7 @@ class Loop:
     continues: list[Point] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Event:
     """Something that happened to an array that is written to, while the code was walked."""
 
@@ -124,7 +125,7 @@ class Instance:
     told: tuple[Sequence[AcronumbaError], Sequence[Note]] = ((), ())  # errors and notes of its code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Mark:
     """Where a walk was before something was tried: all that the trial may change but the position in the source."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import live_at_start, successors
 from acronumba.ir.visit import reads, writes
+from acronumba.records import record
 from acronumba.runtime.state import FRAME
 
 # Operations on lists without a static bound.
@@ -37,7 +38,7 @@ def constants_of(program: ir.Program) -> dict[ir.Var, int | float | str | None]:
     return {v: value for v, value in known.items() if v not in other}
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Segment:
     """A numbered block of the machine: part of a basic block, cut at calls and at operations without a static bound."""
 

@@ -45,14 +45,15 @@ Example (the leaf of a Tree-LSTM):
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from acronumba.errors import Loc
 from acronumba.ir.types import Type, Word
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Var:
     """A variable of one function; identity is the object. Names are unique within the function."""
 
@@ -63,14 +64,14 @@ class Var:
 Extent: TypeAlias = "int | Var"  # an extent: a constant, or an int variable
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SharedArg:
     """Operand: entry `index` of `Program.shared`, which must be a tensor, the same one for every instance."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Site:
     """A place where an instance may fail. `Program.sites[k]` is site k."""
 
@@ -79,21 +80,21 @@ class Site:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Const:
     out: Var
     value: int | float | bool | str | None
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Copy:
     out: Var
     src: Var
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Scalar:
     """Arithmetic on host numbers; `op` is a row of `ir.ops.SCALARS`."""
 
@@ -104,21 +105,21 @@ class Scalar:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class IsNull:
     out: Var
     ref: Var
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ClassTag:
     out: Var
     ref: Var  # not None
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class IsMade:
     """Whether an object was made in the call: it may be changed."""
 
@@ -127,7 +128,7 @@ class IsMade:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Check:
     cond: Var
     site: int
@@ -135,7 +136,7 @@ class Check:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Load:
     outs: tuple[Var, ...]  # one per word of the field
     ref: Var  # not None, and a row of `cls`
@@ -144,7 +145,7 @@ class Load:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class New:
     out: Var
     cls: type
@@ -153,7 +154,7 @@ class New:
     given: bool = False  # it stands for an object that was not made in the call
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Store:
     """A field of a row gets another value. Rows that are given never change; neither do fields without a `Store`."""
 
@@ -164,7 +165,7 @@ class Store:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ListNew:
     out: Var
     width: int  # words per element
@@ -173,7 +174,7 @@ class ListNew:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ListOp:
     """An operation on a list with elements of `width` words. Indices are already checked and not negative.
 
@@ -206,7 +207,7 @@ class ListOp:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ExtentOf:
     out: Var
     tensor: Var  # 0 where it holds none: it is bound later, or on another path
@@ -214,7 +215,7 @@ class ExtentOf:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Shared:
     """A shared parameter as an ordinary value: a number, a tensor, or the row of a shared struct."""
 
@@ -223,7 +224,7 @@ class Shared:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Op:
     """A tensor operation; `op` is a row of `ir.ops.TENSORS`."""
 
@@ -236,7 +237,7 @@ class Op:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Emit:
     """One DFG node: record a call of `Plan.kernels[kernel]`."""
 
@@ -248,7 +249,7 @@ class Emit:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Pad:
     """The same tensor, or None, with a larger depth, which `schedule="depth"` orders its readers by."""
 
@@ -258,7 +259,7 @@ class Pad:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Call:
     outs: tuple[Var, ...]
     function: int
@@ -266,7 +267,7 @@ class Call:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Read:
     """The value of a tensor as a host number. If it has not been computed, the fiber waits until it is."""
 
@@ -277,7 +278,7 @@ class Read:
     number: int = 0  # among the reads of the typed program; copies that passes make of it have the same
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Spawn:
     """A call that runs as a fiber of its own: what it returns is there after the next `Join`, not before.
 
@@ -293,7 +294,7 @@ class Spawn:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Join:
     """Go on when every fiber that this call has spawned since its last `Join` has returned."""
 
@@ -301,13 +302,13 @@ class Join:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Jump:
     block: int
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Branch:
     cond: Var
     yes: int
@@ -315,13 +316,13 @@ class Branch:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Return:
     args: tuple[Var, ...]
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Fail:
     site: int
     args: tuple[Var, ...]
@@ -354,13 +355,13 @@ Instr: TypeAlias = (
 End: TypeAlias = Jump | Branch | Return | Fail
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Block:
     instrs: tuple[Instr, ...]
     end: End
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Function:
     name: str  # unique in the program: the user's name, numbered if there are several
     params: tuple[Var, ...]
@@ -369,7 +370,7 @@ class Function:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class FieldLayout:
     name: str
     type: Type
@@ -377,7 +378,7 @@ class FieldLayout:
     width: int  # words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class StructLayout:
     """How rows of a class lie in memory. `Program.layouts[k]` has tag k."""
 
@@ -386,7 +387,7 @@ class StructLayout:
     size: int  # words, tag included
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class SharedParam:
     """A leaf of the shared parameters that the program uses."""
 
@@ -395,7 +396,7 @@ class SharedParam:
     pool: int = 0  # of a computed one: rows of the given tensor of which its rows are, by given bytes; 0 if not so
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Once:
     """A shared tensor that is computed, once per mini-batch, before any instance is run."""
 
@@ -404,7 +405,7 @@ class Once:
     numbers: tuple[int, ...]  # its arguments, host numbers: entries of `Program.shared`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Program:
     name: str
     functions: tuple[Function, ...]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from acronumba.errors import Loc
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Kind:
     """What can happen to an expression."""
 
@@ -38,7 +38,7 @@ KINDS: dict[str, Kind] = {  # in the order in which they are shown
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Note:
     """One decision of one analysis."""
 

@@ -61,13 +61,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from acronumba.emit.intrinsics import OF_C
 from acronumba.random import threefry
+from acronumba.records import record
 
 Array = Any  # np.ndarray or NumPy scalar
 Shape = tuple[object, ...]  # of ints, and of whatever stands for run-time extents
@@ -76,7 +76,7 @@ Takes = Literal["any", "float", "logical", "integer", "int64"]
 Gives = Literal["same", "bool", "int64", "any"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Kind:
     """What the operations of a kind have in common: a row of `KINDS`."""
 
@@ -102,7 +102,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Rowwise:
     """An operation whose result has rows: axis 0 is a run-time extent. May row k be computed from row k of arguments?
 
@@ -115,7 +115,7 @@ class Rowwise:
     shape: Shape  # of the result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TensorOp:
     """A row of `TENSORS`: all that does not depend on a machine."""
 
@@ -449,7 +449,7 @@ def _table() -> dict[str, TensorOp]:
 TENSORS: Mapping[str, TensorOp] = _table()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class ScalarOp:
     """A row of `SCALARS`. Types: i int, f float, b bool, t string, a either number (both arguments alike), x any
     word (both alike).

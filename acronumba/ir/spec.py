@@ -35,16 +35,17 @@ word each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from acronumba.emit.words import Words
 from acronumba.errors import NOWHERE, Loc
+from acronumba.records import record
 
 CHUNK = 256  # terms of a matrix product that are summed before they are added to the sum of those before them
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Dim:
     """Run-time extent number `index` of a node."""
 
@@ -89,7 +90,7 @@ Size: TypeAlias = "int | Dim"  # extents are known when code is generated, or ru
 FAR = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Operand:
     kind: str  # "tensor" | "list" | "numbers" | "int" | "float" | "bool": an argument of each node; "shared": of all
     name: str  # the user's name, for the generated text
@@ -101,7 +102,7 @@ class Operand:
     pool: int = 0  # of shared tensors, as `ir.nodes.SharedParam` has it
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class KernelOp:
     """One operation of `ir.ops.TENSORS`; `attrs` are its static arguments, with `Size` in the place of IR extents, and
     `("value", k)` in the place of IR variables of host numbers that are operands.
@@ -117,7 +118,7 @@ class KernelOp:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Use:
     """Where nodes of a kernel are recorded, and of which operations of the program it was made there."""
 
@@ -130,7 +131,7 @@ def distinct(uses: Iterable[Use]) -> tuple[Use, ...]:
     return tuple({use.loc.path: use for use in reversed(list(uses))}.values())[::-1]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class KernelSpec:
     name: str  # user's function and line: "encode_15"
     operands: tuple[Operand, ...]

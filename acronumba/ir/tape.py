@@ -12,7 +12,6 @@ the values in float64. Compiled gradients are compared with both.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +23,13 @@ from acronumba.ir.interpret import Interpreter
 from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, case_slices
 from acronumba.ir.values import List, Memo, Row, flatten
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
+from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.ir.ops import Attrs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Noted:
     """An operation of a run. Values are numbered as they turn up."""
 

@@ -12,33 +12,35 @@ type lies in 64-bit words. See `ir.nodes` for the program that is typed with the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
+from acronumba.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record()
 class IntT:
     """A Python int of 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class FloatT:
     """A Python float."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class BoolT:
     """A Python bool."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class NoneT:
     """None: no word at all."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class UnsetT(NoneT):
     """A field of an object that has no value: only types of fields have it, and reading it is an `AttributeError`."""
 
@@ -50,33 +52,33 @@ class NoValue:
 NO_VALUE = NoValue()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class StrT:
     """A string that is known when the model is compiled: no word at all."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class TextT:
     """A string of run time, in one word: see `data.texts`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class EnumT:
     """A member of an enumeration: the word is the member's index in `list(cls)`."""
 
     cls: type
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ScalarT:
     """A NumPy integer as the key of a dict: the word is its value."""
 
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class TensorT:
     """A NumPy array, or a NumPy scalar if `shape` is empty."""
 
@@ -93,7 +95,7 @@ class TensorT:
         return len(self.shape) > 1 and self.shape[-1] == 1
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Array0T:
     """An array of rank 0: it lies in memory as the NumPy scalar that it holds, and any operation on it sees that one.
 
@@ -109,7 +111,7 @@ class Array0T:
         return TensorT(self.dtype, ())
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ArrayForm:
     """What the numbers of an `ArrayT` mean, which lie in this order.
 
@@ -123,7 +125,7 @@ class ArrayForm:
     indexed: frozenset[int]  # the axes of the whole that an index has been put for
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ArrayT:
     """A reference to an array that the model writes into, or to a part of it.
 
@@ -136,14 +138,14 @@ class ArrayT:
     form: ArrayForm
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class StructT:
     """A reference to an instance of a dataclass or NamedTuple (never None: that is a union)."""
 
     cls: type
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class TupleT:
     """A tuple, or a list of unlike things: one that nothing changes, so that it may lie in memory as a tuple does."""
 
@@ -151,7 +153,7 @@ class TupleT:
     listed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class DictT:
     """A dict with fixed string keys, in insertion order."""
 
@@ -167,7 +169,7 @@ def maker(t: TupleT | DictT) -> Callable[[Sequence[Any]], Any]:
     return lambda items: dict(zip(keys, items, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class MapT:
     """A reference to a dict with keys of run time, or to a set: a list of its entries, found by their keys."""
 
@@ -181,7 +183,7 @@ class MapT:
         return TupleT((self.key, NONE if self.item is None else self.item))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ListT:
     """A reference to a list whose elements all have one type, or to a tuple of a length that only run time knows."""
 
@@ -194,26 +196,26 @@ class ListT:
         return ListT(self.item) if self.tupled else self
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class UnionT:
     """One of several types; build it with `union`, which flattens, orders and merges."""
 
     members: tuple[Type, ...]  # two or more, in the order of `_order`
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class NeverT:
     """No value at all: what the elements of a list are that stays empty. Code that would read one is never reached."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class OpaqueT:
     """Something that cannot be stored. Reading it is refused."""
 
     what: str  # for the message: "a str", "a cycle of tuples"
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class RefT:
     """What an IR variable holds for one or several structs: the address of a row, 0 for None."""
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,12 +25,13 @@ import numpy as np
 from acronumba.ir.evaluate import apply
 from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import Dim, Size
+from acronumba.records import record
 
 Value: TypeAlias = Any  # what a builder has for a tensor: an array, the number of a value of a kernel
 Sizes: TypeAlias = "tuple[Size, ...]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Applied:
     """An operation that has been done, and the adjoint of what came of it."""
 

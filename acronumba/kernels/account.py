@@ -10,7 +10,7 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from acronumba.emit.target import Target, host
@@ -22,10 +22,11 @@ from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.write.element import DTYPES
+from acronumba.records import record
 from acronumba.strategy import DEFAULT, Strategy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class StagePart:
     """A stage of a kernel."""
 
@@ -33,7 +34,7 @@ class StagePart:
     operations: tuple[int, ...]  # places in `KernelSpec.body`; of "gather": numbers of operands
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Account:
     """What a kernel does for one batch. Bytes are those that loops load and store, not what caches save."""
 
@@ -52,7 +53,7 @@ class Account:
         return self.nodes * (self.read + self.written + self.scratch) + self.shared
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Traffic:
     """Elements that the items of a stage load, by value; `looked_up` of shared operands, per node."""
 

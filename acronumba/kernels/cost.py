@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from acronumba.emit.target import Target, host
@@ -26,6 +25,7 @@ from acronumba.kernels.stages.passes import panels_of, passes_of, tile_shape
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.tiles import passes_over
 from acronumba.kernels.write.element import DTYPES
+from acronumba.records import record
 from acronumba.strategy import DEFAULT, Figures, Strategy, figures_of
 
 MOST = 1 << 40  # what counts: of an array with many axes of unknown extent, the guess is a number without end
@@ -81,7 +81,7 @@ def tile_time(rows: int, vectors: int, terms: float, target: Target, figures: Fi
     return figures.tile + terms * cycles * figures.multiply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TileCalls:
     """The calls of register tiles of a pass over a stage's products, for each of `panels` panels."""
 
@@ -92,7 +92,7 @@ class TileCalls:
     panels: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class StageTime:
     """What a stage takes."""
 
@@ -133,7 +133,7 @@ class StageTime:
         return out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Estimate:
     """How long a kernel takes on a processor."""
 

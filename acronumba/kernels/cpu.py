@@ -17,7 +17,6 @@ in.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -43,10 +42,11 @@ from acronumba.kernels.write.matrices import Slots
 from acronumba.kernels.write.products import ProductWriter, most_rows
 from acronumba.kernels.write.tiled import Tiles, units
 from acronumba.kernels.write.writer import Writer, row_step
+from acronumba.records import record
 from acronumba.strategy import DEFAULT, Strategy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class KernelCode(KernelFacts):
     """A generated kernel."""
 

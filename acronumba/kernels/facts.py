@@ -9,7 +9,7 @@ and without the numbers of shared parameters, which decide nothing but names and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from acronumba.emit import tree
@@ -19,10 +19,11 @@ from acronumba.ir.spec import KernelSpec, same_but_shared
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.stages.weights import SideBySide, Step, ViewPacking
 from acronumba.kernels.tiles import CodePacking, Packing, TileKey
+from acronumba.records import record
 from acronumba.strategy import Strategy
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SharedUse:
     """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
 
@@ -30,7 +31,7 @@ class SharedUse:
     packing: Packing | CodePacking | ViewPacking | SideBySide | LookupPacking | None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class StageWork:
     """A stage of a kernel and how long it takes."""
 
@@ -38,7 +39,7 @@ class StageWork:
     weights: int  # bytes of matrices that several nodes share, and that it reads however few the nodes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class KernelFacts:
     """What is known of a kernel beside its code."""
 

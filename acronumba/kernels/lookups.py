@@ -16,7 +16,6 @@ the tile that reads it (`tile_function`), called as those of `kernels.tiles` are
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from acronumba.emit import tree
 from acronumba.emit.tree import I8, I16, I32, I64, Expr, Operand, const, convert, intrinsic, select
 from acronumba.memory import aligned
+from acronumba.records import record
 
 GROUP = 8  # elements of a vector
 NUMBERS = 64  # of a table
@@ -61,7 +61,7 @@ def scratch_bytes(k: int) -> int:
     return -(-k // 64) * 64 + 128 + k // GROUP * 2 * NUMBERS
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class LookupPacking:
     """The layout of a shared weight of vectors of a pool; a panel:
 

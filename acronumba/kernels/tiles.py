@@ -27,7 +27,7 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -38,6 +38,7 @@ from acronumba.emit.compile import Deferred
 from acronumba.ir.spec import CHUNK
 from acronumba.kernels import lookups
 from acronumba.memory import aligned
+from acronumba.records import record
 from acronumba.strategy import DEFAULT, Strategy
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep", "passed")
 TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32, "lookups": tree.I32}
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class PanelShape:
     """How the columns of a product are cut.
 
@@ -60,7 +61,7 @@ class PanelShape:
     vectors: int
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class TileKey:
     """Names a tile: `rows` x `vectors` of sums of the type `dtype` ("float32", "float64" or "int32")."""
 
@@ -87,7 +88,7 @@ class Packer(Protocol):
         """Give the same memory again, in the same order."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class CodePacking:
     """The layout of a shared weight of codes: [panel][k/group][gate][q][lane][group], padded with zeros.
 
@@ -128,7 +129,7 @@ class CodePacking:
         return packed
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Packing:
     """The layout of a shared weight as the tiles read it: [panel][k][gate][q][lane], columns padded with zeros.
 

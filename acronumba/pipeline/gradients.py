@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from acronumba.ir.types import Array0T, TensorT, TupleT, Type, UnionT, case_slices, words
 from acronumba.memory import address
 from acronumba.pipeline.slices import Slices
+from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.run import Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class There:
     """What a mini-batch has come to."""
 
@@ -40,7 +40,7 @@ class There:
     asked: Sequence[Asked]  # arrays that are packed
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Asked:
     """A packed array, of an instance or of a shared object, whose gradient is wanted."""
 

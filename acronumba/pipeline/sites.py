@@ -8,7 +8,7 @@ the same order. Nobody else pays for it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,13 @@ from acronumba.analysis.waits import waiting_functions
 from acronumba.config import Options
 from acronumba.ir.nodes import Emit, Function
 from acronumba.pipeline.link import link
+from acronumba.records import record
 from acronumba.runtime.reference import idle_kernels
 from acronumba.runtime.room import Astray
 from acronumba.runtime.trace import TraceData
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Apart:
     """A plan whose kernels are told apart by the places where they are recorded."""
 

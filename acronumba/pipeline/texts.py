@@ -7,7 +7,6 @@ IR and the plan, the kernels that compute it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from acronumba.analysis.plan import Plan
@@ -16,12 +15,13 @@ from acronumba.emit.text import Placed
 from acronumba.errors import Loc
 from acronumba.ir.nodes import Emit, Op, Program
 from acronumba.ir.spec import KernelSpec
+from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.kernels.cuda.generate import CudaCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class TextLine:
     """A line of a stage."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from acronumba.data.words import RECORD
 from acronumba.ir.reference import names_of_values
 from acronumba.ir.spec import Dim, KernelSpec, Size
 from acronumba.memory import address
+from acronumba.records import record
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.driver import ways_of_rows
 from acronumba.runtime.library import back_words as words
@@ -25,7 +25,7 @@ _WAYS = {"whole": words.OF_WHOLE, "row": words.OF_ROWS, "item": words.OF_ITEMS}
 _KINDS = {"result": words.OF_RESULT, "adjoint": words.OF_ADJOINT, "backward": words.OF_BACKWARD}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class SumOf:
     """A sum over the nodes of a kernel."""
 

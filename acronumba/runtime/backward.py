@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
 from acronumba.kernels.cost import cost, reading
 from acronumba.memory import address, aligned
+from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, Words
@@ -77,7 +77,7 @@ def dtypes_of(back: WayBack) -> list[str]:
     return [dtype for dtype in _DTYPES if dtype in found]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Seeds:
     """Where the way back begins."""
 

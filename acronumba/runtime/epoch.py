@@ -11,7 +11,6 @@ there while rounds wrote to it. So results are to be copied before who has left 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from acronumba.data.buffers import Copying
 from acronumba.memory import address
+from acronumba.records import record
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.driver import Executable
@@ -28,7 +28,7 @@ _HEAP = 16 << 20  # bytes of rows, lists and frames, beyond which an epoch takes
 _ARENAS = 256 << 20  # ... of tensors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Left:
     """An instance that has left an epoch."""
 
@@ -36,7 +36,7 @@ class Left:
     failure: Failure | None  # in place of a result
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Given:
     """What instances that have joined together lead to."""
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.records import record
 from acronumba.runtime.buffers import Arena, Buffers, Words
 from acronumba.runtime.recorded import Failure, Round
 from acronumba.runtime.shared import Prepared
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Nodes:
     """The nodes of a round, in the order of recording."""
 
@@ -23,7 +24,7 @@ class Nodes:
     row: Words  # addresses of their rows
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False, frozen=False)
 class MiniBatch:
     """What all that takes part in a run knows of it."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from acronumba.emit.target import Target
 from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
 from acronumba.memory import address
+from acronumba.records import record
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.engines import Native
 from acronumba.runtime.run import Run
@@ -29,7 +29,7 @@ from acronumba.runtime.summing import WORDS, Job, parameters
 Pieces: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class WayMemory:
     """What the kernels of a way back read and write, beside what those of the way there have left."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
@@ -12,12 +11,13 @@ from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.errors import Loc
 from acronumba.ir.types import Word
+from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.runtime.engines import Interpreted, Native
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Host:
     """The host program and what is needed to run it and to read its errors."""
 
@@ -56,7 +56,7 @@ class SharedUseLike(Protocol):
     def packing(self) -> PackingLike | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class StageEntry:
     """A stage of a kernel that threads can share."""
 
@@ -64,7 +64,7 @@ class StageEntry:
     weights: int  # bytes of shared weights that it reads, however few the nodes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class KernelEntry:
     """A kernel ready to be called."""
 
@@ -79,7 +79,7 @@ class KernelEntry:
     keep: object = None  # what owns the code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Linked:
     """What is linked of a plan."""
 

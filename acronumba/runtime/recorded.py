@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +17,7 @@ from acronumba.analysis.plan import Plan
 from acronumba.errors import Loc
 from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.memory import address, word_at
+from acronumba.records import record
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers, Words
 from acronumba.runtime.engines import Interpreted, Native
@@ -30,7 +30,7 @@ from acronumba.runtime.trace import BatchRecord, Extents, Wait
 _CHAIN = 64  # calls that a failure's chain holds at most
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Failure:
     """Why an instance has no result."""
 
@@ -39,7 +39,7 @@ class Failure:
     calls: tuple[Loc, ...] = ()  # where the function was called, and its caller, ...: the innermost first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Round:
     """What was recorded and scheduled between two waits of everyone. n nodes."""
 
@@ -121,9 +121,9 @@ class Recorded:
         out: list[tuple[int, Failure]] = []
         if count == start:
             return out
-        for record in buffers.errors[start * stride : count * stride].reshape(count - start, stride):
-            instance, site, frame = (int(x) for x in record[:3])
-            values = tuple(_value(record[3 + k], t) for k, t in enumerate(self.host.types[site]))
+        for row in buffers.errors[start * stride : count * stride].reshape(count - start, stride):
+            instance, site, frame = (int(x) for x in row[:3])
+            values = tuple(_value(row[3 + k], t) for k, t in enumerate(self.host.types[site]))
             out.append((instance, Failure(site=site, values=values, calls=self.calls(buffers, frame))))
         return out
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,12 @@ from numpy.typing import NDArray
 
 from acronumba.ir.reference import KernelFailure, evaluate
 from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size, plan_words
+from acronumba.records import record
 from acronumba.runtime.engines import Interpreted
 from acronumba.runtime.program import KernelEntry
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Plain:
     """A shared array as it is."""
 

@@ -10,7 +10,6 @@ import math
 import struct
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,13 @@ from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
 from acronumba.memory import address, aligned
+from acronumba.records import record
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Packed:
     """Shared arrays packed for a kernel."""
 
@@ -43,7 +43,7 @@ class Packed:
         return all(k >= len(given) or equal_bits(given[k], old) for k, old in zip(ks, self.copies, strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class Prepared:
     """Shared values in the form that compiled code reads."""
 

@@ -8,7 +8,7 @@ view. See `acronumba.views.report` for what is printed and `acronumba.views.grap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from acronumba.errors import Loc
 from acronumba.ir.spec import KernelSpec
+from acronumba.records import record
 
 STAGES = ("pack", "record", "schedule", "layout", "execute")  # numbered as `state.TO_RECORD` and what follows it
 TIMED = ("compile", *STAGES)  # what a trace has the seconds of
@@ -24,7 +25,7 @@ TIMED = ("compile", *STAGES)  # what a trace has the seconds of
 Extents: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class BatchRecord:
     """One batch: nodes of one kernel that are computed together."""
 
@@ -43,7 +44,7 @@ class BatchRecord:
         return tuple((min(n), max(n)) for n in zip(*(found for found, _ in self.extents), strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class BackRecord:
     """One batch of the way back."""
 
@@ -52,7 +53,7 @@ class BackRecord:
     size: int  # nodes, rows of nodes that are several, adjoints, or rows that are added up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Wait:
     """A fiber that waited, for a value of this round."""
 
@@ -61,7 +62,7 @@ class Wait:
     loc: Loc  # what is read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(kw_only=True, eq=False)
 class TraceData:
     """The dataflow graph, its schedule, and what they cost. n nodes, m edges."""
 

@@ -22,19 +22,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from acronumba.analysis.backward.joint import Joint, Node
 from acronumba.analysis.backward.keep import NEVER, choose_kept
 from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand
 from acronumba.ir.vjp import Applied, Sizes, adjoints, differentiable
+from acronumba.records import record
 
 FLOATS = ("float32", "float64")
 _GUESS = 16  # elements along a run-time extent, for what costs are compared by
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Source:
     """Where something lies, from element `start` on.
 
@@ -48,7 +49,7 @@ class Source:
     row: Source | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Give:
     """A part of the adjoint of an operand."""
 
@@ -58,7 +59,7 @@ class Give:
     row: Source | int | None = None  # the first row of the operand that it is for, along axis 0; None: all of it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Part:
     """One row of numbers for each node, or several: all axes of `shape` but the last count rows."""
 
@@ -67,7 +68,7 @@ class Part:
     shape: Sizes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Term:
     """A part of the gradient of a value that depends on shared tensors alone."""
 
@@ -79,7 +80,7 @@ class Term:
     which: int = -1  # outer: the argument of the node that is the matrix, a shared tensor; -1: it is not one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Backward:
     """The derivative of a kernel."""
 
@@ -91,7 +92,7 @@ class Backward:
     terms: tuple[Term, ...]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _RawGive:
     operand: int
     value: int
@@ -99,7 +100,7 @@ class _RawGive:
     first: int = 0  # if there is none: the first row
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _RawTerm:
     kind: str
     of: int
@@ -127,7 +128,7 @@ def differentiate(
     return _Derivation(spec, wanted, shared).run(results)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Pull:
     """The way back from a value that depends on shared tensors alone, to these."""
 

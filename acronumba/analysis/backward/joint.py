@@ -8,15 +8,15 @@ together instead of added up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from acronumba.errors import Loc
 from acronumba.ir.ops import Attrs
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.vjp import Builder, Sizes
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Node:
     """A value: an operand of the specification, the adjoint of a result ("adjoint"), or an operation."""
 

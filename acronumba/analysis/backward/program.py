@@ -8,7 +8,7 @@ nothing in the program reads: losses have the bits of the plan itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from acronumba.analysis import active
 from acronumba.analysis.active import Wanted
@@ -17,9 +17,10 @@ from acronumba.analysis.plan import Plan
 from acronumba.ir.nodes import Block, Copy, Emit, Extent, Instr, Pad, Var
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.types import TensorT
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class WayBack:
     """The derivative of a plan."""
 

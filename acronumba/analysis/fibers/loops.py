@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from acronumba.analysis.dead import remove_dead
@@ -25,13 +25,14 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, live_at_start, loops, predecessors, successors
 from acronumba.ir.types import BOOL, INT, BoolT, FloatT, IntT, ListT, RefT, StructT, TupleT, Type, Word, union
 from acronumba.ir.visit import Names, reads, reassigned, redirect, retarget, variables, writes
+from acronumba.records import record
 
 
 class _Serial(Exception):
     """Why the steps of a loop follow each other: a plain sentence without a subject, as in "carries `h` ..."."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class _Loop:
     """A loop over something of known length: for `index` from 0 to `length`."""
 
@@ -150,7 +151,7 @@ class Loops:
         self.world.functions[self.number] = remove_dead(simplify(replace(function, blocks=tuple(blocks))))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Fork:
     """What a step spawns."""
 

@@ -14,7 +14,7 @@ other. Where there are several, the chain is written anew:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from acronumba.analysis.dead import remove_dead
@@ -24,6 +24,7 @@ from acronumba.analysis.simplify import simplify
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import dominating, dominators, live_at_start, loops, predecessors, successors
 from acronumba.ir.visit import Names, reads, retarget, writes
+from acronumba.records import record
 
 
 def outline_regions(world: World, number: int, around: object = None) -> None:
@@ -84,7 +85,7 @@ def _postdominators(blocks: tuple[ir.Block, ...]) -> list[set[int]]:
     return [over - {len(blocks)} for over in dominating(before, len(blocks))[:-1]]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Turn:
     """The next part of a chain that runs at once, as indices of items."""
 

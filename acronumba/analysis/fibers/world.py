@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from acronumba.analysis.fibers.mutation import Mutation
 from acronumba.errors import Loc
@@ -15,6 +15,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.graph import predecessors, successors
 from acronumba.ir.notes import Note
 from acronumba.ir.visit import Names, copied, reads, reassigned, rename, retarget, variables, writes
+from acronumba.records import record
 
 OPTION = "forkjoin"
 
@@ -137,7 +138,7 @@ class Facts:
         return self.found[v]
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(kw_only=True, eq=False, frozen=False)
 class Item:
     """A part of a step: an instruction on its spine, or all blocks between two blocks of the spine."""
 

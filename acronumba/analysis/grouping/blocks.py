@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from acronumba.analysis.grouping.hoist import Split
@@ -27,9 +27,10 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size, Use, distinct
 from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.ir.visit import reads, writes
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Group:
     """Operations that become one kernel, in program order; `own` are those that no other group computes."""
 

@@ -30,7 +30,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,6 +41,7 @@ from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import ListT, TensorT
 from acronumba.ir.visit import reads
+from acronumba.records import record
 from acronumba.strategy import DEFAULT, Strategy
 
 UNKNOWN = 16  # stands for a run-time extent
@@ -88,7 +88,7 @@ def _elements(shape: Sequence[int | None]) -> int:
     return math.prod(UNKNOWN if n is None else n for n in shape)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Split:
     """What `split` decided."""
 

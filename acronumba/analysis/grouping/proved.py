@@ -11,16 +11,17 @@ has the extent: both may become one kernel, in which an extent is either known o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, fixed_variables
 from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import TensorT
 from acronumba.ir.visit import Names, reads, rename, writes
+from acronumba.records import record
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Facts:
     """What is known at a place."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import predecessors
@@ -30,12 +30,13 @@ from acronumba.ir.ops import TENSORS, Attrs, Rowwise
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import BoolT, FloatT, IntT, ListT, TensorT, Word
 from acronumba.ir.visit import reads, writes
+from acronumba.records import record
 
 Shape = tuple[ir.Extent, ...]
 Moved = Mapping[ir.Var, ir.Op]  # operations that are computed by whoever reads them
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class OneRow:
     """What a group computes for one row."""
 
@@ -49,7 +50,7 @@ class OneRow:
         return "whole" if v not in self.whole else "item" if isinstance(self.whole[v].type, ListT) else "row"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Found:
     """The operations of a block that have rows."""
 
@@ -432,7 +433,7 @@ class _Row:
         return var
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Shapes:
     """Shapes of a block, with known and equal extents replaced."""
 

@@ -20,18 +20,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
 from acronumba.ir.types import ListT, RefT, Word, words
 from acronumba.ir.visit import writes
+from acronumba.records import record
 
 CONTEXTS = 64  # of a function; those beyond are analysed as one
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Fact:
     """What is known of a variable's value; see the module's text."""
 
@@ -75,7 +76,7 @@ def outside(word: Word, escaped: Iterable[int] = ()) -> Fact:
     return Fact("objects", frozenset((DATA, *escaped))) if isinstance(word, RefT | ListT) else VARYING
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _List:
     """The lists made at one place; one fact per word of an element."""
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,12 @@ from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
 from acronumba.ir.visit import reads
+from acronumba.records import record
 
 LARGEST = 1 << 26  # bytes of a tensor that is computed before it is known whether anything reads it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Computed:
     """A shared tensor that is computed."""
 
@@ -52,7 +53,7 @@ class Computed:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Value:
     """The result of an operation on shared tensors and constants alone; equal ones are one object."""
 
@@ -68,7 +69,7 @@ class _Value:
         return TENSORS[self.op.op].kind == "view" and not looked_up
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Given:
     """An operand that is the same for all instances."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from acronumba.analysis.sharing.facts import NOTHING, Context, Fact, Sharing
 from acronumba.config import COPIES, Options
@@ -21,6 +21,7 @@ from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BOOL, ListT, TensorT
 from acronumba.ir.visit import Names, copied
+from acronumba.records import record
 
 
 def matrices(function: ir.Function) -> set[tuple[int, int]]:
@@ -105,7 +106,7 @@ class _Copies:
         self.group = {c: first if g in old else g for c, g in self.group.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Shares:
     """What `share` returns."""
 

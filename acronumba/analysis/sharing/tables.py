@@ -13,7 +13,7 @@ has been checked where the row is read. Larger tables stay as they are: a mini-b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.sharing.once import same_for_all
@@ -23,9 +23,10 @@ from acronumba.ir.graph import fixed_variables
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
 from acronumba.ir.visit import Names
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Row:
     """A variable that is row `index` of a table."""
 

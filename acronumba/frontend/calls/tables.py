@@ -13,7 +13,6 @@ import copy
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +31,7 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
 )  # fmt: skip
+from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -273,7 +273,7 @@ Handler = Callable[["Walker", Args, Node], Val]
 Rank0: TypeAlias = Literal["scalar", "array", "first", "any"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Row:
     """A function, or method of a built-in type, and the handler of its calls."""
 

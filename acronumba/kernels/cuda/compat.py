@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -18,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from acronumba.locks import ForkLock
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Machine:
     """Machine code of one kernel, and what it needs."""
 

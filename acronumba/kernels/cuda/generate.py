@@ -21,7 +21,6 @@ bits of a double; "list": the address of the addresses of its elements' data; "n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from acronumba.emit import simt, tree
 from acronumba.emit.target import Target
@@ -38,10 +37,11 @@ from acronumba.kernels.stages.passes import passes_of
 from acronumba.kernels.stages.tasks import Product, ProductStage, RowStage, Single
 from acronumba.kernels.write import math
 from acronumba.kernels.write.kernel import Kernel, RaggedSlots
+from acronumba.records import record
 from acronumba.strategy import DEFAULT, Strategy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Warp(Target):
     """A warp as a processor: a vector of any type has a lane for each thread."""
 
@@ -59,7 +59,7 @@ class Warp(Target):
 WARP = Warp(name="cuda", features="", vector_bits=1024, registers=32)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class CudaCode:
     """A generated kernel."""
 

@@ -8,13 +8,12 @@ int64[counted, nodes + 1], how many rows, or tiles of rows, come before those of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.stages.index import ONE, Poly
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Counted:
     """What is counted of each node: rows, or tiles of so many rows."""
 
@@ -23,7 +22,7 @@ class Counted:
     times: Poly = ONE  # how often there are so many rows
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class NodeTable:
     """Which words a node has, in their order: arguments, run-time extents, addresses of results, its place."""
 

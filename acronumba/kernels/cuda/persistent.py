@@ -23,12 +23,13 @@ looks too often in vain adds `GONE`: everyone sees it, now or later, and leaves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from acronumba.emit import simt
 from acronumba.emit.words import Words
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.tiles import Tile
+from acronumba.records import record
 
 STEP = Words("""
 function    its number; functions are numbered kernel by kernel
@@ -81,7 +82,7 @@ def run(steps, count, S, T, barrier):
 '''
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class PersistentCode:
     """The kernel that runs all others."""
 

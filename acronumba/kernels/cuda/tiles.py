@@ -43,6 +43,7 @@ from functools import partial
 
 from acronumba.emit import simt
 from acronumba.ir.spec import CHUNK
+from acronumba.records import record
 
 ROWS = 64  # of a tile, at most
 STEP = 16  # elements of each row that are fetched together
@@ -440,7 +441,7 @@ class Tile:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Shape:
     """How many rows, and columns of each gate, a block does at a time."""
 

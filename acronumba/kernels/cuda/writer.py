@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
@@ -28,6 +27,7 @@ from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, less
 from acronumba.kernels.write.kernel import Home, Kernel
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.scopes import Scope
+from acronumba.records import record
 
 WARPS = THREADS // WARP
 TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once
@@ -35,7 +35,7 @@ SHARED_MEMORY = 48 << 10  # bytes that a block may share without asking for more
 OWN_BYTES = PARAMETERS.at["extents"]  # the word of P that says how many bytes of scratch a warp has
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Grid:
     """How many blocks have something to do: `times` for every `nodes` nodes. Any number of blocks is right.
 

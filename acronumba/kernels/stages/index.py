@@ -10,14 +10,14 @@ where the tensor is contiguous.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from acronumba.ir.spec import Dim, Size
+from acronumba.records import record
 
 Term = tuple[tuple[str, ...], int]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Poly:
     """A sum of terms, each a product of symbols (sorted) with a whole coefficient that is not 0; terms are sorted."""
 
@@ -101,7 +101,7 @@ def strides(shape: Sequence[Size]) -> tuple[Poly, ...]:
     return tuple(count(shape[k + 1 :]) for k in range(len(shape)))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Index:
     """A place: `at[k]` counts along axis k of `shape`."""
 

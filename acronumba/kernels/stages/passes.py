@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from acronumba.emit.target import Target
 from acronumba.emit.tree import Expr
@@ -17,6 +16,7 @@ from acronumba.kernels.stages.index import ZERO, Poly
 from acronumba.kernels.stages.steps import Step, steps_of, touched_by
 from acronumba.kernels.stages.tasks import Part, ProductStage, Stages
 from acronumba.kernels.tiles import narrow, panel_shape, widest
+from acronumba.records import record
 from acronumba.strategy import Strategy
 
 
@@ -27,7 +27,7 @@ def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str, strate
     return min(s.q for s in shapes), min(s.rows for s in shapes)
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Call:
     """What one call of a tile computes, for each of some rows.
 
@@ -47,7 +47,7 @@ class Call:
         return tuple(parts[0].product.pieces for parts in self.members)
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Pass:
     """Products of a stage that tiles compute together, panel by panel, and what follows on each panel."""
 

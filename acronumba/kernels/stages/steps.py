@@ -9,16 +9,17 @@ that waits for two, and so on. What a later step needs of an earlier one is kept
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Size
 from acronumba.kernels.stages.graph import Place, Symbolic, Untraceable, arguments
 from acronumba.kernels.stages.index import ZERO, Index, Poly
 from acronumba.kernels.stages.tasks import Stages
+from acronumba.records import record
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Step:
     """A loop over rows."""
 

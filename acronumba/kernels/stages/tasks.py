@@ -7,17 +7,18 @@ next; a `ProductStage` products of a block of nodes with shared weights. `Stages
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from acronumba.ir.spec import Size
 from acronumba.kernels.stages.graph import Graph
 from acronumba.kernels.stages.index import Poly, count
 from acronumba.kernels.stages.weights import Weight
 from acronumba.kernels.write.element import DTYPES
+from acronumba.records import record
 from acronumba.strategy import Strategy
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Product:
     """A matrix product and how it is computed."""
 
@@ -46,7 +47,7 @@ class Product:
         return (self.weight.operand, self.weight.steps, self.flip) if self.weight is not None else ()
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Nest:
     """Loops over `space` with stores in the innermost one, and reductions of the axes `reduced`."""
 
@@ -60,7 +61,7 @@ class Nest:
         return [*self.stores, *self.reductions]
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Single:
     """A task with loops of its own: "concat", "stack", "arg", "product" or "check" (whether the operation fails)."""
 
@@ -72,7 +73,7 @@ class Single:
         return [] if self.kind == "check" else [self.value]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Band:
     """Columns of a row that are computed: where numbers are not negative, see `kernels.stages.bands`.
 
@@ -88,7 +89,7 @@ class Band:
     zero: frozenset[int]  # sums over the columns, and left operands of products
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class RowStage:
     """Tasks done node by node. Or, if `grouped`, one product: nodes of a block with the same matrix are done together,
     which reads the matrix once for all of them. Or, if there is a `lead`, in tiles: all tasks for some rows of a node,
@@ -113,7 +114,7 @@ class RowStage:
         return next((found for found in reversed(among) if found), [])
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Part:
     """A product of a stage: its gates, and where its columns start."""
 
@@ -121,7 +122,7 @@ class Part:
     gates: int
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class ProductStage:
     lead: tuple[Size, ...]
     n: int  # columns of one gate
@@ -129,7 +130,7 @@ class ProductStage:
     tail: list[int]  # values stored panel by panel; the parts' own values are among them where they are stored
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Stages:
     graph: Graph
     stored: set[int]

@@ -7,7 +7,6 @@ which the weights of several products may lie side by side.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelOp, KernelSpec
 from acronumba.kernels.tiles import CodePacking, Packer, Packing
 from acronumba.memory import aligned
+from acronumba.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Step:
     """A view with everything known: `op` of slice, reshape, transpose; or "take" with attrs (axis, index)."""
 
@@ -33,7 +33,7 @@ class Step:
         return np.asarray(TENSORS[self.op].reference([array], self.attrs, self.shape, array.dtype.name))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ViewPacking:
     """The packing of a view of a shared tensor."""
 
@@ -47,7 +47,7 @@ class ViewPacking:
         return self.packing.apply(array, by)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SideBySide:
     """Several weights as one: the gates of each after those of the one before."""
 
@@ -61,7 +61,7 @@ class SideBySide:
         return np.concatenate(packed, axis=2, out=out.reshape(panels, k, -1, columns))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Weight:
     """A shared matrix."""
 

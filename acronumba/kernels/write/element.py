@@ -7,18 +7,18 @@ a byte in memory. Where NumPy leaves a result to the machine (casts out of range
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from acronumba.emit.tree import F32, F64, I1, I8, I32, I64, Const, Expr, Ty, const, convert, intrinsic, select
 from acronumba.ir.ops import TENSORS
+from acronumba.records import record
 
 
 class NeedScalar(Exception):
     """The operation has no vector form: compute it lane by lane."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Dtype:
     """A NumPy dtype as kernels see it."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Load, Local, call_address, const, convert, select
@@ -23,6 +22,7 @@ from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.products import ProductWriter
+from acronumba.records import record
 
 SPANS = 64  # into which the nodes of a block are cut, in their order: each is a unit of each panel
 
@@ -41,7 +41,7 @@ def group_units(kernel: Kernel, product: Product) -> int:
     return panel_of(kernel, product)[2] * SPANS
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class GroupSlots:
     """Scratch slots of a grouped stage, of each thread its own."""
 

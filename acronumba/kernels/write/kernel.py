@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.target import Target
@@ -16,11 +16,12 @@ from acronumba.ir.spec import FIXED
 from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.stages.tasks import Stages
 from acronumba.kernels.write.element import DTYPES
+from acronumba.records import record
 
 LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Home:
     """Where a stored value lies."""
 
@@ -32,7 +33,7 @@ class Home:
     local: bool = False  # one element, kept in a local while its stage works on the node
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Gathered:
     """Where an operand was copied to: a row per node of the block."""
 
@@ -40,7 +41,7 @@ class Gathered:
     row_bytes: Poly
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Scratch:
     """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first.
 
@@ -74,7 +75,7 @@ class Scratch:
         return [k for k, (_, size) in enumerate(self.slots) if size.constant is None and self.own.get(k) == own]
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class RaggedSlots:
     """Scratch slots of a block whose nodes have run-time extents of their own: int64 of each, and one more."""
 
@@ -84,7 +85,7 @@ class RaggedSlots:
     owners: dict[int, int] = field(default_factory=dict)  # by stage of products: node and row of each row
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Kernel:
     """What the functions of one kernel share."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 
 from acronumba.emit import tree
@@ -24,11 +23,12 @@ from acronumba.kernels.write.element import DTYPES, cast
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.nests import NestWriter
 from acronumba.kernels.write.writer import BandRows
+from acronumba.records import record
 
 LINE = 64  # bytes of memory that a cache takes in at once
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Turn:
     """A node of a loop over nodes."""
 
@@ -37,7 +37,7 @@ class Turn:
     first: Expr | None  # the block's first node, None if the loop counts in the batch
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Slots:
     """Scratch slots of a product."""
 

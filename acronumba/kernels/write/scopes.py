@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Const, Expr, Load, Local, const, convert, select
 from acronumba.ir.spec import BLOCK, Size
 from acronumba.kernels.stages.index import ZERO, Poly
 from acronumba.kernels.write.kernel import Kernel
+from acronumba.records import record
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class Scope:
     body: list[tree.Stmt]
     cache: dict[object, Expr] = field(default_factory=dict)

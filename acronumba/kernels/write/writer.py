@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from acronumba.emit import tree
 from acronumba.emit.target import Target
@@ -27,11 +26,12 @@ from acronumba.kernels.stages.tasks import Band
 from acronumba.kernels.write.element import DTYPES, ELEMENT, Dtype, NeedScalar, cast
 from acronumba.kernels.write.kernel import Gathered, Home, Kernel
 from acronumba.kernels.write.scopes import Scopes
+from acronumba.records import record
 
 OUTSIDE = "outside"  # stands for a column outside of a band
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class BandRows:
     """The band of a tile of rows."""
 

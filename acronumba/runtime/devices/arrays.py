@@ -11,7 +11,6 @@ import ctypes
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ from acronumba.data.buffers import Memory, Words
 from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
+from acronumba.records import record
 from acronumba.runtime.devices.device import Device, Twin
 
 _CPU, _CUDA = 1, 2  # kinds of devices in DLPack
@@ -262,7 +262,7 @@ _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, cty
 )
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class _Exported:
     """A tensor that others have, or a capsule that nobody has taken it from."""
 

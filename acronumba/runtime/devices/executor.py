@@ -16,7 +16,6 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.locks import ForkLock
 from acronumba.memory import address
+from acronumba.records import record
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Arena, Buffers, Words
 from acronumba.runtime.devices.arrays import DeviceMemory, sweep
@@ -53,7 +53,7 @@ _EXECUTE = STAGES.index("execute")
 UNLIMITED = 1 << 62  # nanoseconds: what `execute` does takes no time, as kernels run elsewhere
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False, frozen=False)
 class _Copy:
     """What the device has of arrays, which may overlap: a range of memory."""
 

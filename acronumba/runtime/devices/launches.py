@@ -7,13 +7,13 @@ lead to; and the module of the compiled code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from acronumba.emit import tree
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.memory import address
+from acronumba.records import record
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.launch_words import FUNCTION, GRID, KERNEL, LAUNCH
 
@@ -27,7 +27,7 @@ def launch_module() -> tree.Module:
     return tree.Module("launches", parse_files(["acronumba.runtime.library.launch"]), EXPORTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True)
 class Driver:
     """Addresses of functions of C: what `cuLaunchKernel` and so on are, or stand-ins for them."""
 
@@ -38,7 +38,7 @@ class Driver:
     reach: int  # cuEventSynchronize
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Launches:
     """The words, and what they lead to."""
 
