@@ -332,6 +332,18 @@ MUTANTS = (
         "", "compiled", "extents",
     ),
     Mutant(
+        "kept: constants are no part of the key of a kernel", "ir/spec.py",
+        'replace(op, name="", loc=op.loc if lines else NOWHERE) for op',
+        'replace(op, name="", attrs=() if op.op == "const" else op.attrs, loc=op.loc if lines else NOWHERE) for op',
+        "", "compiled", "extents",
+    ),
+    Mutant(
+        "kept: shapes are no part of the key of a kernel", "ir/spec.py",
+        'replace(op, name="", loc=op.loc if lines else NOWHERE) for op',
+        'replace(op, name="", shape=(), loc=op.loc if lines else NOWHERE) for op',
+        "", "compiled", "extents",
+    ),
+    Mutant(
         "parts: the results of a part lie where those of the part before do", "runtime/library/drive.py",
         "st(ST, ARENA, ld(ST, ARENA) + used)", "st(ST, ARENA, ld(ST, ARENA) + used // 128 * 64)",
         "", "compiled", "extents",

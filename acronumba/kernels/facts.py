@@ -1,10 +1,4 @@
-"""What is known of a kernel beside its code, and kernels that need not be generated where their code is known.
-
-In: a `KernelSpec`, a target, a strategy. Out: the module as a `Deferred`, whose notes are the `KernelFacts`.
-
-The key of a kernel is all that `kernels.cpu.generate` reads: the spec without the names and lines of the user's source
-and without the numbers of shared parameters, which decide nothing but names and comments, the target and the strategy.
-"""
+"""What is known of a kernel beside its code: `KernelFacts`, and the notes of its module, which hold them."""
 
 from __future__ import annotations
 
@@ -12,15 +6,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from acronumba.emit import tree
-from acronumba.emit.compile import Deferred
-from acronumba.emit.target import Target
-from acronumba.ir.spec import KernelSpec, same_but_shared
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.stages.weights import SideBySide, Step, ViewPacking
 from acronumba.kernels.tiles import CodePacking, Packing, TileKey
 from acronumba.records import record
-from acronumba.strategy import Strategy
 
 
 @record()
@@ -81,15 +70,3 @@ def _made(value: Any) -> Any:
             ((name, of_fields),) = value.items()
             return _KINDS[name](*map(_made, of_fields))
     return value
-
-
-def deferred(spec: KernelSpec, target: Target, strategy: Strategy) -> Deferred:
-    """Return the module of a kernel, whose notes are those of its facts."""
-
-    def make() -> tree.Module:
-        from acronumba.kernels.cpu import generate
-
-        return generate(spec, target, strategy).module
-
-    key = f"kernel {same_but_shared(spec, lines=False)} {target} {strategy}"
-    return Deferred(name=spec.name, key=key, make=make)

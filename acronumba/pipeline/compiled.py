@@ -52,7 +52,7 @@ from acronumba.pipeline.fit import (
     root_of,
     same_types,
 )
-from acronumba.pipeline.log import Patience, bar, debug
+from acronumba.pipeline.log import PARTS, Patience, bar, debug
 from acronumba.pipeline.slices import Slices, memory_refused
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Compiled:
         self.options = options
         self.tree: SharedTree = tree or describe(shared)
         self.seconds: dict[str, float] = {}
-        self._patience = Patience(f"compiling {fn.__qualname__} for a new specialisation ...")
+        self._patience = Patience(fn.__qualname__)
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self.lock = ForkLock()
@@ -225,8 +225,10 @@ class Compiled:
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
-        with self._patience, compiling(self.fn):
+        with self._patience.at(PARTS[stage]), compiling(self.fn):
             yield
+        if stage == "compile":
+            self._patience.end()
         spent = time.perf_counter() - start
         self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
         debug(1, f"time of {stage}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
@@ -346,8 +348,7 @@ class Compiled:
         with self.lock:
             if "executable" not in self.__dict__:
                 plan = self.plan
-                name = self.fn.__qualname__
-                with self.timed("compile"), bar(f"compiling {name}", self._progress) as step:
+                with self.timed("compile"), bar(f"compiling {self.fn.__qualname__}", self.progress) as step:
                     self.__dict__["executable"] = link(plan, self.options, progress=step)
                 debug(4, "host", self.host_text)
                 for k, spec in enumerate(plan.kernels):
@@ -365,7 +366,7 @@ class Compiled:
 
         with self.lock:
             if device not in self._devices:
-                with self.timed("compile"), bar(f"compiling {self.fn.__qualname__}", self._progress) as step:
+                with self.timed("compile"), bar(f"compiling {self.fn.__qualname__}", self.progress) as step:
                     self._devices[device] = link_device(self.plan, self.options, open_device(device), step)
         return self._devices[device]
 
@@ -596,7 +597,9 @@ class Compiled:
         seconds = {**dict.fromkeys(STAGES[1:], 0.0), **run.seconds, "total": total - run.noted}
         return replace(run.trace(), seconds=seconds)
 
-    def _progress(self, name: str, number: int, count: int) -> None:
+    def progress(self, name: str, number: int, count: int) -> None:
+        """Note how far compiling has come."""
+        self._patience.at(f"{name}, module {number + 1} of {count}")
         debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
 
     def takes(self, columns: Sequence[Sequence[Any]]) -> bool:

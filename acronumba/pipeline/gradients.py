@@ -110,11 +110,12 @@ def there_and_back(
     if device == "cpu":
         from acronumba.pipeline.link import link_back
 
-        return link_back(compiled.plan, compiled.options, wanted, width, params, packed)
+        return link_back(compiled.plan, compiled.options, wanted, width, params, packed, compiled.progress)
     from acronumba.pipeline.link_device import link_back_device
     from acronumba.runtime.devices.names import open_device
 
-    return link_back_device(compiled.plan, compiled.options, open_device(device), wanted, width, params, packed)
+    on = open_device(device)
+    return link_back_device(compiled.plan, compiled.options, on, wanted, width, params, packed, compiled.progress)
 
 
 def trained(

@@ -13,10 +13,12 @@ from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, Pending, load
+from acronumba.emit.target import Target
 from acronumba.emit.target import host as processor
 from acronumba.host.machine import make_host
 from acronumba.ir.spec import KernelSpec, same_but_shared
-from acronumba.kernels import facts, tiles
+from acronumba.kernels import tiles
+from acronumba.kernels.facts import KernelFacts
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Interpreted, Native, library, runtime_module
 from acronumba.runtime.program import KernelEntry, Linked, StageEntry
@@ -90,6 +92,22 @@ def link_back(
     return BackExecutable(forward, back, engine, entries, load([library_of_gradients()])[0])
 
 
+def deferred_kernel(spec: KernelSpec, target: Target, strategy: Strategy) -> Deferred:
+    """Return the module of a kernel as what need not be made where its code is known; its notes are `KernelFacts`.
+
+    The key is all that `kernels.cpu.generate` reads: the spec without the names and lines of the user's source and
+    without the numbers of shared parameters, which decide names and comments alone, the target and the strategy.
+    """
+
+    def make() -> tree.Module:
+        from acronumba.kernels.cpu import generate
+
+        return generate(spec, target, strategy).module
+
+    key = f"kernel {same_but_shared(spec, lines=False)} {target} {strategy}"
+    return Deferred(name=spec.name, key=key, make=make)
+
+
 def with_kernels(
     modules: tuple[tree.Module | Deferred, ...],
     specs: Sequence[KernelSpec],
@@ -100,8 +118,8 @@ def with_kernels(
     target = processor()
     first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
-    kernels = [Pending(facts.deferred(specs[number.index(k)], target, strategy)) for k in range(len(first))]
-    known = [facts.KernelFacts.of(kernel.notes) for kernel in kernels]
+    kernels = [Pending(deferred_kernel(specs[number.index(k)], target, strategy)) for k in range(len(first))]
+    known = [KernelFacts.of(kernel.notes) for kernel in kernels]
     wanted: dict[tuple[str, int], set[tiles.TileKey]] = {}
     for one in known:
         for key in one.tiles:

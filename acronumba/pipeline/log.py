@@ -14,6 +14,10 @@ from acronumba.config import at_terminal, debug_level, is_open, is_quiet
 from acronumba.locks import ForkLock, undivided
 
 PATIENCE = 2.0  # seconds
+# What is said of the parts of a compilation.
+PARTS = {
+    "lower": "reading the source", "infer": "finding types", "plan": "planning", "compile": "generating code",
+}  # fmt: skip
 
 log = logging.getLogger("acronumba")
 log.addHandler(logging.NullHandler())
@@ -40,26 +44,40 @@ def bar(
         yield step
 
 
-def say(text: str) -> None:
-    """Write a line to standard error, unless `ACRONUMBA_QUIET=1` keeps it silent."""
+def say(text: str, line: Any = None) -> Any:
+    """Write a line to standard error, or in a notebook below the cell, unless `ACRONUMBA_QUIET=1` keeps it silent.
+
+    Return the line of a notebook. Given again as `line`, its text is replaced.
+    """
     if is_open(sys.stderr) and not is_quiet():
         with undivided, suppress(Exception):  # where nothing can be written, nobody reads
             from acronumba.views.progress import tell
 
-            tell(text)
+            return tell(text, line)
+    return None
 
 
 class Patience:
-    """Says once on standard error what takes longer than `PATIENCE` seconds in all; entered around each part of it.
+    """Says of a compilation that takes longer than `PATIENCE` seconds how far it has come, and at the end its time.
 
-    Any thread may enter it; `ACRONUMBA_QUIET=1` keeps it silent. `clock`, `timer`: those of `time`, `threading`.
+    Entered around each part of it; any thread may enter it. `ACRONUMBA_QUIET=1` keeps it silent. In a notebook one
+    line follows the work; elsewhere there is a line when patience ends, and one at the end.
+
+    Parameters
+    ----------
+    what
+        What is compiled.
+    clock, timer
+        Those of `time` and `threading`.
     """
 
     def __init__(
-        self, text: str, clock: Callable[[], float] = time.monotonic, timer: Callable[..., Any] = threading.Timer
+        self, what: str, clock: Callable[[], float] = time.monotonic, timer: Callable[..., Any] = threading.Timer
     ) -> None:
         self.told = False
-        self._text, self._clock, self._timer = text, clock, timer
+        self._what, self._clock, self._timer = what, clock, timer
+        self._far = ""  # how far it has come
+        self._line: Any = None  # of a notebook
         self._spent = 0.0
         self._inside: dict[int, list[tuple[float, Any]]] = {}  # by thread: since when, and what will tell
         self._lock = ForkLock()
@@ -82,12 +100,31 @@ class Patience:
         if alarm is not None:
             alarm.cancel()
 
+    def at(self, far: str) -> Patience:
+        """Note how far the work has come."""
+        self._far = far
+        if self._line is not None:
+            say(self._text, self._line)
+        return self
+
+    def end(self) -> None:
+        """Say how long it took, if anything was said and no part goes on; what comes later is said anew."""
+        if self._inside:
+            return
+        if self.told:
+            say(f"compiled {self._what} in {self._spent:.1f} s", self._line)
+        self.told, self._line, self._spent = False, None, 0.0
+
+    @property
+    def _text(self) -> str:
+        return f"compiling {self._what} for a new specialisation: {self._far} ..."
+
     def _tell(self) -> None:
         with self._lock:
             if self.told:
                 return
             self.told = True
-        say(self._text)
+        self._line = say(self._text)
 
 
 class _ToStandardError(logging.Handler):

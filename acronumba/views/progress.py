@@ -1,7 +1,7 @@
 """A line, and a progress bar, for what may take longer than a second.
 
-In: a description and, if it is known, a number of steps. Out: a bar on standard error that appears after a second, at a
-terminal only, and vanishes at the end.
+In: a description and, if it is known, a number of steps. Out: a line; a bar on standard error that
+appears after a second, at a terminal only, and vanishes at the end.
 """
 
 from __future__ import annotations
@@ -9,16 +9,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from acronumba.views.console import in_notebook
+
 DELAY = 1.0  # seconds
 
 
-def tell(text: str) -> None:
-    """Write a line to standard error, whatever that is."""
+def tell(text: str, line: Any = None) -> Any:
+    """Write a line to standard error, or in a notebook below the cell; see `pipeline.log.say`.
+
+    What a notebook gets on standard error looks like a failure there.
+    """
+    if in_notebook():
+        from IPython.display import display
+
+        shown = {"text/plain": text}
+        if line is None:
+            return display(shown, raw=True, display_id=True)
+        line.update(shown, raw=True)
+        return line
     Console(stderr=True, force_jupyter=False).print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+    return None
 
 
 class Steps:

@@ -11,8 +11,9 @@ from acronumba.emit.llvm import module_text
 from acronumba.emit.target import host
 from acronumba.errors import Loc
 from acronumba.ir.spec import KernelSpec, same_but_shared
-from acronumba.kernels import facts
 from acronumba.kernels.cpu import generate
+from acronumba.kernels.facts import KernelFacts
+from acronumba.pipeline.link import deferred_kernel
 from acronumba.strategy import DEFAULT
 from tests.support.kernel_cases import PRODUCTS, WORDS
 from tests.support.kernel_fuzz import Fuzz
@@ -46,7 +47,7 @@ def test_kernels_with_one_key_have_one_code(kind: str, ten: int) -> None:
 def test_facts_survive_json(kind: str) -> None:
     for seed in range(30):
         code = generate(Fuzz(seed, **KINDS[kind]).spec, host())
-        found = facts.KernelFacts.of(json.loads(json.dumps(code.module.notes)))
+        found = KernelFacts.of(json.loads(json.dumps(code.module.notes)))
         for name in ("shared", "tiles", "stages", "block", "cost"):
             assert getattr(found, name) == getattr(code, name), (seed, name)
 
@@ -54,10 +55,10 @@ def test_facts_survive_json(kind: str) -> None:
 def test_keys_tell_kernels_apart() -> None:
     spec = Fuzz(3, **PRODUCTS).spec
     keys = {
-        facts.deferred(spec, host(), DEFAULT).key,
-        facts.deferred(replace(spec, results=spec.results[:1] * 2), host(), DEFAULT).key,
-        facts.deferred(spec, host(), replace(DEFAULT, vertical=not DEFAULT.vertical)).key,
-        facts.deferred(spec, replace(host(), vector_bits=128), DEFAULT).key,
-        facts.deferred(replace(spec, body=(replace(spec.body[0], site=77), *spec.body[1:])), host(), DEFAULT).key,
+        deferred_kernel(spec, host(), DEFAULT).key,
+        deferred_kernel(replace(spec, results=spec.results[:1] * 2), host(), DEFAULT).key,
+        deferred_kernel(spec, host(), replace(DEFAULT, vertical=not DEFAULT.vertical)).key,
+        deferred_kernel(spec, replace(host(), vector_bits=128), DEFAULT).key,
+        deferred_kernel(replace(spec, body=(replace(spec.body[0], site=77), *spec.body[1:])), host(), DEFAULT).key,
     }
     assert len(keys) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 
@@ -11,7 +12,7 @@ import pytest
 from acronumba import AcronumbaError, model
 from acronumba.pipeline.log import PATIENCE, Patience
 
-TEXT = "compiling f for a new specialisation ..."
+TEXT = "compiling f for a new specialisation: planning ..."
 
 
 class Clock:
@@ -50,7 +51,7 @@ def clock(monkeypatch):
 
 
 def patience(clock):
-    return Patience(TEXT, clock=lambda: clock.now, timer=clock.timer)
+    return Patience("f", clock=lambda: clock.now, timer=clock.timer).at("planning")
 
 
 def test_a_line_is_told_once_after_two_seconds(clock, capsys):
@@ -146,11 +147,61 @@ def test_a_model_says_what_it_compiles(monkeypatch, capsys):
         return x * 0.5 + 1.25
 
     halves.batch([np.ones(3)])
-    assert "compiling" in (err := capsys.readouterr().err) and "halves for a new specialisation ...\n" in err
+    begun, ended = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"compiling .*halves for a new specialisation: reading the source \.\.\.", begun)
+    assert re.fullmatch(r"compiled .*halves in \d+\.\d s", ended)
     halves.batch([np.ones(3)])
     assert capsys.readouterr().err == ""
     halves.batch([np.ones((3, 2))])
-    assert "halves for a new specialisation ...\n" in capsys.readouterr().err
+    assert "halves for a new specialisation" in capsys.readouterr().err
+
+
+def test_the_end_tells_the_time(clock, capsys):
+    asked = patience(clock)
+    with asked:
+        asked.end()
+        clock.move(PATIENCE + 1)
+        asked.at("encode_5, module 3 of 7")
+        asked.end()
+        assert capsys.readouterr().err == TEXT + "\n"
+    clock.move(50.0)
+    with asked:
+        clock.move(0.5)
+    asked.end()
+    assert capsys.readouterr().err == "compiled f in 3.5 s\n"
+    asked.end()
+    with asked:
+        clock.move(PATIENCE + 1)
+    assert capsys.readouterr().err == "compiling f for a new specialisation: encode_5, module 3 of 7 ...\n"
+
+
+def test_short_compilations_end_in_silence(clock, capsys):
+    asked = patience(clock)
+    with asked:
+        clock.move(1.0)
+    asked.end()
+    assert capsys.readouterr().err == ""
+
+
+NOTEBOOK = """
+import numpy as np, os, sys, time
+import acronumba.pipeline.log as log
+os.environ.pop("ACRONUMBA_QUIET", None)
+log.PATIENCE = 0.3
+asked = log.Patience("f")
+with asked.at("planning"):
+    time.sleep(1.0)
+    asked.at("encode_5, module 3 of 7")
+asked.end()
+"""
+
+
+def test_a_notebook_has_one_line_that_follows(tmp_path):
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
+    nbclient.NotebookClient(book, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    (shown,) = book.cells[0].outputs
+    assert shown.output_type == "display_data" and re.fullmatch(r"compiled f in 1\.\d s", shown.data["text/plain"])
 
 
 def test_a_wrong_value_is_refused(monkeypatch):
