@@ -38,6 +38,8 @@ def _math(w: Writer, instr: Scalar, args: list[Expr]) -> None:
     """A function of `math`: NaN from numbers and infinity from finite ones are its failures."""
     b = w.b
     name = instr.op
+    if name == "copysign":  # a NaN counts as positive
+        args[1] = select(args[1].ne(args[1]), 1.0, args[1])
     y = b.let("y", intrinsic(OF_C[name].name, *args))
     if instr.site >= 0 and not SCALARS[name].total:
         numbers, finite = args[0].eq(args[0]), _finite(args[0])

@@ -182,6 +182,11 @@ def _erfc(x: Array) -> Array:
     return np.vectorize(math.erfc, otypes=[np.float64])(x) if np.size(x) else np.asarray(x, np.float64)
 
 
+def _copysign(size: Array, sign: Array) -> Array:
+    """A NaN counts as positive."""
+    return np.copysign(size, np.where(np.isnan(sign), sign.dtype.type(1), sign))
+
+
 def _product(x: Array, y: Array, dtype: str) -> Array:
     """Return the product; those of float32, and of int8 to int32, are summed in float64 and rounded once.
 
@@ -399,7 +404,7 @@ def _table() -> dict[str, TensorOp]:
     element("mod", np.remainder, 2, cost=8, sign="%")
     element("pow", _pow, 2, cost=20, ufunc=np.power, fails=True, sign="**")
     function("arctan2", np.arctan2, "atan2")
-    element("copysign", np.copysign, 2, takes="float", exact=True)
+    element("copysign", _copysign, 2, takes="float", exact=True, ufunc=np.copysign)
     element("maximum", np.maximum, 2)
     element("minimum", np.minimum, 2)
     element("and", np.bitwise_and, 2, takes="logical", sign="&")
@@ -532,7 +537,8 @@ def _scalars() -> dict[str, ScalarOp]:
         row("text_find", "tti", "i", False, lambda s, t, at: _some(s).find(_some(t), max(at, 0))),
         row("text_starts", "tti", "b", False, _starts),
     ]  # fmt: skip
-    rows += [row(k, "f" * len(OF_C[k].args), "f", True, getattr(math, k)) for k in MATH]
+    positive = {"copysign": lambda size, sign: math.copysign(size, 1.0 if math.isnan(sign) else sign)}
+    rows += [row(k, "f" * len(OF_C[k].args), "f", True, positive.get(k) or getattr(math, k)) for k in MATH]
     rows += [row(f"text_{k}", "t", "b", False, _asked(k)) for k in PREDICATES]
     rows += [row(f"text_{k}", "t", "t", False, _changed(k)) for k in CASES]  # of one character
     rows += [row(k, "f", "b", False, getattr(math, k)) for k in ("isnan", "isinf", "isfinite")]

@@ -102,7 +102,8 @@ def test_a_sign_is_pythons(name: str) -> None:
 def test_each_operation_on_numbers_has_its_rules() -> None:
     made = {*numbers._INTS, *numbers._FLOATS, *numbers._ANY, *texts.TEXTS}
     assert made | {*MATH} == SCALARS.keys()
-    assert all(getattr(math, name) is SCALARS[name].reference for name in MATH)
+    apart = {"copysign"}  # of a NaN
+    assert all(getattr(math, name) is SCALARS[name].reference for name in MATH if name not in apart)
     assert all(row.fails for row in SCALARS.values() if row.grows or row.total)
 
 

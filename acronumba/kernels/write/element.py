@@ -287,6 +287,12 @@ def _index(w: Functions, args: list[Expr], t: Dtype) -> Expr:
     return select(x < 0, x + n, x)
 
 
+def _copysign(w: Functions, args: list[Expr], t: Dtype) -> Expr:
+    """NaN counts as positive: which sign it has, IEEE 754 leaves open."""
+    size, sign = args
+    return intrinsic("copysign", size, sign if isinstance(sign, Const) else select(sign.ne(sign), like(1, sign), sign))
+
+
 def _where(w: Functions, args: list[Expr], t: Dtype) -> Expr:
     return select(*args)
 
@@ -296,7 +302,7 @@ ELEMENT: Mapping[str, Rule] = {
     **{name: _math(name) for name, row in TENSORS.items() if row.called},
     "sqrt": lambda w, args, t: intrinsic("sqrt", args[0]),
     "floor": _floor,
-    "copysign": lambda w, args, t: intrinsic("copysign", *args),
+    "copysign": _copysign,
     "not": lambda w, args, t: ~args[0],
     "isnan": _isnan,
     "add": _arithmetic("+", "|"), "sub": _arithmetic("-", "^"), "mul": _arithmetic("*", "&"),
