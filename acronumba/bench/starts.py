@@ -33,8 +33,8 @@ import numpy
 start = time.process_time()
 import acronumba
 imported = time.process_time() - start
-from acronumba.bench.starts import first_batch
-print(json.dumps([imported, first_batch(*json.loads(sys.argv[1]))]))
+from acronumba.bench.starts import first_batches
+print(json.dumps([imported, *first_batches(*json.loads(sys.argv[1]))]))
 """
 
 
@@ -50,7 +50,9 @@ class Start:
     second: float  # another model was
     comment: float | None  # all was, before there was a comment above the model; None: it has no file of its own
     constant: float | None  # the same, before one of its functions had a factor more
+    structure: float | None  # the same, before the model had a branch more
     warm: float  # all was; median
+    batch: float  # the mini-batch after that, when nothing is left to do but to compute it; median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ def measure(
 
 
 def _row(workload: Workload, size: str | int, batch: int, folder: str) -> Start:
-    def start(code: str, edit: str = "", of: str = workload.name) -> tuple[float, float]:
+    def start(code: str, edit: str = "", of: str = workload.name) -> tuple[float, ...]:
         return _start(of, size, batch, folder, code, edit)
 
     cold = start("own")
@@ -91,7 +93,8 @@ def _row(workload: Workload, size: str | int, batch: int, folder: str) -> Start:
     edits: dict[str, float | None] = dict.fromkeys(EDITS)
     if (source := source_of(workload)) is not None:
         start("own", "none")  # a model of a file beside
-        edits |= {edit: start("own", edit)[1] for edit, change in EDITS.items() if change(source) is not None}
+        known = {edit: change(source, workload) for edit, change in EDITS.items()}
+        edits |= {edit: start("own", edit)[1] for edit, text in known.items() if text is not None}
     start("other", of=next(name for name in _OTHERS if name != workload.name))
     second = start("other")
     for code in ("own", "other"):
@@ -100,17 +103,19 @@ def _row(workload: Workload, size: str | int, batch: int, folder: str) -> Start:
         workload=workload.name,
         size=size,
         instances=batch,
-        imported=statistics.median(imported for imported, _ in warm),
+        imported=statistics.median(imported for imported, _, _ in warm),
         cold=cold[1],
         second=second[1],
         comment=edits["comment"],
         constant=edits["constant"],
-        warm=statistics.median(first for _, first in warm),
+        structure=edits["structure"],
+        warm=statistics.median(first for _, first, _ in warm),
+        batch=statistics.median(again for _, _, again in warm),
     )
 
 
-def _start(name: str, size: str | int, batch: int, folder: str, code: str, edit: str = "") -> tuple[float, float]:
-    """Return the seconds of the import and of the first mini-batch in a new process."""
+def _start(name: str, size: str | int, batch: int, folder: str, code: str, edit: str = "") -> tuple[float, ...]:
+    """Return the seconds of the import, of the first mini-batch, and of the next one, in a new process."""
     kept = {"ACRONUMBA_CACHE_DIR": f"{folder}/{code}", "PYTHONPYCACHEPREFIX": f"{folder}/pycache"}
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, json.dumps([name, size, batch, edit])],
@@ -119,21 +124,22 @@ def _start(name: str, size: str | int, batch: int, folder: str, code: str, edit:
         text=True,
         check=True,
     )
-    imported, first = json.loads(done.stdout)
-    return imported, first
+    return tuple(json.loads(done.stdout))
 
 
-def first_batch(name: str, size: str | int, batch: int, edit: str = "") -> float:
-    """Return the seconds of the first mini-batch of a workload, of its own file or of one with an edit."""
+def first_batches(name: str, size: str | int, batch: int, edit: str = "") -> tuple[float, float]:
+    """Return the seconds of the first two mini-batches of a workload, of its own file or of one with an edit."""
     workload = WORKLOADS[name]
     model, instances = workload.model, workload.instances
     if edit:
         module = _edited(workload, edit)
         model, instances = getattr(module, model.__name__), getattr(module, "instances", instances)
     xs, p = instances(batch), workload.params(size)
-    start = time.process_time()
-    model.batch(xs, p=p)
-    return time.process_time() - start
+    times = [time.process_time()]
+    for _ in range(2):
+        model.batch(xs, p=p)
+        times.append(time.process_time())
+    return times[1] - times[0], times[2] - times[1]
 
 
 def source_of(workload: Workload) -> str | None:
@@ -151,7 +157,7 @@ def _edited(workload: Workload, edit: str) -> Any:
     source = source_of(workload)
     assert source is not None
     path = Path(os.environ["ACRONUMBA_CACHE_DIR"]).parent / "edited.py"
-    path.write_text((edit in EDITS and EDITS[edit](source)) or source, encoding="utf-8")
+    path.write_text((edit in EDITS and EDITS[edit](source, workload)) or source, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("edited", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules["edited"] = importlib.util.module_from_spec(spec)
@@ -159,7 +165,7 @@ def _edited(workload: Workload, edit: str) -> Any:
     return module
 
 
-def _with_comment(source: str) -> str:
+def _with_comment(source: str, workload: Workload) -> str:
     """Return a text with two lines of comment above the first function."""
     first = next(s for s in ast.parse(source).body if isinstance(s, ast.FunctionDef))
     line = min([first.lineno, *(decorator.lineno for decorator in first.decorator_list)]) - 1
@@ -167,7 +173,7 @@ def _with_comment(source: str) -> str:
     return "".join([*lines[:line], "# A comment,\n# and more of it.\n", *lines[line:]])
 
 
-def _with_factor(source: str) -> str | None:
+def _with_factor(source: str, workload: Workload) -> str | None:
     """Return a text in which the first activation is multiplied by a number; None where there is no activation."""
     tree = ast.parse(source)
     for function in (s for s in tree.body if isinstance(s, ast.FunctionDef)):
@@ -183,4 +189,29 @@ def _with_factor(source: str) -> str | None:
     return None
 
 
-EDITS: dict[str, Callable[[str], str | None]] = {"comment": _with_comment, "constant": _with_factor}
+def _with_branch(source: str, workload: Workload) -> str | None:
+    """Return a text whose model begins with a test of its first argument; None where nothing in that can be tested."""
+    tree = ast.parse(source)
+    name = workload.model.__wrapped__.__name__
+    function = next(s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == name)
+    test = _large(function.args.args[0].arg, workload.instances(1)[0])
+    if test is None:
+        return None
+    docstring = ast.get_docstring(function) is not None
+    function.body[docstring:docstring] = ast.parse(f"if {test}:\n    raise ValueError('too large')").body
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _large(name: str, value: Any) -> str | None:
+    """Return a condition that some number in a value is large."""
+    if isinstance(value, int):
+        return f"{name} > 1_000_000"
+    if isinstance(value, list):
+        return f"len({name}) > 1_000_000"
+    inside = ((f"{name}.{field}", getattr(value, field)) for field in getattr(value, "__dataclass_fields__", ()))
+    return next((test for path, part in inside if (test := _large(path, part)) is not None), None)
+
+
+EDITS: dict[str, Callable[[str, Workload], str | None]] = {
+    "comment": _with_comment, "constant": _with_factor, "structure": _with_branch,
+}  # fmt: skip

@@ -22,7 +22,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -304,7 +303,7 @@ def _write(path: Path, data: bytes) -> None:
 def discard(key: str) -> None:
     """Remove the folder of a key, whatever it is."""
     root = directory()
-    away = root / f"{_TRASH}{secrets.token_hex(8)}"
+    away = root / f"{_TRASH}{os.urandom(8).hex()}"
     try:
         os.rename(root / key, away)
     except OSError:

@@ -338,8 +338,8 @@ def test_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     assert main("bench --starts --models birnn --size 8".split()) == 0
     (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("birnn"))
     assert row[:2] == ["birnn", "8"]
-    _, cold, second, comment, constant, warm = map(float, row[2:])
-    assert cold > second > warm > 0 and cold > constant > 0 < comment < cold
+    _, cold, second, comment, constant, structure, warm, batch = map(float, row[2:])
+    assert cold > second > warm > batch >= 0 and cold > constant > 0 < comment < cold and cold > structure > 0
 
 
 def test_products_are_counted() -> None:
