@@ -41,6 +41,7 @@ from acronumba.ir.types import (
     UnionT,
     members,
     nesting,
+    pieces,
     type_text,
     union,
 )
@@ -267,4 +268,5 @@ def endless(t: Type) -> bool:
         tuples = sum(isinstance(m, TupleT | DictT) for m in t.members)
         if tensors > 6 or tuples > 12:
             return True
-    return nesting(t) > 12
+    depth = nesting(t)
+    return depth > 12 or (depth > 3 and pieces(t) > 1000)

@@ -337,6 +337,20 @@ def nesting(t: Type) -> int:
     return 0
 
 
+def pieces(t: Type) -> int:
+    """Return how many values that are no lists, tuples or dicts a type has places for."""
+    match t:
+        case TupleT() | DictT():
+            return sum(map(pieces, t.items))
+        case UnionT():
+            return sum(map(pieces, t.members))
+        case ListT():
+            return pieces(t.item)
+        case MapT():
+            return pieces(t.entry)
+    return 1
+
+
 def exchanged(t: Type, old: Type, new: Type) -> Type:
     """Return a type with a part of what it says, in its alternatives and pieces, replaced."""
     if t == old:

@@ -252,3 +252,19 @@ def test_lists_among_numbers_are_refused():
     with pytest.raises(AcronumbaError) as caught:
         model(lists_among_numbers).batch([np.ones((2, 3))])
     assert caught.value.code in ("ACR301", "ACR303") and caught.value.line
+
+
+def three_times(n):
+    return (n if n < 2 else three_times(n - 1),) * 3
+
+
+def nine_times(n):
+    return {"a": (n if n < 2 else nine_times(n - 1),) * 9}
+
+
+@pytest.mark.parametrize("f", [three_times, nine_times])
+def test_tuples_that_multiply_are_refused(f):
+    """Three to the power of twelve would be half a million values."""
+    with pytest.raises(AcronumbaError) as caught:
+        model(f).batch([1, 2])
+    assert caught.value.code == "ACR303" and caught.value.line and len(str(caught.value)) < 2000
