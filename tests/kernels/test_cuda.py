@@ -9,6 +9,7 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,29 @@ def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.Mon
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(TypeError):  # what was changed is not used: it would be compiled
         cubins.machines(code, (8, 0))
+
+
+def test_kernels_are_compiled_by_processes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = [generate.generate(cell(n)) for n in (4, 8, 12)]
+    monkeypatch.setenv(kept.ENVIRONMENT, str(tmp_path / "one"))
+    alone = [cubins.machines(code, (8, 0)) for code in codes[:2]]
+    monkeypatch.setenv(kept.ENVIRONMENT, str(tmp_path / "two"))
+    monkeypatch.setattr(compat, "compile_text", None)  # nothing is compiled here
+    cubins.compile_missing(codes[:1], (8, 0), "", 2)
+    assert not [*(tmp_path / "two").glob("cubin*")], "a process for one kernel is no gain"
+    cubins.compile_missing(codes, (8, 0), "", 2)
+    for code, mine in zip(codes, alone, strict=False):
+        for found, wanted in zip(cubins.machines(code, (8, 0)), mine, strict=True):  # Numba numbers names
+            assert (found.registers, found.stack, found.shared) == (wanted.registers, wanted.stack, wanted.shared)
+    assert cubins.machines(codes[2], (8, 0))
+    cubins.compile_missing(codes, (8, 0), "", 2)
+
+
+def test_what_a_process_cannot_compile_is_left(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kept.ENVIRONMENT, str(tmp_path / "cache"))
+    codes = [replace(generate.generate(cell(n)), text="no text") for n in (4, 8)]
+    cubins.compile_missing(codes, (8, 0), "", 2)
+    assert not [*(tmp_path / "cache").glob("cubin*")]
 
 
 def test_sums_and_products_are_not_contracted() -> None:

@@ -7,18 +7,24 @@ holds machine code, PTX and what it needs of each function.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import acronumba
 from acronumba.emit import cache
 from acronumba.errors.codes import refuse
 from acronumba.kernels.cuda import compat
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.records import record
 
 
 def machines(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str = "") -> list[compat.Machine]:
@@ -39,25 +45,86 @@ def machines(code: CudaCode | PersistentCode, capability: tuple[int, int], suffi
         with cache.turn(key):
             files = cache.read(key)
             if files is None:
-                return _compiled(code, capability, suffix, key)
+                return _compiled(_job(code, capability, suffix, key))
     return [_machine(files, k) for k in range(len(code.entries))]
 
 
-def _compiled(
-    code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str, key: str
-) -> list[compat.Machine]:
-    if why := compat.missing():
-        raise refuse("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=code.entries[0])
-    entries = dict.fromkeys(code.entries, code.parameters)
-    called = [tile.text() for tile in code.tiles]
-    pool = code.shared if isinstance(code, PersistentCode) else 0
-    made = list(compat.compile_text(code.text, entries, capability, suffix, THREADS, called, pool).values())
+def compile_missing(
+    codes: Sequence[CudaCode | PersistentCode], capability: tuple[int, int], suffix: str, processes: int
+) -> None:
+    """Compile the kernels that are not on disk, several at once by so many processes.
 
+    Numba's front end takes most of the time, and holds Python's lock. What fails here fails again in `machines`, which
+    says why. Other parameters as there.
+    """
+    jobs = {key: code for code in codes if cache.read(key := _key(code, capability, suffix)) is None}
+    count = min(len(jobs), processes)
+    if count < 2 or compat.missing():
+        return
+    texts = [asdict(_job(code, capability, suffix, key)) for key, code in jobs.items()]
+    path = os.pathsep.join([str(Path(acronumba.__file__).parent.parent), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": path, cache.ENVIRONMENT: str(cache.directory())}
+    program = [sys.executable, "-c", "import sys; told = sys.stdin.read(); "
+               f"from {__name__} import compile_told; compile_told(told)"]  # fmt: skip
+    workers = [
+        subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)
+        for _ in range(count)
+    ]
+    try:
+        for k, worker in enumerate(workers):
+            assert worker.stdin is not None
+            with contextlib.suppress(BrokenPipeError), worker.stdin as told:
+                json.dump(texts[k::count], told)
+        for worker in workers:
+            worker.wait()
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+def compile_told(told: str) -> None:
+    """Compile what another process has told, as JSON; nothing is returned but what is on disk then."""
+    for one in json.loads(told):
+        job = Job(**{**one, "capability": tuple(one["capability"])})
+        with cache.turn(job.key) as waited:
+            if not waited or cache.read(job.key) is None:
+                _compiled(job)
+
+
+@record(kw_only=True)
+class Job:
+    """What is compiled of a kernel."""
+
+    key: str
+    text: str
+    entries: dict[str, int]  # functions to launch, and how many parameters each has
+    called: list[str]  # texts of tiles
+    pool: int  # bytes that a block shares besides those of the text
+    capability: tuple[int, int]
+    suffix: str
+
+
+def _job(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str, key: str) -> Job:
+    pool = code.shared if isinstance(code, PersistentCode) else 0
+    return Job(
+        key=key, text=code.text, entries=dict.fromkeys(code.entries, code.parameters),
+        called=[tile.text() for tile in code.tiles], pool=pool, capability=capability, suffix=suffix,
+    )  # fmt: skip
+
+
+def _compiled(job: Job) -> list[compat.Machine]:
+    if why := compat.missing():
+        raise refuse("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=next(iter(job.entries)))
+    made = list(
+        compat.compile_text(
+            job.text, job.entries, job.capability, job.suffix, THREADS, job.called, job.pool
+        ).values()
+    )  # fmt: skip
     files: dict[str, bytes] = {}
     for k, machine in enumerate(made):
         about = {name: value for name, value in asdict(machine).items() if name not in ("code", "ptx")}
         files |= {f"{k}.cubin": machine.code, f"{k}.json": json.dumps(about).encode(), f"{k}.ptx": machine.ptx.encode()}
-    cache.build(key, files)
+    cache.build(job.key, files)
     return made
 
 

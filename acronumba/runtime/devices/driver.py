@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.runtime.devices.launches import Driver
+from acronumba.runtime.threads import available_threads
 
 _WORD, _INT = ctypes.c_uint64, ctypes.c_int
 _FUNCTIONS: dict[str, list[Any]] = {
@@ -192,9 +193,10 @@ class Gpu:
             self._call(name, *args)
 
     def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
-        from acronumba.kernels.cuda.cubins import machines
+        from acronumba.kernels.cuda.cubins import compile_missing, machines
 
         suffix = "a" if self.capability == (9, 0) else ""
+        compile_missing(codes, self.capability, suffix, available_threads())
         handles: list[list[int]] = []
         for code in codes:
             handles.append([])
