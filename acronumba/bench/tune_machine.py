@@ -23,7 +23,8 @@ from acronumba import pack
 from acronumba.bench.ablate import inputs
 from acronumba.bench.costs import estimated, time_to_stop, timed_batches
 from acronumba.bench.workloads import WORKLOADS
-from acronumba.kernels.cost import figures_for, of_kernel
+from acronumba.kernels.cost import of_kernel
+from acronumba.kernels.figures import figures_for
 from acronumba.strategy import DEFAULT, Figures, Strategy
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -20,13 +20,14 @@ from typing import TypeAlias
 from acronumba.emit.target import Target, host
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec, Size
+from acronumba.kernels.figures import figures_for
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import panels_of, passes_of, tile_shape
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.tiles import passes_over
 from acronumba.kernels.write.element import DTYPES
 from acronumba.records import record
-from acronumba.strategy import DEFAULT, Figures, Strategy, figures_of
+from acronumba.strategy import DEFAULT, Figures, Strategy
 
 MOST = 1 << 40  # what counts: of an array with many axes of unknown extent, the guess is a number without end
 GUESS = 16  # for a run-time extent
@@ -179,11 +180,6 @@ class Estimate:
         return self.figures.block + self.figures.weights * sum(stage.weights for stage in self.stages)
 
 
-def figures_for(strategy: Strategy, target: Target | None = None) -> Figures:
-    """Return the figures of a machine; None: this one."""
-    return strategy.figures or figures_of((target or host()).vector_bits)
-
-
 def estimate(stages: Stages, target: Target) -> Estimate:
     """Return how long a kernel of these stages takes."""
     figures = figures_for(stages.strategy, target)
@@ -212,11 +208,6 @@ def typical_cost(spec: KernelSpec) -> int:
     It decides how many nodes are recorded, which users see: that must not depend on the machine.
     """
     return int(min(of_kernel(spec, DEFAULT, TYPICAL).node(), MOST)) + 1
-
-
-def reading(weights: int, strategy: Strategy) -> int:
-    """Return the nanoseconds that reading so many bytes of shared weights takes, on this processor."""
-    return int(weights * figures_for(strategy).weights)
 
 
 def stored_by(stage: RowStage | ProductStage) -> list[int]:

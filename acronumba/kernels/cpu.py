@@ -17,6 +17,7 @@ in.
 from __future__ import annotations
 
 import functools
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import F64, I64, Builder, Expr, const, convert, intrinsic, select
 from acronumba.ir.spec import BLOCK, PARAMETERS, UNITS, Dim, KernelSpec
 from acronumba.kernels import lookups
-from acronumba.kernels.cost import MOST, Estimate, Time, estimate, stored_by
+from acronumba.kernels.cost import MOST, Estimate, Time, estimate, stored_by, typical_cost
 from acronumba.kernels.facts import KernelFacts, SharedUse, StageWork
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
@@ -82,7 +83,7 @@ class Generator:
     """Makes the code of a kernel; `kernels.cuda.generate` makes another kind of it."""
 
     def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy) -> None:
-        self.target, self.strategy = target, strategy
+        self.target, self.strategy, self.given = target, strategy, spec
         self.stages = plan_stages(spec, target, strategy)
         self.graph = self.stages.graph
         self.spec = self.graph.spec
@@ -336,12 +337,14 @@ class Generator:
         tiles = [TileKey(r + 1, v, t) for (v, t), rows in self.kernel.tiles.items() for r in range(rows)]
         cost = int(min(self.estimate.node(), MOST)) + 1
         block = self.kernel.block.constant or 1
-        facts = KernelFacts(shared=shared, tiles=tuple(tiles), stages=work, block=block, cost=cost)
+        typical = typical_cost(self.given)
+        facts = KernelFacts(shared=shared, tiles=tuple(tiles), stages=work, block=block, cost=cost, typical=typical)
         whole = tree.Module(
             self.spec.name, (*maths, *helpers, *functions), exports, header=self._header(), notes=facts.notes()
         )
         module = outlined(whole)
-        return KernelCode(module=module, shared=shared, tiles=facts.tiles, stages=work, block=block, cost=cost)
+        known = {f.name: getattr(facts, f.name) for f in fields(facts)}
+        return KernelCode(module=module, **known)
 
     def _functions(self) -> list[tree.Function]:
         functions: list[tree.Function] = []

@@ -37,6 +37,7 @@ class KernelFacts:
     stages: tuple[StageWork, ...] = ()
     block: int = 1  # nodes of a block at most
     cost: int = 0  # nanoseconds that a node takes, about
+    typical: int = 0  # the same on a typical processor, see `kernels.cost.typical_cost`
 
     def notes(self) -> Sequence[Any]:
         """Return the facts as lists that JSON can hold."""

@@ -140,6 +140,7 @@ def with_kernels(
             stages=tuple(StageEntry(address=c.address[s.stage], weights=s.weights) for s in one.stages),
             block=one.block,
             cost=one.cost,
+            typical=one.typical,
             keep=c,
         )
         for one, c in zip(known, compiled, strict=False)

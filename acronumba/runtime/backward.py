@@ -24,13 +24,13 @@ from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
-from acronumba.kernels.cost import cost, reading
+from acronumba.kernels.figures import reading
 from acronumba.memory import address, aligned
 from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, Words
-from acronumba.runtime.driver import Executable, ragged_words
+from acronumba.runtime.driver import Executable, cost_of, ragged_words
 from acronumba.runtime.engines import Native
 from acronumba.runtime.instances import Own
 from acronumba.runtime.joint import joint
@@ -120,7 +120,7 @@ class BackExecutable:
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
         self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
         self.place = place or Here(engine, self.sums, forward.threads)
-        self.costs = [e.cost or cost(spec) for spec, e in zip(back.specs, entries, strict=True)]
+        self.costs = [e.cost or cost_of(spec) for spec, e in zip(back.specs, entries, strict=True)]
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})

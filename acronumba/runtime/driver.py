@@ -23,7 +23,7 @@ from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
 from acronumba.data.words import RECORD
 from acronumba.ir.spec import FIXED, PARAMETERS, KernelSpec
-from acronumba.kernels.cost import cost, reading, typical_cost
+from acronumba.kernels.figures import reading
 from acronumba.memory import address, aligned, available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers, Words
@@ -262,10 +262,10 @@ class Executable:
         row[TABLE["lists"]] = sum(o.kind == "list" or (o.kind == "tensor" and o in items) for o in args)
         row[TABLE["args"]] = len(args)
         row[TABLE["dims"]], row[TABLE["results"]] = spec.dims, len(spec.results)
-        row[TABLE["cost"]] = kernel.cost or cost(spec)
+        row[TABLE["cost"]] = kernel.cost or cost_of(spec)
         row[TABLE["bytes"]] = _bytes(spec)
         if k in self.host.equal:
-            tries, gain, pause = credit_of(typical_cost(spec) + _HOST, len(self.host.equal))
+            tries, gain, pause = credit_of((kernel.typical or typical_cost_of(spec)) + _HOST, len(self.host.equal))
             row[TABLE["equal_tries"]], row[TABLE["equal_gain"]], row[TABLE["equal_pause"]] = tries, gain, pause
             row[TABLE["equal_late"]] = int(tries < _FOREVER and row[TABLE["tensors"]] > 0)
         if spec.dims:
@@ -654,6 +654,20 @@ def credit_of(cost: int, kernels: int) -> tuple[int, int, int]:
     """
     gain = max(1, cost // _LOOK)
     return _FOREVER if gain > 200 else _TRIES, min(gain, _TRIES), max(1, state.EQUAL_AGAIN * _RARE * kernels // gain)
+
+
+def cost_of(spec: KernelSpec) -> int:
+    """Return about how many nanoseconds a node of a kernel takes of which its generator has not said it."""
+    from acronumba.kernels.cost import cost
+
+    return cost(spec)
+
+
+def typical_cost_of(spec: KernelSpec) -> int:
+    """The same, on a typical processor."""
+    from acronumba.kernels.cost import typical_cost
+
+    return typical_cost(spec)
 
 
 def _weights(specs: Sequence[KernelSpec]) -> int:

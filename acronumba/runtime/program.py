@@ -76,6 +76,7 @@ class KernelEntry:
     stages: tuple[StageEntry, ...] = ()
     block: int = 1  # nodes of a block at most
     cost: int = 0  # nanoseconds that a node takes, about; 0: nobody has said
+    typical: int = 0  # the same on a typical processor; 0: nobody has said
     keep: object = None  # what owns the code
 
 
