@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import acronumba
 from acronumba.emit import cache
 from acronumba.errors.codes import refuse
 from acronumba.kernels.cuda import compat
@@ -62,7 +61,7 @@ def compile_missing(
     if count < 2 or compat.missing():
         return
     texts = [asdict(_job(code, capability, suffix, key)) for key, code in jobs.items()]
-    path = os.pathsep.join([str(Path(acronumba.__file__).parent.parent), *filter(None, sys.path)])
+    path = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": path, cache.ENVIRONMENT: str(cache.directory())}
     program = [sys.executable, "-c", "import sys; told = sys.stdin.read(); "
                f"from {__name__} import compile_told; compile_told(told)"]  # fmt: skip
