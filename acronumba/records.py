@@ -25,7 +25,8 @@ def record(*, kw_only: bool = False, eq: bool = True, frozen: bool = True) -> Ca
     kw_only
         Whether `__init__` takes keywords only.
     eq
-        Whether objects with equal fields are equal, and, if they are frozen, have one hash; else each equals itself.
+        Whether objects with equal fields are equal, and, if they are frozen, have one hash. The class must not define
+        `__eq__` or `__hash__` itself then.
     frozen
         Whether nobody assigns to a field.
     """
@@ -36,7 +37,8 @@ def record(*, kw_only: bool = False, eq: bool = True, frozen: bool = True) -> Ca
         own = vars(made)
         if "__repr__" not in own:
             made.__repr__ = _repr  # type: ignore[method-assign]
-        if eq and "__eq__" not in own:
+        if eq:
+            assert "__eq__" not in vars(cls) and "__hash__" not in vars(cls), cls
             values = _values(tuple(f.name for f in fields(made) if f.compare))  # type: ignore[arg-type]
             made.__eq__ = _equal(values)  # type: ignore[method-assign]
             made.__hash__ = (lambda self: hash(values(self))) if frozen else None  # type: ignore[method-assign, assignment]

@@ -17,6 +17,7 @@ a vector is spread over its lanes). Integers wrap; `//` and `%` on integers trun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -346,14 +347,20 @@ class Module:
 
 
 def const(value: Operand, type: Ty) -> Expr:
-    """Return a number as an expression of the type; expressions pass through, a scalar is spread over all lanes."""
+    """Return a number as an expression of the type; expressions pass through, a scalar is spread over all lanes.
+
+    There is one NaN, whose sign is plus: two numbers that are written alike are one constant.
+    """
     if isinstance(value, Expr):
         if value.type == type:
             return value
         if value.type == type.scalar:
             return Convert(value, "spread", type)
         raise TypeError(f"{value.type} where {type} is expected")
-    return Const(float(value) if type.kind == "f" else int(value), type)
+    if type.kind == "f":
+        number = float(value)
+        return Const(math.nan if number != number else number, type)
+    return Const(int(value), type)
 
 
 def _pair(left: Operand, right: Operand) -> tuple[Expr, Expr]:

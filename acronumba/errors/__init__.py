@@ -11,14 +11,12 @@ import copyreg
 import linecache
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from acronumba.records import record
 
-
-@record()
+@dataclass(frozen=True, slots=True)
 class Loc:
     """A range in a source file. Lines count from 1, columns from 0 as in `ast`."""
 

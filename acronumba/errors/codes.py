@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from acronumba.errors import (
     NOWHERE,
@@ -26,10 +27,9 @@ from acronumba.errors import (
     TypeMismatch,
     Unsupported,
 )
-from acronumba.records import record
 
 
-@record(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
     """One code."""
 

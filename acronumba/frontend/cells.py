@@ -269,4 +269,4 @@ def endless(t: Type) -> bool:
         if tensors > 6 or tuples > 12:
             return True
     depth = nesting(t)
-    return depth > 12 or (depth > 3 and pieces(t) > 1000)
+    return depth > 12 or (depth > 3 and pieces(t) > (1000 if depth > 6 else 5000))

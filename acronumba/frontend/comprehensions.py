@@ -309,8 +309,14 @@ def own_names(w: Walker, generators: Sequence[ast.comprehension], *made: ast.exp
     bound = [assigned_names([ast.Assign([g.target], ast.Constant(0))]) for g in generators]
     names = frozenset().union(*bound)
     lives = any(isinstance(m, ast.Lambda) for part in made for m in ast.walk(part))
-    # Every turn binds its names before it reads them, unless another `for` binds the name, too.
-    carried = names if lives else frozenset(n for n in names if sum(n in b for b in bound) > 1)
+    # Every turn binds its names before it reads them, unless another `for` binds the name, too, or what comes before
+    # its `for` reads it.
+    early = [frozenset(n.id for part in before for n in ast.walk(part) if isinstance(n, ast.Name)) for before in (
+        [*(g.iter for g in generators[1 : k + 1]), *(c for g in generators[:k] for c in g.ifs)]
+        for k in range(len(generators))
+    )]  # fmt: skip
+    again = frozenset(n for n in names if sum(n in b for b in bound) > 1)
+    carried = names if lives else again.union(*(b & e for b, e in zip(bound, early, strict=True)))
     w.counter += 1
     scope = (*w.frame.scope, "comprehension", w.counter)
     w.scopes[scope] = (names, comprehension_func(w))

@@ -52,7 +52,7 @@ from acronumba.pipeline.fit import (
     root_of,
     same_types,
 )
-from acronumba.pipeline.log import PARTS, Patience, bar, debug
+from acronumba.pipeline.log import Patience, bar, debug
 from acronumba.pipeline.slices import Slices, memory_refused
 
 if TYPE_CHECKING:
@@ -225,10 +225,8 @@ class Compiled:
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         start = time.perf_counter()
-        with self._patience.at(PARTS[stage]), compiling(self.fn):
+        with self._patience.part(stage), compiling(self.fn):
             yield
-        if stage == "compile":
-            self._patience.end()
         spent = time.perf_counter() - start
         self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
         debug(1, f"time of {stage}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")

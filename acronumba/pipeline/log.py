@@ -100,6 +100,18 @@ class Patience:
         if alarm is not None:
             alarm.cancel()
 
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Enter it for one of `PARTS`; "compile" is the last of them."""
+        done = False
+        try:
+            with self.at(PARTS[name]):
+                yield
+            done = True
+        finally:
+            if name == "compile" or not done:
+                self.end(done)
+
     def at(self, far: str) -> Patience:
         """Note how far the work has come."""
         self._far = far
@@ -107,13 +119,21 @@ class Patience:
             say(self._text, self._line)
         return self
 
-    def end(self) -> None:
-        """Say how long it took, if anything was said and no part goes on; what comes later is said anew."""
-        if self._inside:
-            return
-        if self.told:
-            say(f"compiled {self._what} in {self._spent:.1f} s", self._line)
-        self.told, self._line, self._spent = False, None, 0.0
+    def end(self, done: bool = True) -> None:
+        """Say how long it took, if anything was said and no part goes on; what comes later is said anew.
+
+        Parameters
+        ----------
+        done
+            Whether it came to its end.
+        """
+        with self._lock:
+            if self._inside:
+                return
+            if self.told:
+                what = f"compiled {self._what} in" if done else f"compiling {self._what} has failed after"
+                say(f"{what} {self._spent:.1f} s", self._line)
+            self.told, self._line, self._spent = False, None, 0.0
 
     @property
     def _text(self) -> str:
@@ -121,10 +141,9 @@ class Patience:
 
     def _tell(self) -> None:
         with self._lock:
-            if self.told:
-                return
-            self.told = True
-        self._line = say(self._text)
+            if self._inside and not self.told:
+                self.told = True
+                self._line = say(self._text)
 
 
 class _ToStandardError(logging.Handler):

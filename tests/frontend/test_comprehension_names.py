@@ -21,12 +21,15 @@ def comprehension(rng: random.Random) -> str:
     bound = [rng.choice("xy") for _ in range(rng.choice((2, 3)))]
     loops = ""
     for k, name in enumerate(bound):
+        late = bound if rng.random() < 0.3 else []  # what only a later turn can read
         over = ["xs", "ys"]
         if k:
-            over += [f"range({rng.choice(bound[:k])})", f"[{rng.choice(bound[:k])}, 3]"]
+            known = rng.choice([*bound[:k], *late])
+            over += [f"range({known})", f"[{known}, 3]", f"[1 if {bound[0]} == xs[0] else {known} + 1]"]
         loops += f" for {name} in {rng.choice(over)}"
         if rng.random() < 0.5:
-            loops += f" if {rng.choice(bound[: k + 1])} {rng.choice(('<', '!=', '>'))} {rng.randrange(4)}"
+            test = f"{rng.choice([*bound[: k + 1], *late])} {rng.choice(('<', '!=', '>'))} {rng.randrange(4)}"
+            loops += f" if {rng.choice((test, f'{bound[0]} == xs[0] or {test}'))}"
     first, last = rng.choice(bound), bound[-1]
     element = f"{first} * 10 + {last}"
     forms = (

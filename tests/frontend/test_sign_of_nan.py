@@ -57,6 +57,21 @@ def test_nan_counts_as_positive(way: Callable[..., Any], dtype: str, count: int)
         assert signs_ == [2.0, 2.0, 2.0] and math.isnan(nan)
 
 
+@pytest.mark.parametrize("way", [interpreted, compiled, simulated])
+def test_constants_have_no_sign_either(way: Callable[..., Any]) -> None:
+    """Kernels that differ in the sign of a NaN alone have one key."""
+
+    def plus(x):
+        return np.copysign(x, np.nan), 1 / np.copysign(np.zeros(2), np.nan), np.signbit(np.full(2, np.nan))
+
+    def minus(x):
+        return np.copysign(x, -np.nan), 1 / np.copysign(np.zeros(2), -np.nan), np.signbit(np.full(2, -np.nan))
+
+    for f in (minus, plus, minus):
+        ((size, ends, bits),) = way(model(f), [np.array([3.0, -3.0])])
+        assert size.tolist() == [3, 3] and ends.tolist() == [np.inf, np.inf] and bits.tolist() == [False, False]
+
+
 def test_infinities_are_what_they_were() -> None:
     @model
     def ends(x):

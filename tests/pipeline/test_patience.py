@@ -183,6 +183,28 @@ def test_short_compilations_end_in_silence(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_failure_tells_the_time(clock, capsys):
+    asked = patience(clock)
+    failed = asked.part("lower")
+    failed.__enter__()
+    clock.move(PATIENCE + 1)
+    assert not failed.__exit__(ZeroDivisionError, ZeroDivisionError(), None), "the exception goes on"
+    begun, ended = capsys.readouterr().err.splitlines()
+    assert begun.endswith("reading the source ...") and ended == "compiling f has failed after 3.0 s"
+    with asked.part("compile"):
+        clock.move(PATIENCE + 2)
+    assert capsys.readouterr().err.endswith("generating code ...\ncompiled f in 4.0 s\n")
+
+
+def test_a_late_alarm_is_silent(clock, capsys):
+    asked = patience(clock)
+    with asked:
+        (timer,) = clock.timers
+    asked.end()
+    timer.call()
+    assert capsys.readouterr().err == "" and not asked.told
+
+
 NOTEBOOK = """
 import numpy as np, os, sys, time
 import acronumba.pipeline.log as log

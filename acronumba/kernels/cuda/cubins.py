@@ -7,7 +7,6 @@ holds machine code, PTX and what it needs of each function.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -18,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from acronumba.emit import cache
+from acronumba.emit.version import source_version
 from acronumba.errors.codes import refuse
 from acronumba.kernels.cuda import compat
 from acronumba.kernels.cuda.generate import CudaCode
@@ -56,34 +56,46 @@ def compile_missing(
     Numba's front end takes most of the time, and holds Python's lock. What fails here fails again in `machines`, which
     says why. Other parameters as there.
     """
-    jobs = {key: code for code in codes if cache.read(key := _key(code, capability, suffix)) is None}
-    count = min(len(jobs), processes)
+    absent = {key: code for code in codes if cache.read(key := _key(code, capability, suffix)) is None}
+    count = min(len(absent), processes)
     if count < 2 or compat.missing():
         return
-    texts = [asdict(_job(code, capability, suffix, key)) for key, code in jobs.items()]
+    jobs = [asdict(_job(code, capability, suffix, key)) for key, code in absent.items()]
     path = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": path, cache.ENVIRONMENT: str(cache.directory())}
-    program = [sys.executable, "-c", "import sys; told = sys.stdin.read(); "
-               f"from {__name__} import compile_told; compile_told(told)"]  # fmt: skip
-    workers = [
-        subprocess.Popen(program, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)
-        for _ in range(count)
-    ]
+    workers: list[subprocess.Popen[str]] = []
     try:
+        for _ in range(count):
+            workers.append(
+                subprocess.Popen(_WORKER, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True)
+            )
         for k, worker in enumerate(workers):
             assert worker.stdin is not None
-            with contextlib.suppress(BrokenPipeError), worker.stdin as told:
-                json.dump(texts[k::count], told)
+            with worker.stdin as told:
+                json.dump([source_version(), jobs[k::count]], told)
         for worker in workers:
             worker.wait()
+    except OSError:
+        pass  # no process can be started, or one has ended before it was told
     finally:
         for worker in workers:
             worker.kill()
+            worker.wait()
+
+
+_WORKER = [
+    sys.executable, "-P", "-c",
+    f"import sys; told = sys.stdin.read(); from {__name__} import compile_told; compile_told(told)",
+]  # fmt: skip
 
 
 def compile_told(told: str) -> None:
-    """Compile what another process has told, as JSON; nothing is returned but what is on disk then."""
-    for one in json.loads(told):
+    """Compile what another process has told, as JSON; nothing is returned but what is on disk then.
+
+    The keys are those of the other process: nothing is compiled if its acronumba is another one.
+    """
+    version, jobs = json.loads(told)
+    for one in jobs if version == source_version() else ():
         job = Job(**{**one, "capability": tuple(one["capability"])})
         with cache.turn(job.key) as waited:
             if not waited or cache.read(job.key) is None:

@@ -656,7 +656,7 @@ def constant(value: object, t: Dtype) -> Expr:
     if t.kind == "b":
         return Const(int(bool(number)), I1)
     if t.kind == "f":
-        return Const(float(number), t.ty)
+        return const(float(number), t.ty)
     bits = t.ty.bits
     wrapped = int(number) & ((1 << bits) - 1)
     return Const(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped, t.ty)
