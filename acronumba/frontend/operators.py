@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
+from dataclasses import replace
 
 from acronumba.frontend.advice import operands
 from acronumba.frontend.attributes import by_member
@@ -216,7 +217,7 @@ def arithmetic(w: Walker, op: str | None, a: Num, b: Num, node: ast.AST) -> Num:
         w.check(w.scalar("ne", y, number(0)), "ZeroDivisionError", ZERO_DIVISION, (), node)
     out = w.scalar(op, x, y, node=node)
     if op in ("add", "sub", "mul") and out.const is NOT_CONST and w.present(a) is not NOT_CONST is not w.present(b):
-        out.given = op, a, b
+        return replace(out, given=(op, a, b))  # `out` may be one of them: `k + 0` is `k`
     return out
 
 

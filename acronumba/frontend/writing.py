@@ -67,6 +67,9 @@ def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: 
     if len(where) == 1 < v.type.rank and is_mask(places[0]) and places[0].type.rank == len(ref.axes):
         seen = f"{w.describe(v)} for the elements of {w.describe(ref)} that a mask chooses"
         raise w.refuse("ACR401", node, seen=seen, rewrite="give it one axis, or none")
+    if not any(map(is_array, places)):
+        seen = f"an assignment into a part of an axis that None has made, of {w.describe(ref)}"
+        raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, without that axis")
     one = chosen(w, ref, places, node)
     assign(w, one.ref, put(w, elements(w, one.ref, node), one, v, node), node)
 

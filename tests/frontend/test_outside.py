@@ -268,3 +268,36 @@ def test_tuples_that_multiply_are_refused(f):
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([1, 2])
     assert caught.value.code == "ACR303" and caught.value.line and len(str(caught.value)) < 2000
+
+
+def of_a_shared_number(x, *, k):
+    a = k + 0
+    rows = [[k - 1, x]]
+    for j in range(2):
+        rows = sorted([[s + j, h] for s, h in rows], key=lambda row: -row[0])[:1]
+    return [1.0, 2.0, 3.0][a * 1 - 0 - 1 + 0] * x + rows[0][0]
+
+
+def test_a_shared_number_and_nothing_more():
+    """`k + 0` is `k` itself."""
+    f = model(of_a_shared_number)
+    assert list(f.batch([1.0, 2.0], k=2)) == [f(1.0, k=2), f(2.0, k=2)]
+
+
+def a_part_of_a_new_axis(x, n):
+    z = np.zeros((n + 1, 4))
+    z[None][:n] += x
+    return z
+
+
+def the_other_way_around(x, n):
+    z = np.zeros((n + 1, 4))
+    z[:, None][:, ::-1] = x
+    return z
+
+
+@pytest.mark.parametrize("f", [a_part_of_a_new_axis, the_other_way_around])
+def test_a_part_of_a_new_axis_is_no_place(f):
+    with pytest.raises(AcronumbaError) as caught:
+        model(f).batch([1.0, 2.0], [2, 3])
+    assert caught.value.code == "ACR111" and caught.value.line
