@@ -248,7 +248,7 @@ def starts_view(s: Starts) -> RenderableType:
     """Return how long models take to start."""
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
-    for head in ("size", "import", "cold", "second", "comment", "constant", "structure", "warm", "batch"):
+    for head in ("size", "import", "cold", "second", "comment", "factor", "branch", "warm", "batch"):
         table.add_column(head, justify="right", no_wrap=True)
     for row in s.rows:
         times = (row.imported, row.cold, row.second, row.comment, row.constant, row.structure, row.warm, row.batch)
@@ -259,9 +259,9 @@ def starts_view(s: Starts) -> RenderableType:
 _STARTS_LEGEND = (
     "Seconds of processor time in new processes. import: `import acronumba`, less\n"
     "NumPy's own. Then first mini-batches. cold: with an empty disk cache; second:\n"
-    "with what another model compiled; comment, constant, structure: after two lines\n"
-    "of comment above the model, one factor more in it, one branch more in it; warm:\n"
-    "all is compiled. batch: a later mini-batch, of the same instances."
+    "with what another model compiled; comment, factor, branch: after an edit, of two\n"
+    "lines of comment above the model, of one factor more in it, of one branch more;\n"
+    "warm: all is compiled. batch: a later mini-batch, of the same instances."
 )
 
 
