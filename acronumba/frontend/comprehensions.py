@@ -309,14 +309,7 @@ def own_names(w: Walker, generators: Sequence[ast.comprehension], *made: ast.exp
     bound = [assigned_names([ast.Assign([g.target], ast.Constant(0))]) for g in generators]
     names = frozenset().union(*bound)
     lives = any(isinstance(m, ast.Lambda) for part in made for m in ast.walk(part))
-    # Every turn binds its names before it reads them, unless another `for` binds the name, too, or what comes before
-    # its `for` reads it.
-    early = [frozenset(n.id for part in before for n in ast.walk(part) if isinstance(n, ast.Name)) for before in (
-        [*(g.iter for g in generators[1 : k + 1]), *(c for g in generators[:k] for c in g.ifs)]
-        for k in range(len(generators))
-    )]  # fmt: skip
-    again = frozenset(n for n in names if sum(n in b for b in bound) > 1)
-    carried = names if lives else again.union(*(b & e for b, e in zip(bound, early, strict=True)))
+    carried = names if lives else frozenset(n for n in names if _read_before_bound(n, generators, bound))
     w.counter += 1
     scope = (*w.frame.scope, "comprehension", w.counter)
     w.scopes[scope] = (names, comprehension_func(w))
@@ -329,6 +322,18 @@ def own_names(w: Walker, generators: Sequence[ast.comprehension], *made: ast.exp
         for name in () if lives else names:
             w.state.pop((scope, name), None)
             forget(w, scope, name)
+
+
+def _read_before_bound(name: str, generators: Sequence[ast.comprehension], bound: Sequence[frozenset[str]]) -> bool:
+    """Whether a turn of a comprehension may read a name that it binds later: then it has the value of an earlier turn.
+
+    Each turn reads what it has bound itself, unless another `for` binds the name, too, or a part in front of its `for`
+    has it.
+    """
+    first, *others = (k for k, names in enumerate(bound) if name in names)
+    before: list[ast.AST] = [g.iter for g in generators[1 : first + 1]]
+    before += [part for g in generators[:first] for part in (g.target, *g.ifs)]
+    return bool(others) or any(isinstance(n, ast.Name) and n.id == name for part in before for n in ast.walk(part))
 
 
 def comprehension_func(w: Walker) -> Func:
