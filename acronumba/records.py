@@ -2,8 +2,8 @@
 
 `dataclasses` writes up to seven functions of a class as text and compiles them; for the classes of a compiler that is
 half the time of importing it. Here only `__init__` is compiled; the others are the same functions for all classes.
-Everything else is as in `dataclasses`, whose `field`, `fields` and `replace` hold. That nobody assigns to a field of a
-record is checked by type checkers alone.
+Everything else is as in `dataclasses`, whose `field`, `fields` and `replace` hold, but that pickle needs protocol 2 or
+newer. That nobody assigns to a field of a record is checked by type checkers alone.
 """
 
 from __future__ import annotations

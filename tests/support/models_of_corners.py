@@ -483,16 +483,10 @@ def generator_that_is_named_where_it_is_read(xs, n):
 
 class Uncountable:
     def __init__(self, first):
-        self.items = [first]
-        self.count = 1
-
-    def push(self, x):
-        self.items.append(x)
-        self.count += 1
-        return self
+        self.first = first
 
     def __len__(self):
-        return self.count[::0]
+        return self.first[::0]
 
 
 @case(XS, N)
@@ -501,4 +495,4 @@ def condition_that_always_fails_at_some(xs, n):
     if n > 3:
         while s:
             s = s[0]
-    return (n, s.items[-1])
+    return (n, s.first)
