@@ -33,10 +33,9 @@ def aligned(size: int, zero: bool = False) -> NDArray[np.uint8]:
 def available() -> int:
     """Return how many bytes of memory are free."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
+        for line in _kernel_file("/proc/meminfo").splitlines():
+            if line.startswith(b"MemAvailable:"):
+                return int(line.split()[1]) * 1024
     except (OSError, ValueError):
         pass
     try:
@@ -56,7 +55,19 @@ def installed() -> int:
 def resident() -> int:
     """Return how many bytes of memory the process has, or 0 where that is not known."""
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(_kernel_file("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
+
+
+def _kernel_file(path: str) -> bytes:
+    """Return what a short file of the kernel says.
+
+    A plain call reads it at any depth. File objects call functions of Python: one that is opened next to the
+    recursion limit fails after it is open, and stays so.
+    """
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 1 << 16)
+    finally:
+        os.close(file)
