@@ -56,6 +56,8 @@ def _values(names: tuple[str, ...]) -> Callable[[Any], Any]:
 
 def _equal(values: Callable[[Any], Any]) -> Callable[[Any, object], bool]:
     def equal(self: Any, other: object) -> bool:
+        if other is self:
+            return True
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     return equal

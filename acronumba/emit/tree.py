@@ -482,6 +482,10 @@ class Builder:
     def ret(self, value: Operand | None = None) -> None:
         self.body.append(Return(None if value is None else const(value, self.result)))
 
+    def leave(self) -> None:
+        """Leave the innermost loop."""
+        self.body.append(Break())
+
     def goto(self, block: int) -> None:
         self.body.append(Goto(block))
 

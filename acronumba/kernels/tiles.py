@@ -326,46 +326,45 @@ def _after(address: tree.Expr, count: int) -> tree.Expr:
 def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int, width: int) -> None:
     """One pass over k for the vectors `columns` of the panel."""
 
-    def place(r: int, v: int) -> tree.Expr:
-        row = f["C"] + f["cstep"] * r if r > 1 else f["C"] + f["cstep"] if r else f["C"]
-        return _after(row, v * width)
-
-    sums = {(r, v): f.let(f"c{r}_{v}", tree.const(0.0, vector)) for r in range(rows) for v in columns}
-
-    def add() -> None:
-        """Add the sums to those of the chunks before."""
+    w = f.let("w", _after(f["W"], columns.start * width))
+    left = f.let("left", (CHUNK - f["passed"]) * size)
+    begun = f.let("begun", 0)
+    s = f.let("s", 0)
+    start = f.let("start", 0)
+    more = f.let("more", 1)
+    with f.while_(more > 0):
+        sums = {(r, v): f.let(f"c{r}_{v}", tree.const(0.0, vector)) for r in range(rows) for v in columns}
+        with f.while_(s < f["segs"]):
+            end = f.let("end", tree.load(f["K"], s) * size)
+            with f.when(start.eq(end)):
+                f.set(s, s + 1)
+                f.set(start, 0)
+            with f.otherwise():
+                with f.when(left.eq(0)):
+                    f.leave()
+                piece = f.let("piece", f["T"] + s * f["tstep"] * 8)
+                a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
+                stop = f.let("stop", tree.select(end < start + left, end, start + left))
+                with f.loop("k", start, stop, size) as k:
+                    row = {v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), vector)) for v in columns}
+                    for r in range(rows):
+                        x = f.let(f"x{r}", tree.convert(tree.Load(a[r] + k, vector.scalar), vector, "spread"))
+                        for v in columns:
+                            f.set(sums[r, v], tree.intrinsic("fma", x, row[v], sums[r, v]))
+                    f.set(w, w + f["wstep"])
+                f.set(left, left - (stop - start))
+                f.set(start, stop)
+        at = [f.let("at0", f["C"])]
+        for r in range(1, rows):
+            at.append(f.let(f"at{r}", at[-1] + f["cstep"]))
         with f.when(begun > 0):
             for (r, v), c in sums.items():
-                f.set(c, tree.Load(place(r, v), vector) + c)
+                f.set(c, tree.Load(_after(at[r], v * width), vector) + c)
         for (r, v), c in sums.items():
-            f.store_lanes(place(r, v), c)
-
-    begun = f.let("begun", 0)
-    left = f.let("left", (CHUNK - f["passed"]) * size)
-    w = f.let("w", _after(f["W"], columns.start * width))
-    with f.loop("s", 0, f["segs"]) as s:
-        piece = f.let("piece", f["T"] + s * f["tstep"] * 8)
-        a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
-        end = f.let("end", tree.load(f["K"], s) * size)
-        start = f.let("start", 0)
-        with f.while_(start < end):
-            with f.when(left.eq(0)):
-                add()
-                for c in sums.values():
-                    f.set(c, 0.0)
-                f.set(begun, 1)
-                f.set(left, CHUNK * size)
-            stop = f.let("stop", tree.select(end < start + left, end, start + left))
-            with f.loop("k", start, stop, size) as k:
-                row = {v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), vector)) for v in columns}
-                for r in range(rows):
-                    x = f.let(f"x{r}", tree.convert(tree.Load(a[r] + k, vector.scalar), vector, "spread"))
-                    for v in columns:
-                        f.set(sums[r, v], tree.intrinsic("fma", x, row[v], sums[r, v]))
-                f.set(w, w + f["wstep"])
-            f.set(left, left - (stop - start))
-            f.set(start, stop)
-    add()
+            f.store_lanes(_after(at[r], v * width), c)
+        f.set(begun, 1)
+        f.set(left, CHUNK * size)
+        f.set(more, f["segs"] - s)
 
 
 def _pass_of_codes(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, group: int) -> None:
