@@ -115,8 +115,8 @@ def gradients(model: str, size: str | int, device: str, batch: int = 8) -> dict[
     import numpy as np
 
     from acronumba import vjp
+    from acronumba.api.shadow import BOUNDS, FACTOR
     from acronumba.api.structures import float_arrays, structured
-    from acronumba.api.twin import BOUNDS, FACTOR
     from acronumba.bench.ablate import inputs
     from acronumba.bench.workloads import WORKLOADS
 

@@ -16,7 +16,7 @@ from typing import Any
 from acronumba.api.columns import as_columns, is_packed
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.data.shared import SharedTree, describe
-from acronumba.data.witness import Witness
+from acronumba.data.source_guard import SourceGuard
 from acronumba.errors.codes import refuse
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import def_loc
@@ -54,7 +54,7 @@ class Call:
 
 
 def _some(column: Any, members: Sequence[int]) -> Any:
-    return column.some(members) if hasattr(column, "twins") else [column[k] for k in members]
+    return column.some(members) if hasattr(column, "originals") else [column[k] for k in members]
 
 
 class Signature:
@@ -75,7 +75,7 @@ class Signature:
             raise refuse(
                 "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not supported"
             )
-        self._witness = Witness()
+        self._witness = SourceGuard()
         self._witness.function(fn)
         self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         self.shared = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}

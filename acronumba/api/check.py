@@ -1,7 +1,7 @@
 """`Model.check`: the batched run against the plain call, with a float64 run along it.
 
 In: a mini-batch that has run. Out: a verdict per instance. The float64 run is the user's own function with a second
-value of float64 beside each float (`acronumba.api.twin`); what the compiler made of the function takes no part in it.
+value of float64 beside each float (`acronumba.api.shadow`); what the compiler made of the function takes no part in it.
 With e the largest difference from it over an array and s the largest magnitude there (without constants that mask, see
 `float_errors`), the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5,
 or 1e-12 if the result is float64 and the model meets no values of float32. Structure, integers, bools and whether the
@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.api import twin
+from acronumba.api import shadow
 from acronumba.api.failures import is_final
 from acronumba.api.plain import Endless, PlainCall
 from acronumba.api.reference import Outcome, Reference
 from acronumba.api.results import Done, equal, parts_of
-from acronumba.api.twin import BOUNDS, FACTOR
+from acronumba.api.shadow import BOUNDS, FACTOR
 from acronumba.compressed import Compressed
 from acronumba.data.shared import nodes_of
 from acronumba.errors import DataError
@@ -279,8 +279,8 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
     Parameters
     ----------
     batched, plain, wide
-        What the batch and the plain call have, and what is right: the same result in float64, or twins of it
-        (`acronumba.api.twin`).
+        What the batch and the plain call have, and what is right: the same result in float64, or shadow arrays of it
+        (`acronumba.api.shadow`).
     single : bool
         Values of float64, and Python's floats, may come from values of float32.
     """
@@ -296,7 +296,7 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
     for a, b, w in parts:
         if isinstance(a.value, tuple):
             continue
-        mine_, plain_, wide_ = twin.narrow(a.value), twin.narrow(b.value), twin.wide(w.value)
+        mine_, plain_, wide_ = shadow.narrow(a.value), shadow.narrow(b.value), shadow.wide(w.value)
         if not _is_float(mine_):
             if not np.array_equal(mine_, plain_):
                 unsure = not np.array_equal(plain_, wide_)
@@ -370,7 +370,7 @@ def together(*values: Any) -> Iterator[tuple[Leaf, ...]]:
         row = stack.pop()
         found = [parts_of(v) for _, _, v in row]
         leaves = tuple(
-            Leaf(up, step, v if parts is None else (twin.class_of(v), tuple(name for name, _ in parts)))
+            Leaf(up, step, v if parts is None else (shadow.class_of(v), tuple(name for name, _ in parts)))
             for (up, step, v), parts in zip(row, found, strict=True)
         )
         yield leaves
@@ -388,7 +388,7 @@ def _is_float(x: Any) -> bool:
 
 def _kind(x: Any) -> Any:
     """What must be alike in the batched and the plain result."""
-    x = twin.narrow(x) if not isinstance(x, tuple) else x
+    x = shadow.narrow(x) if not isinstance(x, tuple) else x
     if isinstance(x, np.ndarray | np.generic):
         return type(x), x.dtype, x.shape
     return x if isinstance(x, tuple) else type(x)

@@ -28,7 +28,7 @@ from acronumba.api.structures import native
 from acronumba.api.trace import Trace
 from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
-from acronumba.data.witness import Changed
+from acronumba.data.source_guard import Changed
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import refuse
 from acronumba.generics import P, R

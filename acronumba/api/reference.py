@@ -1,7 +1,7 @@
 """The plain call in float64, along the plain call.
 
 In: the user's function and the arguments of an instance. Out: an `Outcome`: what the function returns, with a second
-value in float64 beside each float (`twin`). Nothing of the compiler takes part: it is the user's own code that runs.
+value in float64 beside each float (`shadow`). Nothing of the compiler takes part: it is the user's own code that runs.
 
 So that no second value is lost on the way, functions are copied, with other globals: `float` makes a `Number`, and
 NumPy, `math` and the classes of the user are seen through copies, too. No text is edited.
@@ -23,7 +23,7 @@ import numpy as np
 
 from acronumba import nn, random
 from acronumba.api.plain import PlainCall, Range
-from acronumba.api.twin import STAND_INS, Anchors, Number, Run, Twin, apply, current, with_second
+from acronumba.api.shadow import STAND_INS, Anchors, Number, Run, ShadowArray, apply, current, with_second
 from acronumba.data.classes import is_record
 from acronumba.foreign import as_numpy, is_foreign
 
@@ -34,7 +34,7 @@ SHARED = -1  # in place of the number of an instance
 class Outcome:
     """What a run came to."""
 
-    result: Any  # the function's, with twins; see `wide`
+    result: Any  # the function's, with shadow arrays; see `wide`
     error: Exception | None  # what it raised
     choices: int  # how many decisions by near values there were
     nearest: float  # how near the nearest of them are, in parts of their magnitude
@@ -59,7 +59,7 @@ class Reference:
     def move(self, value: Any, second: Any, number: int = SHARED) -> None:
         """Let a shared array or NumPy scalar, or one of an instance, have another second value from now on."""
         made = self._of(number).of(value)
-        if isinstance(made, Twin):
+        if isinstance(made, ShadowArray):
             made._wide = second
         else:
             made.wide = np.float64(second)
@@ -177,7 +177,7 @@ class _Copies:
             return STAND_INS.get(v) or self._class(v)
         if isinstance(v, np.ndarray) or (is_foreign(v) and not hasattr(v, "__array_function__")):
             array = as_numpy(v)
-            return v if isinstance(array, str) or array.dtype.kind not in "fiub" else array.view(Twin)
+            return v if isinstance(array, str) or array.dtype.kind not in "fiub" else array.view(ShadowArray)
         if self._code is not None:
             return self._code.of(v)
         if getattr(type(v), "__acronumba_model__", False):
@@ -238,7 +238,7 @@ class _Copies:
                 k: v for k, v in code.items() if isinstance(v, types.FunctionType) and _is_code_of_users(v.__module__)
             }
             rest = {"__module__": cls.__module__}
-        rest["__twin_of__"] = cls
+        rest["__shadow_of__"] = cls
         made = self._keep(cls, maker(cls.__name__, tuple(map(self._class, bases)), rest))
         made.__qualname__ = cls.__qualname__
         for name, v in code.items():
@@ -288,7 +288,7 @@ def _is_of_numpy(v: Any) -> bool:
 
 
 def _calls(func: Any) -> Callable[..., Any]:
-    """Return the function for twins."""
+    """Return the function for shadow arrays."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if func is sum and not isinstance(args[0], list | tuple):

@@ -1,7 +1,7 @@
 """`ValueAndGrad.check`: gradients against central differences of the plain call in float64.
 
 In: gradients of a mini-batch, and the same in float64. Out: a `Slope` per array. The plain call is run along itself
-with second values in float64 (`api.twin`), which are moved a little along a random direction of one array: the losses
+with second values in float64 (`api.shadow`), which are moved a little along a random direction of one array: the losses
 of both sides give the slope that the gradient says. Decisions are the plain call's, also where values move over them;
 what `nn.stop_gradient` gives does not move. Nothing that the compiler made of the function takes part.
 """
@@ -17,8 +17,8 @@ import numpy as np
 from acronumba.api.arguments import Call
 from acronumba.api.plain import PlainCall
 from acronumba.api.reference import SHARED, Reference
+from acronumba.api.shadow import BOUNDS, FACTOR, Anchors, wide
 from acronumba.api.structures import float_arrays, paths_of
-from acronumba.api.twin import BOUNDS, FACTOR, Anchors, wide
 from acronumba.api.wanted import Choices, Totals, Wanted
 
 STEPS = (1e-4, 1e-5, 1e-6)  # of numbers of magnitude 1; the best one counts

@@ -46,7 +46,7 @@ class Stages(Mapping[str, str]):
             name = spec.name if f"kernels/{spec.name}/cpu" not in self._makers else f"{spec.name}.{k}"
             self._makers[f"kernels/{name}/cpu"] = partial(compiled.kernel_text, k)
             self._makers[f"kernels/{name}/cuda"] = partial(compiled.cuda_text, k)
-            if backward and (backward[k].gives or backward[k].terms):
+            if backward and (backward[k].outputs or backward[k].terms):
                 self._makers[f"backward/{name}"] = partial(_backward, backward[k])
         self._makers["tiles/cuda"] = partial(cuda_tiles_text, compiled.plan, compiled.options)
         self._makers["persistent/cuda"] = partial(cuda_persistent_text, compiled.plan, compiled.options)

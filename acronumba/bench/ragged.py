@@ -22,7 +22,7 @@ import numpy as np
 from acronumba import model, nn, pack
 from acronumba.api.effects import accounts
 from acronumba.api.model import Model
-from acronumba.api.twin import BOUNDS
+from acronumba.api.shadow import BOUNDS
 from acronumba.bench import yardsticks
 from acronumba.bench.ceiling import burst
 from acronumba.bench.measure import SLOW, machine, quartiles, timed

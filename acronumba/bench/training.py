@@ -17,7 +17,7 @@ import numpy as np
 
 from acronumba import leaves, model, optim, pack
 from acronumba.api.effects import count
-from acronumba.api.twin import BOUNDS, FACTOR
+from acronumba.api.shadow import BOUNDS, FACTOR
 from acronumba.bench import yardsticks
 from acronumba.bench.ablate import inputs
 from acronumba.bench.ceiling import burst

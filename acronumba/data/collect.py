@@ -45,7 +45,7 @@ class Twice(Exception):
     """An object was reached twice: pack again with `careful`."""
 
 
-class Room:
+class HeapBuilder:
     """Everything that the instances reach, while it is being found; then the heap.
 
     Parameters
@@ -154,7 +154,9 @@ class Room:
 class Pooled:
     """The objects of one class, in the order of their rows."""
 
-    def __init__(self, room: Room, kinds: frozenset[type], width: int, refs: tuple[int, ...], cls: type | None) -> None:
+    def __init__(
+        self, room: HeapBuilder, kinds: frozenset[type], width: int, refs: tuple[int, ...], cls: type | None
+    ) -> None:
         self.room = room
         self.kinds = kinds
         self.width = width
@@ -227,7 +229,7 @@ class Pooled:
 class Lists(Pooled):
     """The lists, or tuples, of one type: a row for each, and their elements one after the other."""
 
-    def __init__(self, room: Room, listed: ListT | MapT, width: int, refs: tuple[int, ...], kind: type) -> None:
+    def __init__(self, room: HeapBuilder, listed: ListT | MapT, width: int, refs: tuple[int, ...], kind: type) -> None:
         super().__init__(room, frozenset((kind,)), width, refs, None)
         self.listed = listed
         self.lengths: list[int] = []
@@ -254,7 +256,7 @@ class Lists(Pooled):
 class Maps(Lists):
     """The dicts or sets of one type: entries as those of lists, and a table that finds them, see `host.maps`."""
 
-    def __init__(self, room: Room, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
+    def __init__(self, room: HeapBuilder, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, mapped, width, refs, set if mapped.item is None else dict)
 
     def take(self) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from acronumba.records import record
 
 FEW = 8  # values that are made one by one: fewer do not pay for what reading columns takes,
-FEW_TIED = 2  # unless they hold others of their own type, and so may be large
+FEW_CYCLIC = 2  # unless they hold others of their own type, and so may be large
 
 
 @record()

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from acronumba.data.classes import field_names, is_record, is_struct
-from acronumba.data.witness import Witness, witness_of
+from acronumba.data.source_guard import SourceGuard, witness_of
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -158,7 +158,7 @@ class _AllObserved(dict[str, Hint]):
 
 
 _ALL_OBSERVED: dict[str, Hint] = _AllObserved()
-_HINTS: OrderedDict[type, tuple[Witness, dict[str, Hint]]] = OrderedDict()  # the oldest first
+_HINTS: OrderedDict[type, tuple[SourceGuard, dict[str, Hint]]] = OrderedDict()  # the oldest first
 _MOST_HINTS = 1024  # classes: those that a notebook has defined anew are forgotten in time
 
 
@@ -190,7 +190,7 @@ def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
     return hints
 
 
-def hints_witness(cls: type) -> Witness:
+def hints_witness(cls: type) -> SourceGuard:
     """Return a witness of what `class_hints` reads: the fields, their annotations, and the names that are in those."""
     out = witness_of((cls,))
     for base in cls.__mro__:

@@ -101,7 +101,7 @@ _NO_ROWS: Words = np.zeros(0, np.int64)
 _LIBRARY: dict[str, Any] = {
     name: getattr(collect, name)
     for name in (
-        "Room",
+        "HeapBuilder",
         "expect",
         "expect_constant",
         "Ints",
@@ -216,7 +216,7 @@ class Packer:
         if len(columns) != len(self.schema.params):
             raise ValueError(f"{len(self.schema.params)} columns expected, {len(columns)} given")
         plain: dict[int, Any] = {}
-        twins: dict[int, object] = {}  # the user's own objects by the ids of their copies
+        originals: dict[int, object] = {}  # the user's own objects by the ids of their copies
         parts: list[tuple[int, Words, Heap]] = [] if self._streams is None else self._streams.pack(columns)
         read = {k for k, _, _ in parts}
         for k, column in enumerate(columns):
@@ -231,7 +231,7 @@ class Packer:
                 plain[k] = column.again()
             else:
                 plain[k] = self._column(column, self.schema.params[k])
-            twins |= getattr(plain.get(k), "twins", {})
+            originals |= getattr(plain.get(k), "originals", {})
         count = check_lengths(columns)
         if not plain and len(parts) == 1:
             ((_, roots, heap),) = parts
@@ -239,9 +239,9 @@ class Packer:
         done = self._pack_plain(plain, count, range(count) if numbers is None else numbers, whole)
         if done is None:
             return None
-        if twins:
+        if originals:
             owned = (
-                {region: [twins.get(id(v), v) for v in objects] for region, objects in heap.objects.items()}
+                {region: [originals.get(id(v), v) for v in objects] for region, objects in heap.objects.items()}
                 for heap in done.heaps
             )
             done = replace(done, heaps=tuple(replace(h, objects=of) for h, of in zip(done.heaps, owned, strict=True)))
@@ -401,7 +401,7 @@ class _Store:
 
         return read
 
-    def twins(self) -> dict[int, object]:
+    def originals(self) -> dict[int, object]:
         """Return the user's own objects by the ids of their copies."""
         return {id(copy): own for own, copy in self.pairs}
 
@@ -477,17 +477,17 @@ class Again(list[Any]):
     Parameters
     ----------
     values : list
-    twins : mapping from int to object
+    originals : mapping from int to object
         The user's own objects by the ids of their copies: what a model returns.
     """
 
-    def __init__(self, values: list[Any], twins: Mapping[int, object]) -> None:
+    def __init__(self, values: list[Any], originals: Mapping[int, object]) -> None:
         super().__init__(values)
-        self.twins = twins
+        self.originals = originals
 
     def some(self, members: Sequence[int]) -> Again:
         """Return some of the instances."""
-        return Again([self[k] for k in members], self.twins)
+        return Again([self[k] for k in members], self.originals)
 
 
 class Packed(Sequence[Any]):
@@ -541,13 +541,13 @@ class Packed(Sequence[Any]):
     def again(self) -> Again:
         """Return the instances to be packed anew."""
         if self._plain is not None:
-            return Again(self._plain, self._store.twins())
+            return Again(self._plain, self._store.originals())
         store = self._store
         reader = Reader(store.unpacker(), store.memory(), rest=store.rest(new=False))
         values = [reader.value(row) for row in self._roots.tolist()]
         owned = Owned([(store.heap, store.heap.objects)])
         found = {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
-        return Again(values, store.twins() | found)
+        return Again(values, store.originals() | found)
 
     def value(self) -> list[Any] | npt.NDArray[Any]:
         """Return the instances as a shared value: the array that they are the rows of, read-only, or a list."""

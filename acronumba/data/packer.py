@@ -210,7 +210,7 @@ class _Writer:
 
     def _declare(self, roots: list[_Slot]) -> None:
         """Make the pools and the columns: a column holds one field of all objects, in the order of their rows."""
-        self.line(1, "room = Room(careful)")
+        self.line(1, "room = HeapBuilder(careful)")
         for pool in self._pools:
             self.line(1, f"{pool.name} = {pool.made}")
         for slot in [*roots, *(s for pool in self._pools for s in pool.slots)]:
@@ -428,7 +428,7 @@ def _lower(name: str) -> str:
 
 
 _TAKEN = frozenset(
-    "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero Room expect "
+    "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero HeapBuilder expect "
     "expect_constant Ints Floats Bools Enums transpose entries case_numbers are_arrays expect_shown NONES "
     "NOTHING NO_VALUE NO_VALUES none_for_no_value".split()
 )

@@ -1,8 +1,8 @@
 """What columns of results refer to: a pool for each type of lists, dicts, objects and arrays.
 
 In: the addresses that columns refer to, with the instance of each. Out: what lies there, as columns again, and then the
-values. Pools that refer to one another, since a type contains itself, are one `Knot`: it is read in waves, from what
-was found to what that refers to, until nothing is new; all is made empty, and then filled.
+values. Pools that refer to one another, since a type contains itself, are one `CycleOfPools`: it is read in waves, from
+what was found to what that refers to, until nothing is new; all is made empty, and then filled.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Pool:
         return make
 
 
-class Knot:
+class CycleOfPools:
     """Pools that refer to one another.
 
     Parameters

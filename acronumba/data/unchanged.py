@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.heap import AllVisible, Heap, Visible
-from acronumba.data.witness import ABSENT
+from acronumba.data.source_guard import ABSENT
 
 if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout

@@ -18,10 +18,10 @@ import numpy as np
 
 from acronumba.data.buffers import Memory, Words
 from acronumba.data.classes import new_object, setter_of
-from acronumba.data.decoder import FEW, FEW_TIED, Decoder
+from acronumba.data.decoder import FEW, FEW_CYCLIC, Decoder
 from acronumba.data.pools import Deep, Kind
 from acronumba.data.texts import text_at
-from acronumba.data.unpack_columns import Columns, Endless
+from acronumba.data.unpack_columns import Columns, InfiniteType
 from acronumba.data.words import MADE
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
@@ -137,7 +137,7 @@ class Unpacker:
             memory.pending.all()
         if columns is None:
             return Decoder.of(decode)
-        return Decoder(decode, many, FEW_TIED if columns.tied else FEW)
+        return Decoder(decode, many, FEW_CYCLIC if columns.cyclic else FEW)
 
     def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Any] | None:
         """Return the decoder of values that are tensors, or tuples, lists or dicts of these; None if they are not."""
@@ -154,7 +154,7 @@ class Unpacker:
         """What reads several values at once; None if they cannot be read so."""
         try:
             return Columns(self.type, self.classes)
-        except Endless:
+        except InfiniteType:
             return None
 
     def _tensor_column(self, t: Type, column: Words, memory: Memory) -> Callable[[int], Any]:

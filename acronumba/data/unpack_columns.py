@@ -17,9 +17,9 @@ import numpy as np
 from acronumba.data.pools import (
     MOST,
     Arrays,
+    CycleOfPools,
     Key,
     Kind,
-    Knot,
     Lists,
     Maps,
     Objects,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from acronumba.data.heap import Owned
 
 
-class Endless(Exception):
+class InfiniteType(Exception):
     """A type contains itself, and cannot be made empty."""
 
 
@@ -83,7 +83,7 @@ class Columns:
 
     Raises
     ------
-    Endless
+    InfiniteType
         If the type contains itself through what is made with all that it holds: NamedTuples.
     """
 
@@ -99,7 +99,9 @@ class Columns:
         self._refers: set[tuple[int, int]] = set()  # which pool refers to which
         self._take = self._column(result, 0)
         self._order = self._ordered()  # what one refers to comes after it
-        self.tied = any(isinstance(pool, Knot) for pool in self._order)  # whether values may hold others of their type
+        self.cyclic = any(
+            isinstance(pool, CycleOfPools) for pool in self._order
+        )  # whether values may hold others of their type
 
     def read(self, rows: Words, memory: Memory, known: Owned | None) -> list[Any]:
         """Return the values whose words are the rows, each of an instance of its own.
@@ -148,24 +150,24 @@ class Columns:
             pool.number = self._making.pop()
         return number
 
-    def _ordered(self) -> list[Pool | Knot]:
+    def _ordered(self) -> list[Pool | CycleOfPools]:
         """Return the pools, those that refer to one another as knots; what one refers to comes after it."""
         reach = [{b for a, b in self._refers if a == k} for k in range(len(self._pools))]
         for through in range(len(reach)):
             for found in reach:
                 if through in found:
                     found |= reach[through]
-        out: list[Pool | Knot] = []
-        tied = set[int]()
+        out: list[Pool | CycleOfPools] = []
+        cyclic = set[int]()
         for k in sorted(range(len(reach)), key=lambda k: (-len(reach[k]), k in reach[k])):
             if k not in reach[k]:
                 out.append(self._pools[k])
-            elif k not in tied:
+            elif k not in cyclic:
                 some = [j for j in reach[k] if k in reach[j]]
-                tied.update(some)
+                cyclic.update(some)
                 if any(self._pools[j].immutable for j in some):
-                    raise Endless
-                out.append(Knot(self._pools[j] for j in some))
+                    raise InfiniteType
+                out.append(CycleOfPools(self._pools[j] for j in some))
         return out
 
     def _lists(self, t: ListT) -> Pool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
-from acronumba.data.witness import ABSENT
+from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
 from acronumba.frontend.block import Dead, Point, conversion
 from acronumba.frontend.calls.objects import as_function, python_class

@@ -24,7 +24,7 @@ from typing import Any
 from acronumba.data.layouts import make_layouts
 from acronumba.data.schema import NODES, classes_of
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
-from acronumba.data.witness import Changed, Witness
+from acronumba.data.source_guard import Changed, SourceGuard
 from acronumba.data.wraps import Wrap
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.errors.codes import refuse
@@ -83,7 +83,7 @@ class Lowered:
     inherited: Inherited
     demanded: frozenset[str]  # paths of shared ints that became constants
     globals: tuple[GlobalRead, ...]
-    witness: Witness  # the functions and names that were read
+    witness: SourceGuard  # the functions and names that were read
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
     apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach nothing twice
@@ -94,7 +94,7 @@ class Lowered:
 class Read:
     """What the front end has read of a function that it refuses, beside the types that it was given."""
 
-    witnesses: tuple[Witness, ...]
+    witnesses: tuple[SourceGuard, ...]
     globals: tuple[GlobalRead, ...]
     demanded: frozenset[str]  # paths of shared ints whose values were asked for
 
@@ -141,7 +141,7 @@ def lower(
     sweeps: list[Walker] = []
 
     def changed() -> bool:
-        return not all(starmap(Witness.agrees, combinations([sweep.witness for sweep in sweeps], 2)))
+        return not all(starmap(SourceGuard.agrees, combinations([sweep.witness for sweep in sweeps], 2)))
 
     try:
         lowered = _lower(fn, params, fields, shared, constants, sweeps)

@@ -14,7 +14,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from acronumba.data.classes import field_names, is_record, oddness
-from acronumba.data.witness import ABSENT
+from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class

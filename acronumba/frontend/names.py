@@ -9,7 +9,7 @@ import types
 from typing import Any
 
 from acronumba.data.shared import SharedConst, describe_value, values_of
-from acronumba.data.witness import ABSENT
+from acronumba.data.source_guard import ABSENT
 from acronumba.errors import Loc
 from acronumba.frontend.advice import near
 from acronumba.frontend.block import (
@@ -279,8 +279,8 @@ def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:
 def default_value(w: Walker, value: Any, holder: Any, name: Any, path: str) -> Val:
     """Return a default of a parameter or field: a constant, or else a shared value, read anew at each mini-batch.
 
-    Nobody can put another in its place unnoticed (see `Witness.function` and `Witness.layout`), but an array or a
-    list may be changed.
+    Nobody can put another in its place unnoticed (see `SourceGuard.function` and `SourceGuard.layout`), but an array or
+    a list may be changed.
     """
     if type(value) in (int, float):
         return number(value)

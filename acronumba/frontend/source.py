@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from acronumba.data.witness import BEGUN
+from acronumba.data.source_guard import BEGUN
 from acronumba.errors import Loc
 from acronumba.records import record
 

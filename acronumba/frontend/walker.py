@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from acronumba.data.shared import Shared, SharedConst, is_itself
-from acronumba.data.witness import Witness
+from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import AcronumbaError, Loc
 from acronumba.frontend.block import Abandoned, Dead, FunctionCode, Knowledge, Point, Refused, Resweep, State
 from acronumba.frontend.contract import Contract
@@ -166,7 +166,7 @@ class Walker(Contract):
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
         self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions
-        self.witness = Witness()  # what of Python was read
+        self.witness = SourceGuard()  # what of Python was read
         self.walked: list[Cell] = []  # of the deques that loops around are over
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order

@@ -37,7 +37,7 @@ _BLOCK = 4  # pairs of registers of columns that are summed together
 _WORDS, _BYTES, _SPREAD, _STEEP, _HEAD = 0, 256, 768, 896, 960  # where what is known of the pool lies in a panel
 
 
-class Room(Protocol):
+class Scratch(Protocol):
     """What gives memory to packed weights."""
 
     @property
@@ -77,7 +77,7 @@ class LookupPacking:
     k: int
     q: int
 
-    def apply(self, pool: NDArray[Any], index: NDArray[Any], by: Room | None = None) -> NDArray[Any]:
+    def apply(self, pool: NDArray[Any], index: NDArray[Any], by: Scratch | None = None) -> NDArray[Any]:
         """Return the packed copy, aligned to 64 bytes, of a pool int8 [v, 8] and numbers uint8 [gates * n, k / 8]."""
         groups, vectors = self.k // GROUP, self.gates * self.q
         columns = self.q * LANES

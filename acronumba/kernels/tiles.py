@@ -325,7 +325,6 @@ def _after(address: tree.Expr, count: int) -> tree.Expr:
 
 def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int, width: int) -> None:
     """One pass over k for the vectors `columns` of the panel."""
-
     w = f.let("w", _after(f["W"], columns.start * width))
     left = f.let("left", (CHUNK - f["passed"]) * size)
     begun = f.let("begun", 0)
@@ -346,7 +345,9 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
                 a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
                 stop = f.let("stop", tree.select(end < start + left, end, start + left))
                 with f.loop("k", start, stop, size) as k:
-                    row = {v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), vector)) for v in columns}
+                    row = {
+                        v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), vector)) for v in columns
+                    }
                     for r in range(rows):
                         x = f.let(f"x{r}", tree.convert(tree.Load(a[r] + k, vector.scalar), vector, "spread"))
                         for v in columns:

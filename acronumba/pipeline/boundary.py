@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from acronumba.data.witness import Changed
+from acronumba.data.source_guard import Changed
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import refuse
 from acronumba.locks import lazy

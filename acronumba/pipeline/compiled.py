@@ -29,7 +29,7 @@ from acronumba.data.shared import (
     matcher,
     reaches_twice,
 )
-from acronumba.data.witness import Witness
+from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import AcronumbaError
 from acronumba.errors.codes import refuse
 from acronumba.ir.types import (
@@ -142,7 +142,7 @@ class Compiled:
                 self._verify(self.program)
         debug(2, "program", lambda: self.text("ir"))
         self._match = [(name, matcher(root, self.lowered.inherited)) for name, root in self.tree.roots.items()]
-        self._witness: Witness = self.lowered.witness
+        self._witness: SourceGuard = self.lowered.witness
         self._outer = [OuterMatch(g, self.lowered.inherited) for g in self.lowered.globals if not g.fixed]
         names = [*self.tree.roots, *(o.path for o in self._outer)]
         self._getters = [getter(param.path, names) for param in self.program.shared]
@@ -239,7 +239,7 @@ class Compiled:
     def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
-    def _twice(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
+    def _find_aliases(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
         """Yield what is reached twice in shared values that are copied as if nothing were."""
         for paths, getters, loc in self._apart:
             seen: set[int] = set()
@@ -248,7 +248,7 @@ class Compiled:
             yield from ((path, loc) for path in found)
 
     def _check_apart(self, roots: Mapping[str, Any]) -> None:
-        for path, loc in self._twice(roots):
+        for path, loc in self._find_aliases(roots):
             raise refuse("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
 
@@ -276,7 +276,7 @@ class Compiled:
             if not all(o.matches() for o in self._outer):
                 return None
             roots = self._roots(shared)
-        if any(get(roots) != value for get, value in self._demanded) or any(self._twice(roots)):
+        if any(get(roots) != value for get, value in self._demanded) or any(self._find_aliases(roots)):
             return None
         return [get(roots) for get in self._getters]
 
@@ -485,7 +485,7 @@ class Compiled:
         Where it is known what the same program has read with other options (`like`), nothing is executed.
         """
         from acronumba.analysis.waits import waiting_functions
-        from acronumba.runtime.room import Astray
+        from acronumba.runtime.memory_policy import Astray
 
         words, keep = self.shared_words(packed, leaves)
         waits = bool(waiting_functions(self.plan.program))

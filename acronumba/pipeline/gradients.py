@@ -21,7 +21,7 @@ from acronumba.records import record
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.runtime.backward import BackExecutable, Done, Seeds
+    from acronumba.runtime.backward import BackwardExecutable, Done, Seeds
     from acronumba.runtime.buffers import Words
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
@@ -105,12 +105,12 @@ def own_of(run: Run, asked: Sequence[Asked]) -> Own:
 def there_and_back(
     compiled: Compiled, device: str, wanted: Collection[int], width: int | None, params: Collection[int],
     packed: Collection[int],
-) -> BackExecutable:  # fmt: skip
-    """Return what runs a specialisation and its way back on a device: see `pipeline.link.link_back`."""
+) -> BackwardExecutable:  # fmt: skip
+    """Return what runs a specialisation and its way back on a device: see `pipeline.link.link_backward`."""
     if device == "cpu":
-        from acronumba.pipeline.link import link_back
+        from acronumba.pipeline.link import link_backward
 
-        return link_back(compiled.plan, compiled.options, wanted, width, params, packed, compiled.progress)
+        return link_backward(compiled.plan, compiled.options, wanted, width, params, packed, compiled.progress)
     from acronumba.pipeline.link_device import link_back_device
     from acronumba.runtime.devices.names import open_device
 

@@ -25,7 +25,7 @@ from acronumba.runtime.program import KernelEntry, Linked, StageEntry
 from acronumba.strategy import Strategy
 
 if TYPE_CHECKING:
-    from acronumba.runtime.backward import BackExecutable
+    from acronumba.runtime.backward import BackwardExecutable
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # of a module: its name, its number, how many there are
 
@@ -64,11 +64,11 @@ def link_interpreted(
     return Executable(plan, options, linked)
 
 
-def link_back(
+def link_backward(
     plan: Plan, options: Options, wanted: Collection[int], width: int | None, params: Collection[int] = (),
     packed: Collection[int] = (),
     progress: Progress | None = None,
-) -> BackExecutable:  # fmt: skip
+) -> BackwardExecutable:  # fmt: skip
     """Return what runs a plan and its way back on the processor.
 
     Parameters
@@ -83,13 +83,13 @@ def link_back(
         Positional parameters, and shared objects and lists, whose arrays are wanted, too.
     """
     from acronumba.analysis.backward.program import way_back
-    from acronumba.runtime.backward import BackExecutable, library_of_gradients
+    from acronumba.runtime.backward import BackwardExecutable, library_of_gradients
 
     back = way_back(plan, wanted, width, params, packed)
     forward = link(back.plan, replace(options, equal=False, recycle=False, parts=False), progress=progress)
     forward.keeps_nodes = True
     engine, entries = with_kernels((library(),), back.specs, options.decisions, progress)
-    return BackExecutable(forward, back, engine, entries, load([library_of_gradients()])[0])
+    return BackwardExecutable(forward, back, engine, entries, load([library_of_gradients()])[0])
 
 
 def deferred_kernel(spec: KernelSpec, target: Target, strategy: Strategy) -> Deferred:

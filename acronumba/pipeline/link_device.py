@@ -1,6 +1,6 @@
 """From a plan to what runs it on a device: kernels for a GPU, and the code that launches them.
 
-In: a `Plan`, options and a `Device`. Out: an `Executable` whose kernels run there; or a `BackExecutable`, there and
+In: a `Plan`, options and a `Device`. Out: an `Executable` whose kernels run there; or a `BackwardExecutable`, there and
 back.
 """
 
@@ -25,8 +25,8 @@ from acronumba.runtime.engines import library
 from acronumba.runtime.program import KernelEntry, Linked
 
 if TYPE_CHECKING:
-    from acronumba.analysis.backward.program import WayBack
-    from acronumba.runtime.backward import BackExecutable
+    from acronumba.analysis.backward.program import BackwardPlan
+    from acronumba.runtime.backward import BackwardExecutable
 
 
 def link_device(plan: Plan, options: Options, device: Device, progress: Progress | None = None) -> Executable:
@@ -59,10 +59,10 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
 def link_back_device(
     plan: Plan, options: Options, device: Device, wanted: Collection[int], width: int | None,
     params: Collection[int] = (), packed: Collection[int] = (), progress: Progress | None = None,
-) -> BackExecutable:  # fmt: skip
-    """Return what runs a plan and its way back on a device; see `pipeline.link.link_back`."""
+) -> BackwardExecutable:  # fmt: skip
+    """Return what runs a plan and its way back on a device; see `pipeline.link.link_backward`."""
     from acronumba.analysis.backward.program import way_back
-    from acronumba.runtime.backward import BackExecutable, dtypes_of, library_of_gradients
+    from acronumba.runtime.backward import BackwardExecutable, dtypes_of, library_of_gradients
     from acronumba.runtime.devices.back import BackDevice, sums_module
 
     back = way_back(plan, wanted, width, params, packed)
@@ -83,7 +83,7 @@ def link_back_device(
         for k, (code, c) in enumerate(zip(codes, loaded, strict=True))
     ]
     transposed = load([library_of_gradients()])[0]
-    return BackExecutable(forward, back, engine, [*entries, *pulls], transposed, place)
+    return BackwardExecutable(forward, back, engine, [*entries, *pulls], transposed, place)
 
 
 def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
@@ -93,7 +93,7 @@ def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
     return dict(zip(there, _codes([plan.kernels[k] for k in there], options), strict=True))
 
 
-def back_codes(back: WayBack, options: Options) -> list[CudaCode]:
+def back_codes(back: BackwardPlan, options: Options) -> list[CudaCode]:
     """Return the code of the backward kernels; those that run once, at the end, are the processor's."""
     return _codes(back.specs[: len(back.specs) - len(back.pulls)], options)
 

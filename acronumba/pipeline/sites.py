@@ -20,8 +20,8 @@ from acronumba.config import Options
 from acronumba.ir.nodes import Emit, Function
 from acronumba.pipeline.link import link
 from acronumba.records import record
+from acronumba.runtime.memory_policy import Astray
 from acronumba.runtime.reference import idle_kernels
-from acronumba.runtime.room import Astray
 from acronumba.runtime.trace import TraceData
 
 

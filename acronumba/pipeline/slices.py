@@ -33,7 +33,7 @@ class Work(Protocol):
         Raises
         ------
         MemoryError
-            If they do not fit; `runtime.room.TooLarge` says more.
+            If they do not fit; `runtime.memory_policy.TooLarge` says more.
         """
 
 

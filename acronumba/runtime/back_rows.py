@@ -1,6 +1,6 @@
 """What compiled code knows of a derivative: the rows of KERNEL, SOURCE, GIVE and PART (`runtime.library.back_words`).
 
-In: a `WayBack`. Out: `BackRows`, tables that stay as they are, and which sums over nodes there are (`SumOf`).
+In: a `BackwardPlan`. Out: `BackRows`, tables that stay as they are, and which sums over nodes there are (`SumOf`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from acronumba.analysis.backward.derive import Backward, Give, Part, Source, Term
-from acronumba.analysis.backward.program import WayBack
+from acronumba.analysis.backward.derive import AdjointOutput, Backward, ParameterGradient, Part, Source
+from acronumba.analysis.backward.program import BackwardPlan
 from acronumba.data.words import RECORD
 from acronumba.ir.reference import names_of_values
 from acronumba.ir.spec import Dim, KernelSpec, Size
@@ -31,7 +31,7 @@ class SumOf:
 
     kernel: int
     name: str
-    term: Term
+    term: ParameterGradient
     dtype: str
     first: int  # number of its first part, among those of all sums
     parts: int  # those of the term; the number of the matrix of a stack; the value record of a matrix: if there are
@@ -59,7 +59,7 @@ class BackRows:
         Whether sums ask for numbers of rows that kernels may have computed.
     """
 
-    def __init__(self, back: WayBack, adders: dict[str, int]) -> None:
+    def __init__(self, back: BackwardPlan, adders: dict[str, int]) -> None:
         self.back, self.adders = back, adders
         self._keep: list[Words] = []
         self.sums: list[SumOf] = []
@@ -91,7 +91,7 @@ class BackRows:
         adds = self._rows([[self.adders[d] if j in read else -1 for j, d in enumerate(own)]])
         number = self.back.number[k]
         args = self._rows([self._source(back, s) for s in back.arguments])
-        gives = self._rows([self._give(back, g) for g in back.gives])
+        gives = self._rows([self._give(back, g) for g in back.outputs])
         first = self.parts
         parts = self._rows([row for term in back.terms for row in self._sum(k, back, term)])
         results = len(self.back.specs[number].results) if number >= 0 else 0
@@ -104,7 +104,7 @@ class BackRows:
             self._keep.append(ways)
             rows = address(ways)
         return [
-            1, number, len(own), adds, len(back.arguments), args, before, results, len(back.gives), gives,
+            1, number, len(own), adds, len(back.arguments), args, before, results, len(back.outputs), gives,
             *self._places(spec), width, rows, self.parts - first, parts, first,
         ]  # fmt: skip
 
@@ -125,7 +125,7 @@ class BackRows:
         width = math.prod(n for n in table.shape[1:] if isinstance(n, int)) * size
         return [words.OF_TABLE, source.number, source.start * size, of, place, width, int(table.shape[0])]  # type: ignore[arg-type]
 
-    def _give(self, back: Backward, give: Give) -> list[int]:
+    def _give(self, back: Backward, give: AdjointOutput) -> list[int]:
         o = back.forward.operands[give.operand]
         size = np.dtype(o.dtype).itemsize
         source = self._source(back, give.source, size)
@@ -139,7 +139,7 @@ class BackRows:
         extents = (self._extent(give.shape, size), self._extent(o.shape[1:], size), self._extent(o.shape[:1]))
         return [*source, o.index, 0, way, how, at, *row, *(x for e in extents for x in e)]
 
-    def _sum(self, k: int, back: Backward, term: Term) -> list[list[int]]:
+    def _sum(self, k: int, back: Backward, term: ParameterGradient) -> list[list[int]]:
         """Return rows of PART of a sum over the nodes of a kernel."""
         rows = [self._part(back, term, part) for part in term.parts]
         each = () if term.kind == "sum" else term.parts[0].shape[:-1]
@@ -155,7 +155,7 @@ class BackRows:
         self.parts += len(rows)
         return rows
 
-    def _part(self, back: Backward, term: Term, part: Part) -> list[int]:
+    def _part(self, back: Backward, term: ParameterGradient, part: Part) -> list[int]:
         number, whole = part.dtype == "int64", term.kind == "sum"
         size = np.dtype(part.dtype).itemsize
         source = self._source(back, part.source, size)
@@ -167,7 +167,7 @@ class BackRows:
 def _adjoints_read(back: Backward) -> set[int]:
     """Return the results whose adjoints the way back reads."""
     parts = [p for t in back.terms for p in (*t.parts, *(() if t.row is None else (t.row,)))]
-    sources = [*back.arguments, *(g.source for g in back.gives), *(p.source for p in parts)]
+    sources = [*back.arguments, *(g.source for g in back.outputs), *(p.source for p in parts)]
     return {s.number for s in sources if s.kind == "adjoint"}
 
 

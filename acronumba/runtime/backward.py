@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.analysis.backward.derive import Pull
-from acronumba.analysis.backward.program import WayBack
+from acronumba.analysis.backward.program import BackwardPlan
 from acronumba.analysis.backward.reference import sweep
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
@@ -28,6 +28,7 @@ from acronumba.kernels.figures import reading
 from acronumba.memory import address, aligned
 from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
+from acronumba.runtime.backends import Backend, BackwardMemory, CpuBackend
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, Words
 from acronumba.runtime.driver import Executable, cost_of, ragged_words
@@ -36,7 +37,6 @@ from acronumba.runtime.instances import Own
 from acronumba.runtime.joint import joint
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
-from acronumba.runtime.places import Here, Place, WayMemory
 from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared
@@ -68,7 +68,7 @@ def library_of_gradients() -> Deferred:
     return Deferred(name="transpose", key="transpose", make=transposer)
 
 
-def dtypes_of(back: WayBack) -> list[str]:
+def dtypes_of(back: BackwardPlan) -> list[str]:
     """Return the dtypes of sums on a way back."""
     params = back.plan.program.shared
     found = {params[k].type.dtype for k in back.wanted}  # type: ignore[union-attr]
@@ -96,7 +96,7 @@ class Done(NamedTuple):
     bytes: int  # of memory, there and back
 
 
-class BackExecutable:
+class BackwardExecutable:
     """The way back of a plan, ready to run. Safe from several threads.
 
     Parameters
@@ -109,17 +109,17 @@ class BackExecutable:
         Backward kernels, in the order of `back.specs`.
     library
         Of `transposer`.
-    place
+    backend
         Where it runs; the processor, if it is not given.
     """
 
     def __init__(
-        self, forward: Executable, back: WayBack, engine: Native, entries: Sequence[KernelEntry], library: Compiled,
-        place: Place | None = None,
+        self, forward: Executable, back: BackwardPlan, engine: Native, entries: Sequence[KernelEntry],
+        library: Compiled, backend: Backend | None = None,
     ) -> None:  # fmt: skip
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
         self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
-        self.place = place or Here(engine, self.sums, forward.threads)
+        self.backend = backend or CpuBackend(engine, self.sums, forward.threads)
         self.costs = [e.cost or cost_of(spec) for spec, e in zip(back.specs, entries, strict=True)]
         self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
@@ -129,7 +129,7 @@ class BackExecutable:
         self.sums_of_all = ArenaPool(0)  # memory for gradients
         self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
         forward.shared.packer = partial(Packer, library, self.packings[0])
-        self._desks: deque[_Desk] = deque(maxlen=4)
+        self._workspaces: deque[Workspace] = deque(maxlen=4)
 
     def adder(self, dtype: str) -> int:
         """Return the number of the kernel that adds up adjoints of a dtype."""
@@ -143,24 +143,24 @@ class BackExecutable:
         several = len(run.nodes_of_rounds) > 1
         graph = joint(self.forward, run, self.library) if several else run.buffers
         try:
-            desk = self._desks.pop()
+            workspace = self._workspaces.pop()
         except IndexError:
-            desk = _Desk(self)
-        desk.pack(run.prepared)
-        with self.place.turn():
-            way = _Run(self, desk, run, graph, seeds, own)
+            workspace = Workspace(self)
+        workspace.pack(run.prepared)
+        with self.backend.turn():
+            way = _Run(self, workspace, run, graph, seeds, own)
             shared = way.gradients(sorted(tables))
             out = Done(shared=shared, own=way.own_adjoints(), records=way.records(), bytes=way.bytes)
-        self._desks.append(desk)
+        self._workspaces.append(workspace)
         if several:
             self.forward.give_buffers(graph)
         return out
 
 
-class _Desk:
+class Workspace:
     """What a mini-batch works with on its way back: tables, and weights packed. The next one uses it again."""
 
-    def __init__(self, of: BackExecutable) -> None:
+    def __init__(self, of: BackwardExecutable) -> None:
         specs = of.back.specs
         self.of = of
         self.words: Words = np.zeros(words.BACK.count, np.int64)
@@ -198,7 +198,7 @@ class _Desk:
                 row[TABLE["shares"]] = address(shares)
         for dtype in of.sums:
             row = self.nodes.table[of.adder(dtype)]
-            run, tail = of.place.adder(dtype)
+            run, tail = of.backend.adder(dtype)
             self._keep.append(np.array([*(0,) * FIXED, *tail], np.int64))
             row[TABLE["run"]], row[TABLE["cost"]], row[TABLE["params"]] = run, 500, address(self._keep[-1])
 
@@ -242,14 +242,16 @@ class _Desk:
 class _Run:
     """The way back of one mini-batch."""
 
-    def __init__(self, of: BackExecutable, desk: _Desk, run: Run, graph: Buffers, seeds: Seeds, own: Own) -> None:
-        self.of, self.back, self.desk, self.run, self.buffers = of, of.back, desk, run, graph
+    def __init__(
+        self, of: BackwardExecutable, workspace: Workspace, run: Run, graph: Buffers, seeds: Seeds, own: Own
+    ) -> None:
+        self.of, self.back, self.workspace, self.run, self.buffers = of, of.back, workspace, run, graph
         self.prepared = run.prepared
         self.n = self.buffers["n"]
         self.most = max(of.most, 1)
         self.seeds, self.own = seeds, own
         self.threads = of.forward.threads
-        self.words, self.state = desk.words, desk.nodes
+        self.words, self.state = workspace.words, workspace.nodes
         self.summed: list[BackRecord] = []
         self.before, self.bytes = run.buffers.peak, 0  # of memory: that the way there has taken; there and back
 
@@ -278,10 +280,10 @@ class _Run:
         """Run the way back; return the gradients of shared tensors."""
         program, arrays, kernels = self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
         counts = self._transpose()
-        place = self.of.place
-        place.execute(self._memory, self.state, self["batches"], self["scratch"])
+        backend = self.of.backend
+        backend.execute(self._memory, self.state, self["batches"], self["scratch"])
         if tables or self.of.rows.numbers_are_computed or any(self.own.by_rows):
-            place.fetch_all()
+            backend.fetch_all()
         found = self._collect(counts)
         heads = self._heads(self.n * self.most, len(self.prepared.table))
         by_rows = Tables((), {}, {}, (), {})
@@ -297,11 +299,11 @@ class _Run:
             k: room.array(by_rows.shape(k, arrays[k].shape), program.shared[k].type.dtype)  # type: ignore[union-attr]
             for k in sorted(self.back.wanted)
         }
-        totals = Sums(kernels, self.prepared, grads, self.of.sums, place.on, by_rows, self.threads)
-        place.fetch(partial(totals.ordinary, heads))
+        totals = Sums(kernels, self.prepared, grads, self.of.sums, backend.on, by_rows, self.threads)
+        backend.fetch(partial(totals.ordinary, heads))
         totals.add_ordinary(heads)
         if jobs := totals.jobs(found):
-            place.add_up(jobs, self.desk.sums)
+            backend.add_up(jobs, self.workspace.sums)
         self.summed += [BackRecord(kernel=f.sum.name, what="sum", size=f.many) for f in found]
         for (k, v), g in totals.inner.items():
             self._pull(grads, k, v, g, ())
@@ -337,7 +339,7 @@ class _Run:
 
     def _pulled(self, number: int, made: Pull, g: NDArray[Any], numbers: Sequence[int]) -> list[NDArray[Any]]:
         """Run the kernel that does it, for a batch of one."""
-        desk, spec, entry = self.desk, made.spec, self.of.entries[number]
+        workspace, spec, entry = self.workspace, made.spec, self.of.entries[number]
         record: Words = np.array([address(g), -1, 0])
         words_of = [
             address(record) if s.kind == "adjoint" else self.prepared.table[numbers[s.number]] for s in made.arguments
@@ -349,11 +351,11 @@ class _Run:
             op = spec.body[v - len(spec.operands)]
             shape = tuple(int(n) for n in op.shape)  # type: ignore[arg-type]
             size = math.prod(shape) * np.dtype(op.dtype).itemsize
-            out.append(desk.place(f"{number} {j}", size, op.dtype).reshape(shape))
-        params = desk.params[number]
+            out.append(workspace.place(f"{number} {j}", size, op.dtype).reshape(shape))
+        params = workspace.params[number]
         params[: FIXED + len(out)] = [address(nodes), address(nothing), address(nothing), 0, *map(address, out)]
         self.of.engine.kernel(entry.plan, address(nothing), address(sizes))
-        scratch = desk.place("scratch", int(sizes[0]) + 64, "uint8")
+        scratch = workspace.place("scratch", int(sizes[0]) + 64, "uint8")
         self.of.engine.kernel(entry.run, address(params), 0, 1, address(scratch))
         return out
 
@@ -364,7 +366,7 @@ class _Run:
     def own_adjoints(self) -> list[NDArray[Any] | None]:
         """Return the adjoints of arrays of instances, None where there is none."""
         heads = self._heads(self.n * self.most + self["shareds"], self["owns"])
-        self.of.place.fetch(partial(self.own.places_of, heads))
+        self.of.backend.fetch(partial(self.own.places_of, heads))
         return self.own.adjoints(
             heads,
             lambda k, width: self._rows_read(self["shareds"] + k, width),
@@ -384,7 +386,7 @@ class _Run:
 
     def _transpose(self) -> Words:
         """Make the batches; with more room, again, where there was too little. Return how many rows each sum has."""
-        of, buffers, desk, n = self.of, self.buffers, self.desk, self.n
+        of, buffers, workspace, n = self.of, self.buffers, self.workspace, self.n
         self.words[:] = 0
         self["table"], self["most"] = of.rows.table, self.most
         of.library.call("make_room", buffers.address, address(self.words))
@@ -398,13 +400,13 @@ class _Run:
             arrays[k], sizes[k] = address(array), array.nbytes
             adds[k] = of.adder(array.dtype.name) if array.dtype.name in of.sums else 0
         counts = np.zeros(of.rows.parts + 1, np.int64)
-        self.heads = desk.array("heads", words.HEAD.count * heads)
-        self.firsts = desk.array("firsts", shareds + owns + 1)
-        self.rows = desk.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
+        self.heads = workspace.array("heads", words.HEAD.count * heads)
+        self.firsts = workspace.array("firsts", shareds + owns + 1)
+        self.rows = workspace.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
         tables: dict[str, NDArray[Any]] = {
-            "heads": self.heads, "rows": self.rows, "row_of": desk.array("row_of", n + 1),
-            "alive": desk.array("alive", n + 1), "firsts": self.firsts, "there": desk.array("there", entries + 1),
-            "of": desk.array("of", entries + 1), "turns": desk.array("turns", entries + 1),
+            "heads": self.heads, "rows": self.rows, "row_of": workspace.array("row_of", n + 1),
+            "alive": workspace.array("alive", n + 1), "firsts": self.firsts, "of": workspace.array("of", entries + 1),
+            "there": workspace.array("there", entries + 1), "turns": workspace.array("turns", entries + 1),
             "arrays": arrays, "sizes": sizes, "adds": adds,
             "losses": np.ascontiguousarray(self.seeds.records, np.int64),
             "seeds": np.ascontiguousarray(self.seeds.adjoints, np.int64),
@@ -420,24 +422,24 @@ class _Run:
             self.words[:] = 0
             for name, value in given.items():
                 self[name] = value
-            self["zeros"] = address(desk.zeros)
+            self["zeros"] = address(workspace.zeros)
             self["links"], self["links_end"] = links.address, links.address + links.size
             self["place"], self["place_end"] = place.address, place.address + place.size
             of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
             used, placed = self["links"] - links.address, self["place"] - place.address
             self.bytes = self.before + used + placed + row_bytes + 8 * (words.HEAD.count + sums.SUM.count) * heads
-            of.forward.room.check_back(self.bytes, placed - place.size)
-            if not self["lost"] and placed <= place.size and self["largest"] <= desk.zeros.nbytes:
+            of.forward.memory_policy.check_back(self.bytes, placed - place.size)
+            if not self["lost"] and placed <= place.size and self["largest"] <= workspace.zeros.nbytes:
                 break
             of.links.wanted, of.places.wanted = max(used, links.size), max(placed, place.size)
-            desk.zeros_of(self["largest"])
+            workspace.zeros_of(self["largest"])
             counts[:] = 0
         of.links.wanted, of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
         self._keep = links, place, tables
-        self._memory = WayMemory(
+        self._memory = BackwardMemory(
             run=self.run,
-            read=[*desk.read.values(), *self.seeds.keep],
-            zeros=desk.zeros,
+            read=[*workspace.read.values(), *self.seeds.keep],
+            zeros=workspace.zeros,
             start=place.address,
             size=placed,
         )

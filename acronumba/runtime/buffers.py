@@ -59,12 +59,12 @@ Words = NDArray[np.int64]
 class Arena:
     """Memory for results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
 
-    def __init__(self, block: NDArray[np.uint8], pool: ArenaPool, twin: object = None) -> None:
+    def __init__(self, block: NDArray[np.uint8], pool: ArenaPool, device_copy: object = None) -> None:
         self.block = block
         self.pool = pool
         self.address = address(block)
         self.size = len(block)
-        self.twin = twin  # the same memory on a device
+        self.device_copy = device_copy  # the same memory on a device
         self.exported = False  # whether others have that: they may still read it when they have dropped it
         self.__array_interface__ = {
             "shape": (self.size,),
@@ -75,7 +75,7 @@ class Arena:
 
     def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
         if not ends():
-            self.pool.give(self.block, None if self.exported else self.twin)
+            self.pool.give(self.block, None if self.exported else self.device_copy)
 
 
 class ArenaPool:
@@ -105,11 +105,11 @@ class ArenaPool:
         """Return an arena of at least `size` bytes; a new one has some more, so that it serves again, up to `most`."""
         for _ in range(len(self._free)):
             try:
-                block, twin = self._free.popleft()
+                block, device_copy = self._free.popleft()
             except IndexError:
                 break
             if len(block) >= size:
-                return Arena(block, self, twin)
+                return Arena(block, self, device_copy)
         size = max(min(size + size // 4, most) if size <= _KEPT else size, size, 1 << 16)
         return Arena((self.allocate if size <= _KEPT else aligned)(size), self)
 
@@ -117,11 +117,11 @@ class ArenaPool:
         """Give back what nobody uses."""
         self._free.clear()
 
-    def give(self, block: NDArray[np.uint8], twin: object) -> None:
+    def give(self, block: NDArray[np.uint8], device_copy: object) -> None:
         if len(block) > _KEPT:
             self._free.clear()
         if len(block) <= self.kept:
-            self._free.append((block, twin))
+            self._free.append((block, device_copy))
 
 
 class Pieces:

@@ -31,10 +31,10 @@ from acronumba.runtime.doubles import compare_doubles
 from acronumba.runtime.engines import threads_of_process
 from acronumba.runtime.forms import forms
 from acronumba.runtime.levels import check_levels
+from acronumba.runtime.memory_policy import Astray, MemoryPolicy, TooLarge
 from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.program import KernelEntry, Linked
 from acronumba.runtime.recorded import Recorded
-from acronumba.runtime.room import Astray, Room, TooLarge
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared, SharedValues
 from acronumba.runtime.state import AT, MEMORY, TABLE
@@ -105,7 +105,7 @@ class Processor:
     allocate = staticmethod(aligned)
 
     def attach(self, executable: Executable) -> None:
-        self.engine, self.room = executable.engine, executable.room
+        self.engine, self.memory_policy = executable.engine, executable.memory_policy
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
         m.buffers["single"] = int(self._in_steps(m))
@@ -129,7 +129,7 @@ class Processor:
             return self._batches(m)
         start = time.perf_counter()
         while (status := self.engine.drive(m.buffers.address)) != state.DONE:
-            self.room.grow(m, status)
+            self.memory_policy.grow(m, status)
             if m.failures:
                 m.buffers["until"] = 0
         return time.perf_counter() - start
@@ -145,7 +145,7 @@ class Processor:
             if status == state.DONE:
                 m.taken += taken
                 return sum(taken)
-            self.room.grow(m, status)
+            self.memory_policy.grow(m, status)
 
     def finish(self, m: MiniBatch, run: Run) -> None:
         pass
@@ -188,7 +188,7 @@ class Executable:
         self.engine.reach(self._leads)
         self.recorded = Recorded(plan, self.host, self.engine, shapes)
         self.pieces = ArenaPool(_PIECE, self.executor.allocate, idle=_PIECES)
-        self.room = Room(options, self.recorded, self.arenas, self.pieces, self.works)
+        self.memory_policy = MemoryPolicy(options, self.recorded, self.arenas, self.pieces, self.works)
         self.shared = SharedValues(plan, self.kernels, self.engine)
         self.threads = 1 if linked.interpreted else options.threads or available_threads()
         self._recent = 1.0  # seconds that the kernels of the last run would have taken one thread, about
@@ -236,7 +236,7 @@ class Executable:
         buffers["steps"] = min(self.options.max_steps, state.SLICE)
         buffers["rest"] = max(0, self.options.max_steps - state.SLICE)
         buffers["largest"] = max(self.options.memory_limit or available(), _LARGEST)
-        buffers["ceiling"] = self.room.limit // 2
+        buffers["ceiling"] = self.memory_policy.limit // 2
         buffers["shapes"] = address(self.recorded.shapes)
         buffers["root_pc"] = state.SCHEDULER
         buffers["waits"] = int(self.host.waiting)
@@ -378,7 +378,7 @@ class Executable:
         m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told, tight=tight)
         try:
             self._with_threads(m, self._stages)
-            self.room.check_whole(m.buffers)
+            self.memory_policy.check_whole(m.buffers)
         except TooLarge as error:
             if told is not None:
                 raise Astray from None
@@ -438,7 +438,7 @@ class Executable:
             self.engine.reach(array)
         buffers = self.take_buffers()
         if tight or buffers.tight or self.options.memory_limit is not None:
-            self.room.prepare(buffers, tight, len(roots))
+            self.memory_policy.prepare(buffers, tight, len(roots))
         pool = self.pieces if epoch else self.arenas
         arena = pool.take(0 if tight else pool.wanted)
         self.engine.reach(arena.block)
@@ -460,7 +460,7 @@ class Executable:
             epoch=epoch,
         )
         self._begin(m)
-        self.room.work_in(m)
+        self.memory_policy.work_in(m)
         buffers.fetch_ahead(keep)
         return m
 

@@ -156,7 +156,7 @@ class Epoch:
         self._executable.round(m, address(self._bell) if alone and not self._unwanted else 0)
         self._closed += [buffers["instances"]] * (len(m.arenas) - arenas)
         if buffers["failures"]:
-            self._executable.room.fail_nodes(m)
+            self._executable.memory_policy.fail_nodes(m)
         failures, m.failures = m.failures, {}
         for number, failure in self._recorded.failed_on_host(buffers, self._failed):
             failures[number] = failure

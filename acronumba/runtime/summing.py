@@ -1,7 +1,7 @@
 """Sums over the nodes of a mini-batch: the gradients of shared tensors.
 
 In: where the rows of each sum lie, in the order of recording. Out: arrays to which they add up, by `kernels.sums`, all
-sums in one run of their own. See `analysis.backward.derive.Term` for the kinds of sums.
+sums in one run of their own. See `analysis.backward.derive.ParameterGradient` for the kinds of sums.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.analysis.backward.derive import Term
+from acronumba.analysis.backward.derive import ParameterGradient
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
 from acronumba.emit.compile import Compiled
@@ -148,7 +148,9 @@ class Sums:
         groups = ((total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist())
         return [self._outer(dtype, term, rows[0][mine], rows[1][mine], matrix, total) for matrix, mine in groups]
 
-    def _jobs_of_each(self, dtype: str, term: Term, left: Words, right: Words, records: Words) -> list[Job]:
+    def _jobs_of_each(
+        self, dtype: str, term: ParameterGradient, left: Words, right: Words, records: Words
+    ) -> list[Job]:
         """Return the jobs of outer products, one for each shared tensor that is the matrix of some nodes."""
         numbers = numbers_of(records, self.prepared)
         jobs = []
@@ -159,7 +161,7 @@ class Sums:
         return jobs
 
     def _outer(
-        self, dtype: str, term: Term, left: Words, right: Words, matrix: NDArray[Any], total: NDArray[Any]
+        self, dtype: str, term: ParameterGradient, left: Words, right: Words, matrix: NDArray[Any], total: NDArray[Any]
     ) -> Job:
         """Return the job of outer products; an extent that is known at run time only is all of the matrix's.
 

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from acronumba.serve.desk import DeadlineExceeded, Overloaded, ServerClosed
 from acronumba.serve.metrics import Histogram, Metrics, prometheus
+from acronumba.serve.request_queue import DeadlineExceeded, Overloaded, ServerClosed
 from acronumba.serve.server import Server
 from acronumba.serve.simulated import Simulation, simulate
 

@@ -14,7 +14,7 @@ from typing import Any
 from acronumba.api.flow import Flow, Gone, Member
 from acronumba.api.model import Model
 from acronumba.errors import InstanceErrors
-from acronumba.serve.desk import ENDED, Outcome, Request
+from acronumba.serve.request_queue import ENDED, Outcome, Request
 
 Answer = tuple[Any, BaseException | None]  # a result, or an exception in its place
 

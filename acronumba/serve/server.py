@@ -23,8 +23,8 @@ from acronumba.api.model import Model
 from acronumba.api.snapshot import pack
 from acronumba.errors import AcronumbaError
 from acronumba.generics import R
-from acronumba.serve.desk import Desk, Outcome, Request, ServerClosed
 from acronumba.serve.metrics import Metrics
+from acronumba.serve.request_queue import Outcome, Request, RequestQueue, ServerClosed
 from acronumba.serve.runner import Runner, Work
 
 _SHORTEST = 1e-4  # seconds that are worth sleeping
@@ -67,7 +67,7 @@ class Server(Generic[R]):
     ) -> None:
         self.model: Any = model if hasattr(model, "batch") else Model(model)
         self._clock = clock
-        self._desk = Desk(max_batch, max_wait, max_queue)
+        self._desk = RequestQueue(max_batch, max_wait, max_queue)
         self._requests = Runner(self.model)
         self._shared = {name: _snapshot(value) for name, value in shared.items()}
         self._process = os.getpid()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.serve.desk import Desk, Overloaded, Request
 from acronumba.serve.metrics import Metrics
+from acronumba.serve.request_queue import Overloaded, Request, RequestQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +58,7 @@ def simulate(
     times = np.asarray(arrivals, np.float64)
     if not (np.diff(times) >= 0).all():
         raise ValueError("arrivals ascend")
-    desk = Desk(max_batch, max_wait, max_queue)
+    desk = RequestQueue(max_batch, max_wait, max_queue)
     latency = np.full(len(times), np.nan)
     sizes: list[int] = []
     now, come = 0.0, 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.analysis.backward.derive import Backward, Give, Source, differentiate
+from acronumba.analysis.backward.derive import AdjointOutput, Backward, Source, differentiate
 from acronumba.analysis.backward.keep import NEVER, choose_kept
 from acronumba.analysis.backward.reference import NodeBack, sweep
 from acronumba.ir.reference import KernelFailure, evaluate, spec_text
@@ -85,7 +85,7 @@ def check(fuzz: Fuzz) -> str:
     pulled = sweep(spec, alone, (), sums)
     for v, g in wanted.items():
         same(pulled.get(v, np.zeros_like(g)), g, spec)
-    return "equal" if back.gives or back.terms else "nothing"
+    return "equal" if back.outputs or back.terms else "nothing"
 
 
 def same(mine: Any, wanted: Any, spec: KernelSpec) -> None:
@@ -133,7 +133,7 @@ def test_pieces_are_read_where_they_lie() -> None:
     assert outer[0].parts[1].source == Source("argument", 0)
     assert outer[1].parts[1].source == Source("table", 0, row=Source("argument", 1))
     assert sorted(t.kind for t in back.terms) == ["outer", "outer", "rows", "sum"]
-    (dx,) = back.gives
+    (dx,) = back.outputs
     rows = next(t for t in back.terms if t.kind == "rows")
     assert dx.source == replace(rows.parts[1].source, start=0) and rows.parts[1].source.start == 4  # one product
 
@@ -142,14 +142,14 @@ def test_a_chain_of_sums_computes_nothing() -> None:
     b = SpecBuilder("total")
     x, y = b.tensor("x", 5), b.tensor("y", 5)
     back = derive(b.spec(b.op("add", x, y, shape=(5,))))
-    assert back.backward is None and [g.source for g in back.gives] == [Source("adjoint", 0)] * 2
+    assert back.backward is None and [g.source for g in back.outputs] == [Source("adjoint", 0)] * 2
 
 
 def test_a_row_that_a_number_names_makes_no_array() -> None:
     b = SpecBuilder("row", dims=1)
     xs, k = b.tensor("xs", Dim(0), 3), b.operand("int", "k")
     back = derive(b.spec(b.op("take", xs, k, attrs=(0,), shape=(3,))))
-    (give,) = back.gives
+    (give,) = back.outputs
     assert back.backward is None and give.row == Source("argument", 1) and give.source == Source("adjoint", 0)
 
 
@@ -159,12 +159,15 @@ def test_gates_are_one_adjoint_and_a_lone_piece_is_no_array() -> None:
     i = b.op("slice", x, attrs=((0,), (1,)), shape=(4,))
     o = b.op("slice", x, attrs=((4,), (1,)), shape=(4,))
     back = derive(b.spec(b.op("mul", i, o, shape=(4,))))
-    (give,) = back.gives
+    (give,) = back.outputs
     assert give.row is None and back.backward.body[-1].op == "concat"  # type: ignore[union-attr]
     b = SpecBuilder("piece")
     x = b.tensor("x", 8)
     back = derive(b.spec(b.op("slice", x, attrs=((5,), (1,)), shape=(2,))))
-    assert back.gives == (Give(operand=0, source=Source("adjoint", 0), shape=(2,), row=5),) and back.backward is None
+    assert (
+        back.outputs == (AdjointOutput(operand=0, source=Source("adjoint", 0), shape=(2,), row=5),)
+        and back.backward is None
+    )
 
 
 def test_a_matrix_that_a_number_chooses_has_outer_products_of_its_own() -> None:
@@ -179,7 +182,7 @@ def test_a_matrix_that_a_number_chooses_has_outer_products_of_its_own() -> None:
 def test_what_does_not_depend_on_wanted_operands_is_left_out() -> None:
     spec = cell(4)
     back = differentiate(spec, [4], [0])  # the bias alone
-    assert not back.gives and [t.kind for t in back.terms] == ["sum"]
+    assert not back.outputs and [t.kind for t in back.terms] == ["sum"]
     assert "matmul" not in [op.op for op in back.backward.body]  # type: ignore[union-attr]
     assert differentiate(spec, [], [0]).terms == () and differentiate(spec, [4], []).terms == ()
 

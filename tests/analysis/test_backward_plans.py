@@ -25,7 +25,7 @@ from tests.support import (
     models_of_written_arrays,
 )
 from tests.support.all_models import CASES
-from tests.support.backward_runs import Planned, WayBack, everything, kernel_errors
+from tests.support.backward_runs import BackwardPlan, Planned, everything, kernel_errors
 from tests.support.chosen import one_in
 from tests.support.derivatives import Run, random_slope
 from tests.support.kernel_cases import check, interpreted_all
@@ -213,19 +213,19 @@ def test_only_what_the_gradient_goes_through_takes_part(wrt: list[str]) -> None:
     call = scored._bind(columns, {"p": p})
     compiled, leaves, _ = scored._specialise(call, packed=False)
     if wrt == ["words"]:
-        assert not any(d.gives or d.terms for d in compiled.backward(*f._in_program(call, compiled, leaves)))
+        assert not any(d.outputs or d.terms for d in compiled.backward(*f._in_program(call, compiled, leaves)))
         return
     where = f._in_program(call, compiled, leaves)
     found = parts(compiled.plan.program, compiled.plan.kernels, *where)
     one = [column[0] for column in columns]
     run = Planned(compiled.plan, leaves, found)
     loss = run.words(one)[0]
-    back = WayBack(run, {id(loss): np.float32(1)})
+    back = BackwardPlan(run, {id(loss): np.float32(1)})
     _, expected = f(*one, p=p)
     named = {path.removeprefix("p."): g for path, g in zip(wrt, expected, strict=True)} if wrt != ["p"] else expected[0]
     for name, g in named.items():
         np.testing.assert_allclose(back.given[id(p[name])], g, rtol=1e-5, atol=1e-6)
-    many = sum(bool(d.gives or d.terms) for d in run.derived)
+    many = sum(bool(d.outputs or d.terms) for d in run.derived)
     assert many == 1 if wrt == ["p.out"] else many >= 1
 
 

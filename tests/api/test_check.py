@@ -14,7 +14,7 @@ from acronumba import AcronumbaError, DataError, Options, model, nn, random
 from acronumba.api.check import Checker, check, compare, together
 from acronumba.api.plain import PlainCall
 from acronumba.api.reference import Reference
-from acronumba.api.twin import narrow, wide
+from acronumba.api.shadow import narrow, wide
 from tests.support.chosen import one_in
 
 F = np.float32

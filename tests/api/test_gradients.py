@@ -484,15 +484,15 @@ def test_check_says_which_arrays_differ(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_check_compares_compiled_gradients_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from acronumba.runtime.backward import BackExecutable
+    from acronumba.runtime.backward import BackwardExecutable
 
-    gradients = BackExecutable.gradients
+    gradients = BackwardExecutable.gradients
 
     def wrong(*args: Any) -> Any:
         done = gradients(*args)
         return done._replace(shared={k: 1.001 * g for k, g in done.shared.items()})
 
-    monkeypatch.setattr(BackExecutable, "gradients", wrong)
+    monkeypatch.setattr(BackwardExecutable, "gradients", wrong)
     found = classify.value_and_grad.check(TREES, LABELS, p=params())
     assert found.different == tuple(s.path for s in found.slopes if s.slope) and "compiled" in str(found)
 

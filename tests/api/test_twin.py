@@ -14,7 +14,7 @@ from acronumba import model, nn, random
 from acronumba.api.check import compare, together
 from acronumba.api.plain import PlainCall
 from acronumba.api.reference import Reference
-from acronumba.api.twin import narrow, wide
+from acronumba.api.shadow import narrow, wide
 
 F = np.float32
 X = np.array([0.3, -1.2, 2.7], F)

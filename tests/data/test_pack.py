@@ -498,7 +498,7 @@ def test_packer_text_has_no_data() -> None:
 
 def test_names_do_not_clash() -> None:
     @dataclass
-    class Room:
+    class HeapBuilder:
         pack: int
         new: list[int]
         p0: Any
@@ -507,10 +507,10 @@ def test_names_do_not_clash() -> None:
 
     @dataclass
     class Class:
-        room: Room
+        room: HeapBuilder
         class_: int
 
-    value = Class(Room(1, [2], 3.0, [4.0], None), 5)
+    value = Class(HeapBuilder(1, [2], 3.0, [4.0], None), 5)
     assert roundtrip([[value], [[1]]]) == [(value, [1])]
 
 

@@ -25,8 +25,8 @@ from acronumba.pipeline.link import link
 from acronumba.runtime import buffers as dfg
 from acronumba.runtime import state
 from acronumba.runtime.driver import Executable
+from acronumba.runtime.memory_policy import TooLarge
 from acronumba.runtime.recorded import Failure
-from acronumba.runtime.room import TooLarge
 from tests.support.hand import (
     F32,
     LAYOUT,

@@ -11,7 +11,7 @@ import pytest
 from acronumba.ir import nodes as n
 from acronumba.ir.types import FLOAT, INT, FloatT, ListT, TensorT, TupleT
 from acronumba.runtime import buffers as dfg
-from acronumba.runtime.room import TooLarge
+from acronumba.runtime.memory_policy import TooLarge
 from tests.support.hand import REF, TREE, Hand, Tree, pack_trees, program, random_tree
 from tests.support.hand_runs import ENGINES, executable, words
 

@@ -14,7 +14,7 @@ from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, ListT, TensorT, TupleT, Type, words
 from acronumba.ir.values import List
 from acronumba.memory import address, word_at
-from acronumba.pipeline.link import link_back
+from acronumba.pipeline.link import link_backward
 from acronumba.runtime.backward import Seeds
 from acronumba.runtime.instances import Own
 from acronumba.zoo import (
@@ -98,7 +98,7 @@ class Both:
         return [rng.standard_normal(np.shape(x)).astype(x.dtype) if x.dtype.name in FLOATS else None for x in arrays]
 
     def machine(self) -> dict[int, Any]:
-        self.back = link_back(
+        self.back = link_backward(
             self.compiled.plan, self.compiled.options, self.wanted, len(words(self.compiled.program.result))
         )
         return self.again()
@@ -268,7 +268,7 @@ def test_a_number_that_was_read_has_no_adjoint() -> None:
     xs = [rng.standard_normal(3).astype(np.float32) for _ in range(4)]
     both = Both(times_a_number, [xs], {"w": np.ones(3, np.float32), "v": np.ones((), np.float32)})
     assert both.error() < 1e-5
-    kinds = {d.forward.operands[g.operand].kind for d in both.back.back.kernels if d is not None for g in d.gives}
+    kinds = {d.forward.operands[g.operand].kind for d in both.back.back.kernels if d is not None for g in d.outputs}
     assert kinds <= {"tensor"}
 
 
@@ -295,7 +295,7 @@ def test_experts_of_a_list_have_no_matrix_for_each_node() -> None:
     assert both.error() < 1e-5
     derived = [d for d in both.back.back.kernels if d is not None]
     assert sum(t.which >= 0 for d in derived for t in d.terms) == 2
-    assert all(len(g.shape) < 2 for d in derived for g in d.gives)
+    assert all(len(g.shape) < 2 for d in derived for g in d.outputs)
 
 
 @model

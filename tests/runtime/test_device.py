@@ -398,7 +398,7 @@ def test_memory_that_others_have_is_not_used_again() -> None:  # who has dropped
         array = done.device[0]
         if export:
             np.from_dlpack(array)
-        used.append(array._owner.arena.twin)
+        used.append(array._owner.arena.device_copy)
         assert array._owner.arena.exported is export
         del done, array
     assert len({*used[:6]}) < 6 and used.count(used[6]) == 1 + used[:6].count(used[6])

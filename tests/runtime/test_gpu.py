@@ -116,7 +116,7 @@ def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
     assert len(executable.arenas._free) == 1
     driver.room = 0
     with pytest.raises(MemoryError, match="the GPU has no room for"):
-        device.twin_of(executable.executor.device, 0, 100)
+        device.device_copy_of(executable.executor.device, 0, 100)
     assert not executable.arenas._free
     driver.room = 1 << 40
     result = compiled.decoder(executable.run(packed.roots, words, keep=keep), packed)

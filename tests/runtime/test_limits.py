@@ -17,7 +17,7 @@ from acronumba.pipeline.link_device import link_device
 from acronumba.pipeline.slices import Slices
 from acronumba.runtime import driver
 from acronumba.runtime.devices.simulated import SimulatedDevice
-from acronumba.runtime.room import TooLarge
+from acronumba.runtime.memory_policy import TooLarge
 from acronumba.zoo import birnn, drnn, listops, stack_rnn, tree_lstm
 from tests.support.chosen import one_in
 from tests.support.memory_models import WIDTH

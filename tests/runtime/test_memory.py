@@ -20,7 +20,7 @@ from acronumba.ir.types import TensorT
 from acronumba.memory import address
 from acronumba.runtime import driver, state
 from acronumba.runtime.forms import forms
-from acronumba.runtime.room import TooLarge
+from acronumba.runtime.memory_policy import TooLarge
 from tests.support import generate, recorded
 from tests.support.chosen import one_in, quarter
 from tests.support.memory_models import (

@@ -301,7 +301,7 @@ def test_memory_that_nobody_uses_is_given_up_for_what_launches_need() -> None:
     del held
     assert len(run.executable.arenas._free) >= 2
     gpu_.room = sum(len(a) for a in gpu_.allocated.values()) + 1000
-    assert device.Stream(gpu_, lambda launches: 0).twin.size >= device._ROOM
+    assert device.Stream(gpu_, lambda launches: 0).device_copy.size >= device._ROOM
     assert not run.executable.arenas._free
 
 

@@ -8,26 +8,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acronumba.serve.desk import ENDED, DeadlineExceeded, Desk, Outcome, Overloaded, Request, ServerClosed
+from acronumba.serve.request_queue import (
+    ENDED,
+    DeadlineExceeded,
+    Outcome,
+    Overloaded,
+    Request,
+    RequestQueue,
+    ServerClosed,
+)
 
 
 def request(k: int = 0) -> Request:
     return Request((k,), None)
 
 
-def admitted(desk: Desk, count: int, now: float = 0.0, **options: Any) -> list[Request]:
+def admitted(desk: RequestQueue, count: int, now: float = 0.0, **options: Any) -> list[Request]:
     out = [request(k) for k in range(count)]
     for r in out:
         desk.admit(r, now, **options)
     return out
 
 
-def done(desk: Desk, requests: list[Request], error: Exception | None = None) -> list[Outcome]:
+def done(desk: RequestQueue, requests: list[Request], error: Exception | None = None) -> list[Outcome]:
     return desk.finish(requests, [(None, error) for _ in requests])
 
 
 def test_first_come_first_taken() -> None:
-    desk = Desk(max_batch=3, max_wait=0.0, max_queue=10)
+    desk = RequestQueue(max_batch=3, max_wait=0.0, max_queue=10)
     requests = admitted(desk, 5)
     assert desk.take(0.0) == requests[:3]
     assert desk.take(0.0) == []
@@ -37,7 +45,7 @@ def test_first_come_first_taken() -> None:
 
 
 def test_requests_join_what_runs_where_a_quarter_of_the_slots_is_free() -> None:
-    desk = Desk(max_batch=16, max_wait=5.0, max_queue=99)
+    desk = RequestQueue(max_batch=16, max_wait=5.0, max_queue=99)
     requests = admitted(desk, 20)
     assert desk.take(0.0) == requests[:16]
     assert desk.due(0.0) is None
@@ -53,7 +61,7 @@ def test_requests_join_what_runs_where_a_quarter_of_the_slots_is_free() -> None:
 
 
 def test_a_request_waits_for_others_at_most_so_long() -> None:
-    desk = Desk(max_batch=2, max_wait=0.5, max_queue=10)
+    desk = RequestQueue(max_batch=2, max_wait=0.5, max_queue=10)
     admitted(desk, 1, 1.0)
     assert desk.due(1.0) == 0.5
     assert desk.due(1.4) == pytest.approx(0.1)
@@ -63,7 +71,7 @@ def test_a_request_waits_for_others_at_most_so_long() -> None:
 
 
 def test_there_is_an_end_to_the_queue() -> None:
-    desk = Desk(max_batch=2, max_wait=0.0, max_queue=3)
+    desk = RequestQueue(max_batch=2, max_wait=0.0, max_queue=3)
     first = admitted(desk, 3)[0]
     with pytest.raises(Overloaded):
         desk.admit(request(), 0.0)
@@ -77,7 +85,7 @@ def test_there_is_an_end_to_the_queue() -> None:
 
 
 def test_a_deadline_ends_what_waits_and_what_runs() -> None:
-    desk = Desk(max_batch=1, max_wait=0.0, max_queue=9)
+    desk = RequestQueue(max_batch=1, max_wait=0.0, max_queue=9)
     a, b = admitted(desk, 2, deadline=1.0)
     (running,) = desk.take(0.0)
     assert desk.next_deadline == 1.0
@@ -90,7 +98,7 @@ def test_a_deadline_ends_what_waits_and_what_runs() -> None:
 
 
 def test_what_is_withdrawn_while_it_runs_is_delivered_to_nobody() -> None:
-    desk = Desk(max_batch=2, max_wait=0.0, max_queue=9)
+    desk = RequestQueue(max_batch=2, max_wait=0.0, max_queue=9)
     a, b = admitted(desk, 2)
     desk.take(0.0)
     assert desk.withdraw(a)
@@ -99,7 +107,7 @@ def test_what_is_withdrawn_while_it_runs_is_delivered_to_nobody() -> None:
 
 
 def test_closing() -> None:
-    desk = Desk(max_batch=1, max_wait=5.0, max_queue=9)
+    desk = RequestQueue(max_batch=1, max_wait=5.0, max_queue=9)
     a, b = admitted(desk, 2)
     assert desk.take(0.0) == [a]
     assert desk.close(drain=True) == []
@@ -112,7 +120,7 @@ def test_closing() -> None:
 
 
 def test_closing_waits_for_no_others() -> None:
-    desk = Desk(max_batch=2, max_wait=5.0, max_queue=9)
+    desk = RequestQueue(max_batch=2, max_wait=5.0, max_queue=9)
     admitted(desk, 1)
     assert desk.due(0.0) == 5.0
     desk.close(drain=True)
@@ -120,7 +128,7 @@ def test_closing_waits_for_no_others() -> None:
 
 
 def test_what_has_ended_is_not_held() -> None:
-    desk = Desk(max_batch=1, max_wait=0.0, max_queue=9)
+    desk = RequestQueue(max_batch=1, max_wait=0.0, max_queue=9)
     for k in range(1000):
         (r,) = admitted(desk, 1, now=float(k), deadline=1e9)
         done(desk, desk.take(float(k)))
@@ -140,7 +148,7 @@ EVENTS = st.one_of(
 
 @given(st.lists(EVENTS, max_size=60), st.integers(1, 4), st.integers(1, 5))
 def test_every_request_ends_exactly_once(events: list[Any], batch: int, queue: int) -> None:
-    desk, now = Desk(max_batch=batch, max_wait=0.25, max_queue=queue), 0.0
+    desk, now = RequestQueue(max_batch=batch, max_wait=0.25, max_queue=queue), 0.0
     made: list[Request] = []
     ends: dict[int, list[str]] = {}
     runs: list[list[Request]] = []
@@ -191,7 +199,7 @@ SLOTS = st.one_of(
 
 @given(st.lists(SLOTS, max_size=80), st.integers(1, 16))
 def test_slots_are_given_to_those_that_came_first(events: list[Any], slots: int) -> None:
-    desk, now = Desk(max_batch=slots, max_wait=0.0, max_queue=50), 0.0
+    desk, now = RequestQueue(max_batch=slots, max_wait=0.0, max_queue=50), 0.0
     made: list[Request] = []
     ended: list[int] = []
     there: list[Request] = []

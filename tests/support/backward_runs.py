@@ -65,7 +65,7 @@ def _known(spec: Any, v: int) -> tuple[int, ...]:
     return tuple(n if isinstance(n, int) else 0 for n in spec.body[v - len(spec.operands)].shape)
 
 
-class WayBack:
+class BackwardPlan:
     """The way back over the nodes of a run."""
 
     def __init__(self, run: Planned, seeds: dict[int, Any]) -> None:
@@ -190,7 +190,7 @@ def kernel_errors(slope: Slope) -> float:
         derived=[d], kernels=[spec], nodes=[(0, objects, slope.at, outs, slope.dims)], _shared=shared,
         program=SimpleNamespace(once=()), origins={},
     )  # fmt: skip
-    back = WayBack(run, {id(outs[j]): w for j, w in slope.weights.items()})
+    back = BackwardPlan(run, {id(outs[j]): w for j, w in slope.weights.items()})
     seeds: dict[int, Any] = {}
     for j, w in slope.weights.items():
         seeds[spec.results[j]] = seeds[spec.results[j]] + w if spec.results[j] in seeds else w

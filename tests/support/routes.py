@@ -21,7 +21,7 @@ from acronumba.api.forward import Forward, _Compiled
 from acronumba.api.structures import float_arrays, structured
 from acronumba.api.wanted import Choices, wanted_of
 from acronumba.ir.interpret import InstanceFailure
-from tests.support.backward_runs import Planned, WayBack
+from tests.support.backward_runs import BackwardPlan, Planned
 from tests.support.derivatives import Run, pairs_in
 
 # How far a route may be from the tape: of the slope, or of the largest number of all gradients. All but the first
@@ -104,7 +104,7 @@ def planned_error(f: Any, columns: Any, shared: dict[str, Any], k: int, **option
     for n, g in tape.pull(theirs, given, wide=True).items():
         key = id(tape.given[n])
         expected[key] = expected[key] + g if key in expected else g
-    back = WayBack(run, seeds)
+    back = BackwardPlan(run, seeds)
     worst, many = 0.0, 0
     scale = max([float(np.abs(g).max(initial=0)) for g in expected.values()], default=0.0)
     for key, g in expected.items():

@@ -2,20 +2,21 @@
 
 In: a `KernelSpec`, the operands whose adjoints are wanted, the results that may have one. Out: `Backward`: the same
 kernel with what is kept as further results; the backward kernel, a specification like any other; where its arguments
-come from; and where its results go. They go to the adjoints of the node's operands (`Give`) and, as parts of sums over
-all nodes (`Term`), to the gradients of shared values:
+come from; and where its results go. They go to the adjoints of the node's operands (`AdjointOutput`) and, as parts of
+sums over all nodes (`ParameterGradient`), to the gradients of shared values:
 
     sum     C += g                                     what is read as it is: biases, scales, start states
     outer   C[r, c] += left[r] right[c]                a matrix of products
     rows    C[index] += g                              a table of which rows are read
 
 C belongs to a value that depends on shared tensors alone: one of them, or what the kernel makes of them first. The sum
-over all nodes is taken first; it is pulled back through the rest once (`Term.of`). A matrix that is an argument of the
-node may be one of several shared ones (experts of a list): then there is a C for each (`Term.which`).
+over all nodes is taken first; it is pulled back through the rest once (`ParameterGradient.of`). A matrix that is an
+argument of the node may be one of several shared ones (experts of a list): then there is a C for each
+(`ParameterGradient.which`).
 
 What goes on unchanged is not copied: an adjoint that is passed on, or a piece of it, is named as it lies (`Source`). A
-row that a number names adds to that row of an adjoint (`Give.row`), so a loop over an array does not make an array per
-step.
+row that a number names adds to that row of an adjoint (`AdjointOutput.row`), so a loop over an array does not make an
+array per step.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Source:
 
 
 @record(kw_only=True)
-class Give:
+class AdjointOutput:
     """A part of the adjoint of an operand."""
 
     operand: int  # number in the specification
@@ -69,7 +70,7 @@ class Part:
 
 
 @record(kw_only=True)
-class Term:
+class ParameterGradient:
     """A part of the gradient of a value that depends on shared tensors alone."""
 
     kind: str  # "sum", "outer", "rows"
@@ -88,12 +89,12 @@ class Backward:
     kept: tuple[int, ...]  # numbers of values
     backward: KernelSpec | None  # None: there is nothing to compute
     arguments: tuple[Source, ...]  # of a backward node
-    gives: tuple[Give, ...]
-    terms: tuple[Term, ...]
+    outputs: tuple[AdjointOutput, ...]
+    terms: tuple[ParameterGradient, ...]
 
 
 @record(frozen=False)
-class _RawGive:
+class _RawOutput:
     operand: int
     value: int
     row: int | None = None  # a value
@@ -101,7 +102,7 @@ class _RawGive:
 
 
 @record(frozen=False)
-class _RawTerm:
+class _RawGradient:
     kind: str
     of: int
     parts: tuple[int, ...]
@@ -216,8 +217,8 @@ class _Derivation:
             if node.dtype in FLOATS and not self.active.isdisjoint(_through(node)):
                 self.active.add(v)
         self.grads: dict[int, list[int]] = {}
-        self.gives: list[_RawGive] = []
-        self.terms: list[_RawTerm] = []
+        self.outputs: list[_RawOutput] = []
+        self.terms: list[_RawGradient] = []
         self.sums: dict[int, list[int]] = {}  # by values that depend on shared tensors alone
 
     def run(self, results: Collection[int]) -> Backward:
@@ -236,9 +237,9 @@ class _Derivation:
                 self._back(v, b.nodes[v], g)
             else:
                 self.sums.setdefault(v, []).append(g)
-        self.gives += [_RawGive(v, b.sum_of(gs, v)) for v, gs in self.grads.items() if v in self.own]
-        self.terms += [_RawTerm("sum", v, (b.sum_of(gs, v),)) for v, gs in self.sums.items()]
-        return _Writer(self.spec, b, self.gives, self.terms).write()
+        self.outputs += [_RawOutput(v, b.sum_of(gs, v)) for v, gs in self.grads.items() if v in self.own]
+        self.terms += [_RawGradient("sum", v, (b.sum_of(gs, v),)) for v, gs in self.sums.items()]
+        return _Writer(self.spec, b, self.outputs, self.terms).write()
 
     def _back(self, v: int, node: Node, g: int) -> None:
         """Go back over an operation whose result's adjoint is `g`."""
@@ -269,7 +270,7 @@ class _Derivation:
             turned = k == 0 and len(b.shape(other)) > 1  # columns
             for x, at in self._beside(b.swap(other) if turned else other):
                 parts, start = ((b.swap(g) if turned else g, x), (0, at)) if k == 0 else ((x, g), (at, 0))
-                self.terms.append(_RawTerm("outer", table, parts, start, row))
+                self.terms.append(_RawGradient("outer", table, parts, start, row))
             done.add(k)
         return done
 
@@ -306,11 +307,11 @@ class _Derivation:
         if x not in self.own:
             width = math.prod(n for n in b.shape(x)[1:] if isinstance(n, int))
             rows = b.reshape(g, (*b.shape(index), width))
-            self.terms.append(_RawTerm("rows", x, (b.cast(index, "int64"), rows)))
+            self.terms.append(_RawGradient("rows", x, (b.cast(index, "int64"), rows)))
             return True
         if b.shape(index) or not self._is_argument(x):
             return False
-        self.gives.append(_RawGive(x, g, b.cast(index, "int64")))
+        self.outputs.append(_RawOutput(x, g, b.cast(index, "int64")))
         return True
 
     def _piece(self, node: Node, g: int) -> bool:
@@ -321,7 +322,7 @@ class _Derivation:
             return False
         if isinstance(starts[0], int) and all(isinstance(s[0], int) for s in (node.shape, self.b.shape(x))):
             return False  # a concatenation with zeros, which others may join
-        self.gives.append(_RawGive(x, g, self.b.number_of(starts[0])))
+        self.outputs.append(_RawOutput(x, g, self.b.number_of(starts[0])))
         return True
 
     def _is_argument(self, x: int) -> bool:
@@ -332,45 +333,47 @@ class _Derivation:
 class _Writer:
     """Writes the two specifications, once all adjoints are known."""
 
-    def __init__(self, spec: KernelSpec, b: Joint, gives: Sequence[_RawGive], terms: Sequence[_RawTerm]) -> None:
+    def __init__(
+        self, spec: KernelSpec, b: Joint, outputs: Sequence[_RawOutput], terms: Sequence[_RawGradient]
+    ) -> None:
         self.spec, self.b = spec, b
-        self.gives = [piece for give in gives for piece in self._nonzero(give)]
+        self.outputs = [piece for output in outputs for piece in self._nonzero(output)]
         self.terms = terms
         self.results = list(spec.results)
         self.outs: list[int] = []
 
-    def _nonzero(self, give: _RawGive) -> list[_RawGive]:
+    def _nonzero(self, output: _RawOutput) -> list[_RawOutput]:
         """Return the pieces of an adjoint that is mostly zeros."""
-        node = self.b.nodes[give.value]
-        operand = self.spec.operands[give.operand]
+        node = self.b.nodes[output.value]
+        operand = self.spec.operands[output.operand]
         if node.op != "concat" or node.attrs != (0,) or operand.kind != "tensor" or self.spec.rows is not None:
-            return [give]
+            return [output]
         pieces, at, zeros = [], 0, 0
         for a in node.args:
             n = self.b.shape(a)[0]
             if not isinstance(n, int):
-                return [give]
+                return [output]
             if self.b.constant(a) == 0:
                 zeros += n
             else:
-                pieces.append(_RawGive(give.operand, a, first=at))
+                pieces.append(_RawOutput(output.operand, a, first=at))
             at += n
-        return pieces if 2 * zeros > at else [give]
+        return pieces if 2 * zeros > at else [output]
 
     def write(self) -> Backward:
-        values = [give.value for give in self.gives]
+        values = [output.value for output in self.outputs]
         values += [p for term in self.terms for p in (*term.parts, *(() if term.row is None else (term.row,)))]
-        values += [give.row for give in self.gives if give.row is not None]
+        values += [output.row for output in self.outputs if output.row is not None]
         roots = list(dict.fromkeys(self._root(v)[0] for v in values))
         roots = [self.b.nodes[v].args[1] if self._is_table_row(self.b.nodes[v]) else v for v in roots]
         kept = self._keep(roots)
         self.results += kept
-        gives = tuple(self._give(give) for give in self.gives)
+        outputs = tuple(self._output(output) for output in self.outputs)
         terms = tuple(self._term(term) for term in self.terms)
         forward = replace(self.spec, results=tuple(self.results))
         backward, arguments = self.specification() if self.outs else (None, ())
         return Backward(
-            forward=forward, kept=tuple(kept), backward=backward, arguments=arguments, gives=gives, terms=terms
+            forward=forward, kept=tuple(kept), backward=backward, arguments=arguments, outputs=outputs, terms=terms
         )
 
     # ---- where things lie
@@ -448,24 +451,24 @@ class _Writer:
                 return False
         return extents(root) == extents(v) and not self._is_table_row(self.b.nodes[root])
 
-    def _give(self, give: _RawGive) -> Give:
-        whole = self.b.shape(give.value) == self.b.shape(give.operand)
-        by_rows = self.spec.rows is not None and self.spec.rows[self.spec.operands[give.operand].index] == "row"
-        row: Source | int | None = None if whole and give.row is None else give.first
-        if give.row is not None:
-            row = self._source(give.row)
-        source = self._source(give.value, by_rows)
-        return Give(operand=give.operand, source=source, shape=self.b.shape(give.value), row=row)
+    def _output(self, output: _RawOutput) -> AdjointOutput:
+        whole = self.b.shape(output.value) == self.b.shape(output.operand)
+        by_rows = self.spec.rows is not None and self.spec.rows[self.spec.operands[output.operand].index] == "row"
+        row: Source | int | None = None if whole and output.row is None else output.first
+        if output.row is not None:
+            row = self._source(output.row)
+        source = self._source(output.value, by_rows)
+        return AdjointOutput(operand=output.operand, source=source, shape=self.b.shape(output.value), row=row)
 
     def _part(self, v: int) -> Part:
         return Part(source=self._source(v), dtype=self.b.dtype(v), shape=self.b.shape(v))
 
-    def _term(self, term: _RawTerm) -> Term:
+    def _term(self, term: _RawGradient) -> ParameterGradient:
         row = None if term.row is None else self._part(term.row)
         parts = tuple(map(self._part, term.parts))
         o = self.spec.operands[term.of] if term.of < self.b.operands else None
         which = -1 if o is None or o.kind == "shared" else o.index
-        return Term(kind=term.kind, of=term.of, parts=parts, start=term.start, row=row, which=which)
+        return ParameterGradient(kind=term.kind, of=term.of, parts=parts, start=term.start, row=row, which=which)
 
     def _is_table_row(self, node: Node) -> bool:
         """Whether a value is a row of a shared tensor."""

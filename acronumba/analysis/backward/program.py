@@ -1,7 +1,7 @@
 """The way back through a plan: the derivative of each of its kernels.
 
-In: a `Plan`, and the shared tensors whose gradients are wanted. Out: `WayBack`: the same plan with kernels that keep
-what the way back needs, and of each kernel its `Backward`. What a kernel keeps are results behind its own, which
+In: a `Plan`, and the shared tensors whose gradients are wanted. Out: `BackwardPlan`: the same plan with kernels that
+keep what the way back needs, and of each kernel its `Backward`. What a kernel keeps are results behind its own, which
 nothing in the program reads: losses have the bits of the plan itself.
 """
 
@@ -21,7 +21,7 @@ from acronumba.records import record
 
 
 @record(kw_only=True)
-class WayBack:
+class BackwardPlan:
     """The derivative of a plan."""
 
     plan: Plan  # forward
@@ -43,7 +43,7 @@ def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward,
 
 def way_back(
     plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = (), packed: Collection[int] = ()
-) -> WayBack:
+) -> BackwardPlan:
     """Return the derivative of a plan.
 
     Parameters
@@ -66,7 +66,7 @@ def way_back(
         if any(o.kind == "shared" and o.index in reached for o in read):
             reached.add(once.index)
     found = derive_all(plan, given, width)
-    kernels = tuple(back if back.gives or back.terms else None for back in found)
+    kernels = tuple(back if back.outputs or back.terms else None for back in found)
     numbers: dict[KernelSpec, int] = {}
     number = [
         -1 if back is None or back.backward is None else numbers.setdefault(back.backward, len(numbers))
@@ -77,7 +77,7 @@ def way_back(
     kept = replace(plan, program=replace(program, functions=functions), kernels=forward)
     pulls = _pulls(plan, kernels, reached)
     specs = (*numbers, *(p.spec for p in pulls.values()))
-    return WayBack(
+    return BackwardPlan(
         plan=kept, kernels=kernels, specs=specs, number=tuple(number), wanted=frozenset(reached), pulls=pulls
     )
 

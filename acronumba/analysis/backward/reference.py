@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.analysis.backward.derive import FLOATS, Backward, Part, Source, Term, has_extents
+from acronumba.analysis.backward.derive import FLOATS, Backward, ParameterGradient, Part, Source, has_extents
 from acronumba.analysis.backward.joint import numbers_in
 from acronumba.ir.evaluate import apply
 from acronumba.ir.ops import Array
@@ -85,17 +85,17 @@ class NodeBack:
                 total = np.zeros_like(self.operands[term.of])
                 self._add_outer(total, term, [self._rows(p) for p in term.parts])
                 out.append((term.of, total))
-        for give in self.back.gives:
-            part, whole = self.at(give.source, give.shape), np.shape(self.operands[give.operand])
-            if give.row is not None:
-                row = give.row if isinstance(give.row, int) else int(self.at(give.row, ()))
+        for output in self.back.outputs:
+            part, whole = self.at(output.source, output.shape), np.shape(self.operands[output.operand])
+            if output.row is not None:
+                row = output.row if isinstance(output.row, int) else int(self.at(output.row, ()))
                 adjoint = np.zeros(whole, part.dtype)
                 count = min(part.shape[0] if part.ndim == len(whole) else 1, len(adjoint))
                 row = min(max(row, 0), len(adjoint) - count)  # as `take` reads the nearest row there is
                 if count:
                     adjoint[row : row + count] = part.reshape(-1, *whole[1:])[:count]
                 part = adjoint
-            out.append((give.operand, part))
+            out.append((output.operand, part))
         return out
 
     def add_terms(self, sums: dict[int, Array], shapes: Mapping[int, tuple[int, ...]]) -> None:
@@ -116,7 +116,7 @@ class NodeBack:
             else:
                 self._add_outer(total, term, parts)
 
-    def _add_outer(self, total: Array, term: Term, parts: Sequence[Array]) -> None:
+    def _add_outer(self, total: Array, term: ParameterGradient, parts: Sequence[Array]) -> None:
         left, right = (p.reshape(-1, p.shape[-1]) for p in parts)
         if term.row is not None:
             total = total[min(max(int(self._rows(term.row)), 0), len(total) - 1)]

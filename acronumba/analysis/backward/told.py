@@ -51,7 +51,7 @@ def backward_text(d: Backward) -> str:
     lines = [f"kept: {', '.join(names[v] for v in d.kept) or 'nothing'}"]
     if d.backward is not None:
         lines += [spec_text(d.backward).rstrip(), *(f"argument {k}: {_where(s)}" for k, s in enumerate(d.arguments))]
-    for g in d.gives:
+    for g in d.outputs:
         row = "" if g.row is None else f" from row {_row(g.row)}"
         lines.append(f"gives {names[g.operand]}{row}: {_where(g.source)}")
     for t in d.terms:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.check import VERDICTS, compare
-from acronumba.api.twin import BOUNDS, FACTOR
+from acronumba.api.shadow import BOUNDS, FACTOR
 from acronumba.bench.yardsticks import deciding, sequences, trees, writing
 from acronumba.bench.yardsticks.by_numpy import NUMPY
 from acronumba.bench.yardsticks.program import Program

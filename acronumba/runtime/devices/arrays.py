@@ -23,7 +23,7 @@ from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
 from acronumba.records import record
-from acronumba.runtime.devices.device import Device, Twin
+from acronumba.runtime.devices.device import Device, DeviceCopy
 
 _CPU, _CUDA = 1, 2  # kinds of devices in DLPack
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack
@@ -184,8 +184,8 @@ class OwnMemory(_Owners):
 
     def __init__(self, device: Device, size: int, owners: Sequence[Owner] = ()) -> None:
         super().__init__(owners)
-        self._twin = Twin(device, 0, size)
-        self.address = self._twin.address
+        self._device_copy = DeviceCopy(device, 0, size)
+        self.address = self._device_copy.address
 
     def export(self) -> None: ...
 

@@ -1,9 +1,10 @@
 """Ways back on a device: the graph is transposed by the processor, its kernels and the sums over nodes run there.
 
-In: a `DeviceExecutor` that has run mini-batches there, and the kernels of the way back. Out: a `runtime.places.Place`.
-Batches of backward kernels are written down and launched like those of the way there (`kernels.cuda.marshal`), the sums
-of adjoints among them (`runtime.library.launch_sums`). The sums over nodes are one launch for all that add to different
-arrays. What is computed has addresses of the processor's, as everything else; it is copied here when it is asked for.
+In: a `DeviceExecutor` that has run mini-batches there, and the kernels of the way back. Out: a
+`runtime.backends.Backend`. Batches of backward kernels are written down and launched like those of the way there
+(`kernels.cuda.marshal`), the sums of adjoints among them (`runtime.library.launch_sums`). The sums over nodes are one
+launch for all that add to different arrays. What is computed has addresses of the processor's, as everything else; it
+is copied here when it is asked for.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from acronumba.kernels.cuda.sums import FUNCTIONS, TASKS, code
 from acronumba.locks import ForkLock
 from acronumba.memory import address
 from acronumba.runtime import state
+from acronumba.runtime.backends import BackwardMemory, Pieces
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.buffers import Words
 from acronumba.runtime.devices.arrays import sweep
-from acronumba.runtime.devices.device import Twin
+from acronumba.runtime.devices.device import DeviceCopy
 from acronumba.runtime.devices.executor import UNLIMITED, DeviceExecutor, Launching, Stream, together
 from acronumba.runtime.devices.launches import launches
-from acronumba.runtime.places import Pieces, WayMemory
 from acronumba.runtime.summing import Job
 
 _LAUNCHES = 256  # more than there are batches, that the table has room for
@@ -82,7 +83,7 @@ class BackDevice(Launching):
         self.stream = Stream(device, lambda launches: 0)
         self._write, self._apart, self._loop = calls["write"], calls["apart"], calls["launch"]
         self._note_sums = note_sums
-        self.of: WayMemory | None = None  # of the way back that runs,
+        self.of: BackwardMemory | None = None  # of the way back that runs,
         self.before: Stream | None = None  # ... and of the way there, which owns what its regions lead to
 
     def tail(self, kernel: int) -> tuple[int, int]:
@@ -104,7 +105,7 @@ class BackDevice(Launching):
 
     # ---- batches
 
-    def execute(self, of: WayMemory, batches: Batches, count: int, scratch: int) -> None:
+    def execute(self, of: BackwardMemory, batches: Batches, count: int, scratch: int) -> None:
         self.of, stream = of, self.stream
         self._place(of)
         while True:
@@ -121,11 +122,11 @@ class BackDevice(Launching):
             self._call(self._apart, stream, stream.address)
 
     @property
-    def _of(self) -> WayMemory:
+    def _of(self) -> BackwardMemory:
         assert self.of is not None, "nothing runs"
         return self.of
 
-    def _place(self, of: WayMemory) -> None:
+    def _place(self, of: BackwardMemory) -> None:
         """Say where everything is; copy what is not there yet."""
         before = of.run.buffers.stream
         assert isinstance(before, Stream)
@@ -146,7 +147,7 @@ class BackDevice(Launching):
             rows.append((of.start, of.start + of.size, self.places))
         self.stream.place(np.array(sorted(rows), np.int64).reshape(-1))
 
-    def _have(self, name: str, size: int) -> Twin:
+    def _have(self, name: str, size: int) -> DeviceCopy:
         """Return memory of a name with at least so many bytes."""
         have = self._scratch.get(name)
         return have if have is not None and have.size >= size else self._more(name, size)
@@ -162,7 +163,7 @@ class BackDevice(Launching):
     # ---- what is asked for
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None:
-        """See `Place`; what lies in neither of the memories of results, is here."""
+        """See `Backend`; what lies in neither of the memories of results, is here."""
         of = self._of
         found: list[tuple[int, int]] = []
         there: list[tuple[int, int]] = []

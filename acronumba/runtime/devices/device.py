@@ -1,7 +1,7 @@
 """What kernels for GPUs run on: a GPU (`driver`) or the simulator of one (`simulated`).
 
-A `Device` has functions, memory and one stream of launches and copies. A `Twin` is memory of a device that stands for
-some of the processor's.
+A `Device` has functions, memory and one stream of launches and copies. A `DeviceCopy` is memory of a device that stands
+for some of the processor's.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Device(Protocol):
         """Return when everything is done; raise what has failed."""
 
 
-class Twin:
+class DeviceCopy:
     """Memory of the device for some of the processor's, from an address on."""
 
     def __init__(self, device: Device, start: int, size: int) -> None:

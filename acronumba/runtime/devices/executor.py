@@ -31,7 +31,7 @@ from acronumba.records import record
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Arena, Buffers, Words
 from acronumba.runtime.devices.arrays import DeviceMemory, sweep
-from acronumba.runtime.devices.device import Device, Twin
+from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.launches import Launches, launches
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.driver import Executable
@@ -58,7 +58,7 @@ class _Copy:
     """What the device has of arrays, which may overlap: a range of memory."""
 
     arrays: tuple[NDArray[Any], ...]
-    twin: Twin
+    device_copy: DeviceCopy
     bits: NDArray[np.uint8] | None  # that were copied from, if the user may change an array
 
 
@@ -76,7 +76,7 @@ class Stream:
         self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[NDArray[Any]]], Words]] = {}
         self.pending: _Pending | None = None  # the results of the last run
         self.shared: object = None  # what owns the copies of shared values that `regions` leads to
-        self.staged: tuple[NDArray[np.uint8], Twin] | None = None  # for what instances are packed in
+        self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for what instances are packed in
         self["event"] = event = device.event()
         weakref.finalize(self, device.forget, event).atexit = False
         self.room(_ROOM, _LAUNCHES)
@@ -85,10 +85,14 @@ class Stream:
         """Make room for so many bytes and launches."""
         size = size + 63 & -64
         buffer = self.device.pinned(size + self.spare(launches))
-        self.twin = twin_of(self.device, address(buffer), len(buffer))
-        self.buffer, self.start = buffer, self.twin.start
+        self.device_copy = device_copy_of(self.device, address(buffer), len(buffer))
+        self.buffer, self.start = buffer, self.device_copy.start
         self.table: Words = np.zeros(launches * ROW.count, np.int64)
-        self["start"], self["tail"], self["delta"] = self.start, self.start + size, self.twin.address - self.start
+        self["start"], self["tail"], self["delta"] = (
+            self.start,
+            self.start + size,
+            self.device_copy.address - self.start,
+        )
         self["table"], self["capacity"] = address(self.table), launches
 
     def place(self, regions: Words) -> None:
@@ -103,7 +107,7 @@ class Stream:
         if self.staged is None or self.staged[1].size < size:
             self.staged = None  # given back before more is asked for
             room = size + size // 4
-            self.staged = self.device.pinned(room), twin_of(self.device, 0, room)
+            self.staged = self.device.pinned(room), device_copy_of(self.device, 0, room)
         memory, there = self.staged
         at = 0
         for piece in pieces:
@@ -143,7 +147,7 @@ class _Pending:
     device
         Where.
     arena
-        Whose twin they lie in.
+        Whose copy on the device they lie in.
     start, size
         The part of the arena that the run has used: address, bytes.
     word
@@ -185,19 +189,19 @@ class _Pending:
 
     def memory(self, arrays: Sequence[NDArray[Any]]) -> DeviceMemory:
         """Return what reads the results where they are."""
-        twin = self.arena.twin
-        assert isinstance(twin, Twin)
+        device_copy = self.arena.device_copy
+        assert isinstance(device_copy, DeviceCopy)
         end = self.arena.address + self.arena.size
-        shift = twin.address - self.arena.address
+        shift = device_copy.address - self.arena.address
         return DeviceMemory(arrays, self.device, self.arena.address, end, shift, self)
 
     def _copy(self, pieces: Sequence[tuple[int, int]]) -> None:
-        twin = self.arena.twin
-        assert isinstance(twin, Twin)
+        device_copy = self.arena.device_copy
+        assert isinstance(device_copy, DeviceCopy)
         block = np.asarray(self.arena.block)
         for start, end in pieces:
             low, high = start - self.arena.address, end - self.arena.address
-            self.device.download(block[low:high], twin.address + low)
+            self.device.download(block[low:high], device_copy.address + low)
         self.persistent.wait()
         self.check()
 
@@ -216,7 +220,7 @@ class Launching:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self._scratch: dict[str, Twin] = {}
+        self._scratch: dict[str, DeviceCopy] = {}
 
     def _loaded(self, codes: Sequence[CudaCode]) -> list[list[tuple[int, int, tuple[Grid, ...]]]]:
         """Load kernels; return of each function the handle, how many blocks run at once, and its grids."""
@@ -250,10 +254,10 @@ class Launching:
             have = self._more(name, size)
         return have.address, have.size
 
-    def _more(self, name: str, size: int) -> Twin:
+    def _more(self, name: str, size: int) -> DeviceCopy:
         """Return new memory of a name; what it had is given back before more is asked for."""
         self._scratch.pop(name, None)
-        self._scratch[name] = twin_of(self.device, 0, max(size + size // 4, 1 << 16))
+        self._scratch[name] = device_copy_of(self.device, 0, max(size + size // 4, 1 << 16))
         return self._scratch[name]
 
 
@@ -274,15 +278,19 @@ class DeviceExecutor(Launching):
         super().__init__(device)
         self.codes = codes
         self.allocate = device.pinned
-        self._lock = ForkLock()  # of the device's scratch memory, and of the twins
+        self._lock = ForkLock()  # of the device's scratch memory, and of the copies
         # copies of shared values by address, and where they are; of the last few that came
         self._shared: dict[Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
-        self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], Twin | None]] = {}  # memory of packed instances
+        self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], DeviceCopy | None]] = {}  # memory of packed instances
         self._write, self._send, self._loop = calls["write"], calls["send"], calls["launch"]
         self._apart, self._together, self._all = calls["apart"], calls["together"], calls["whole"]
 
     def attach(self, executable: Executable) -> None:
-        self.arenas, self.room, self.recorded = executable.arenas, executable.room, executable.recorded
+        self.arenas, self.memory_policy, self.recorded = (
+            executable.arenas,
+            executable.memory_policy,
+            executable.recorded,
+        )
         self.host, self.engine, self.prepared = executable.host, executable.engine, executable.shared
         plan, device = executable.plan, self.device
         self._once = {once.kernel for once in plan.program.once}  # these are the processor's
@@ -328,11 +336,11 @@ class DeviceExecutor(Launching):
             if not changes or (known.bits is not None and np.array_equal(known.bits, bits)):
                 return known
         else:
-            known = _Copy(arrays, twin_of(self.device, start, end - start), None)
+            known = _Copy(arrays, device_copy_of(self.device, start, end - start), None)
         own = bits.copy() if changes else bits  # the user may change it before it is on the device
         # Sets of shared values that have an array in common have its copy in common, and what it is a copy of.
         known.bits = None
-        self.device.upload(known.twin.address, own)
+        self.device.upload(known.device_copy.address, own)
         known.bits = own if changes else None
         return known
 
@@ -366,7 +374,7 @@ class DeviceExecutor(Launching):
                 start: self._copy(start, end, those, not users.isdisjoint(map(id, those)), last)
                 for start, end, those in self.ranges(arrays.values())
             }
-            found = [copy.twin.region for copy in copies.values()]
+            found = [copy.device_copy.region for copy in copies.values()]
             known, rows = copies, found if found != rows or rows is _NOWHERE else rows
             kept = {p: at for p, at in self._shared.items() if p in self.prepared.recent and p is not prepared}
             self._shared = kept | {prepared: (known, rows)}
@@ -378,16 +386,16 @@ class DeviceExecutor(Launching):
         fresh: dict[int, NDArray[Any]] = {}
         for array in keep:
             at = address(array)
-            known, twin = self._packed.get(at, (None, None))
+            known, device_copy = self._packed.get(at, (None, None))
             if not array.nbytes or at in fresh:
                 continue
             if known is None or known() is not array:
                 fresh[at] = array
                 continue
-            if twin is None:
-                self._packed[at] = known, twin = known, twin_of(self.device, at, array.nbytes)
-                self.device.upload(twin.address, _bytes(array))
-            rows.append(twin.region)
+            if device_copy is None:
+                self._packed[at] = known, device_copy = known, device_copy_of(self.device, at, array.nbytes)
+                self.device.upload(device_copy.address, _bytes(array))
+            rows.append(device_copy.region)
         if fresh:
             self._packed = {at: one for at, one in self._packed.items() if one[0]() is not None}
             self._packed |= {at: (weakref.ref(array), None) for at, array in fresh.items()}
@@ -403,7 +411,7 @@ class DeviceExecutor(Launching):
         shared = self._share(m.prepared, m.stable)
         stream.shared = self._shared[m.prepared][0]
         if not self._placed(stream, shared, arenas, keep):
-            own = tuple([self._arena_twin(arena).region for arena in arenas])
+            own = tuple([self._arena_copy(arena).region for arena in arenas])
             rows = sorted([*shared, *self._pack(stream, keep), *own])
             stream.place(np.array(rows, np.int64).reshape(-1))
             # what lies in memory of the stream's own may be overwritten: only what has a place of its own is known
@@ -417,18 +425,18 @@ class DeviceExecutor(Launching):
         self, stream: Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]
     ) -> bool:
         """Return whether it is known where these are; the regions of the stream say so, then."""
-        known = stream.known.get(tuple([self._arena_twin(arena).region for arena in arenas]))
+        known = stream.known.get(tuple([self._arena_copy(arena).region for arena in arenas]))
         if known is None or known[0] is not shared or not _alike(known[1], keep):
             return False
         if known[2] is not stream.regions:
             stream.place(known[2])
         return True
 
-    def _arena_twin(self, arena: Arena) -> Twin:
-        twin = arena.twin
-        if not isinstance(twin, Twin):
-            arena.twin = twin = twin_of(self.device, arena.address, arena.size)
-        return twin
+    def _arena_copy(self, arena: Arena) -> DeviceCopy:
+        device_copy = arena.device_copy
+        if not isinstance(device_copy, DeviceCopy):
+            arena.device_copy = device_copy = device_copy_of(self.device, arena.address, arena.size)
+        return device_copy
 
     # ------------------------------------------------------------------------------------------------------- stages
 
@@ -451,7 +459,7 @@ class DeviceExecutor(Launching):
                 return True
             status = self.launches["status"]
         if status != state.DONE:
-            self.room.grow(m, status)
+            self.memory_policy.grow(m, status)
         return False
 
     def stops(self, m: MiniBatch) -> Sequence[int]:
@@ -470,7 +478,7 @@ class DeviceExecutor(Launching):
 
     def _drive(self, m: MiniBatch) -> None:
         while (status := self.engine.drive(m.buffers.address)) != state.DONE:
-            self.room.grow(m, status)
+            self.memory_policy.grow(m, status)
 
     def _execute(self, m: MiniBatch) -> None:
         """Write down what the launches of a round need, and launch; bring back what must be known now."""
@@ -506,7 +514,7 @@ class DeviceExecutor(Launching):
         if status < 0:
             self.device.refuse(-status)
         if status != state.DONE:
-            self.room.grow(m, status)
+            self.memory_policy.grow(m, status)
             self._drive(m)
 
     def finish(self, m: MiniBatch, run: Run) -> None:
@@ -549,7 +557,7 @@ class DeviceExecutor(Launching):
         """Bring failures of nodes where the processor's kernels leave them."""
         buffers = m.buffers
         low, high = stream["end"] - stream.start, stream["tail"] - stream.start
-        self.device.download(stream.buffer[low:high], stream.twin.address + low)
+        self.device.download(stream.buffer[low:high], stream.device_copy.address + low)
         self.persistent.wait()
         pending.check()
         if not stream.buffer[low:high].any():
@@ -560,7 +568,7 @@ class DeviceExecutor(Launching):
         for b, (kernel, nodes, _, fails, *_) in enumerate(stream.launches.tolist()):
             if not fails:
                 continue
-            at = fails - stream.twin.address
+            at = fails - stream.device_copy.address
             found: Words = stream.buffer[at : at + 8 * nodes].view(np.int64)
             first, last = int(start[b]), int(start[b + 1])
             if table[kernel, TABLE["rows"]]:  # nodes of several rows: a node fails as its first row that fails
@@ -572,7 +580,7 @@ class DeviceExecutor(Launching):
                 )
             fail[first:last] = found
         if buffers["more"]:
-            self.room.fail_nodes(m)
+            self.memory_policy.fail_nodes(m)
 
 
 _NOWHERE: list[_Row] = []
@@ -581,17 +589,17 @@ _executors: weakref.WeakSet[DeviceExecutor] = weakref.WeakSet()
 _lock = ForkLock()  # of these
 
 
-def twin_of(device: Device, start: int, size: int) -> Twin:
+def device_copy_of(device: Device, start: int, size: int) -> DeviceCopy:
     """Return memory of a device; what all models keep there for later mini-batches is given up for it."""
     try:
-        return Twin(device, start, size)
+        return DeviceCopy(device, start, size)
     except MemoryError:
         with _lock:
             others = list(_executors)
         for other in others:
             if other.device is device:
                 other.arenas.clear()
-        return Twin(device, start, size)
+        return DeviceCopy(device, start, size)
 
 
 def _alike(known: Sequence[weakref.ref[NDArray[Any]]], arrays: Sequence[NDArray[Any]]) -> bool:

@@ -65,7 +65,7 @@ class Outcome:
     error: BaseException | None  # in place of a result
 
 
-class Desk:
+class RequestQueue:
     """Where requests wait, and from where they are taken.
 
     Parameters

@@ -30,7 +30,7 @@ Pieces: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 
 
 @record(kw_only=True, eq=False)
-class WayMemory:
+class BackwardMemory:
     """What the kernels of a way back read and write, beside what those of the way there have left."""
 
     run: Run  # the way there
@@ -40,7 +40,7 @@ class WayMemory:
     size: int  # ... and its bytes
 
 
-class Place(Protocol):
+class Backend(Protocol):
     """Where ways back run."""
 
     @property
@@ -53,7 +53,7 @@ class Place(Protocol):
     def adder(self, dtype: str) -> tuple[int, tuple[int, ...]]:
         """Return the address of what adds up adjoints of a dtype, and what its table P ends with."""
 
-    def execute(self, of: WayMemory, batches: Batches, count: int, scratch: int) -> None:
+    def execute(self, of: BackwardMemory, batches: Batches, count: int, scratch: int) -> None:
         """Run so many batches, which need so many bytes of scratch."""
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None:
@@ -66,7 +66,7 @@ class Place(Protocol):
         """Do the jobs, those of one array in their order, and bring the arrays; `batches`: a table that nobody uses."""
 
 
-class Here:
+class CpuBackend:
     """The processor."""
 
     def __init__(self, engine: Native, code: Mapping[str, Compiled], threads: int) -> None:
@@ -79,7 +79,7 @@ class Here:
     def adder(self, dtype: str) -> tuple[int, tuple[int, ...]]:
         return self.code[dtype].address["adjoints"], ()
 
-    def execute(self, of: WayMemory, batches: Batches, count: int, scratch: int) -> None:
+    def execute(self, of: BackwardMemory, batches: Batches, count: int, scratch: int) -> None:
         batches.execute(self.engine, count, scratch, self.threads)
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None: ...

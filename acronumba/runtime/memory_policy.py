@@ -1,4 +1,4 @@
-"""Room for what compiled code asks for: memory that grows, and what happens where it may not.
+"""MemoryPolicy for what compiled code asks for: memory that grows, and what happens where it may not.
 
 In: a mini-batch that has stopped with a status. Out: more room, or the failure of an instance that wants too much.
 """
@@ -58,7 +58,7 @@ class Astray(Exception):
     """A run that is told values comes to other reads than the run that noted them."""
 
 
-class Room:
+class MemoryPolicy:
     """Makes room for mini-batches of one plan.
 
     Parameters

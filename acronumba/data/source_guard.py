@@ -1,8 +1,8 @@
 """What a program was made of: the functions and names of Python that were read, and whether they are still the same.
 
 Code changes while a process runs: a function gets another `__code__` (as `%autoreload` does it), a cell of a notebook
-is run again, a method is replaced. The front end notes in a `Witness` each function that it reads, and each place
-where it looks something up: in a module, a closure, a class. `Witness.holds` says at each mini-batch whether
+is run again, a method is replaced. The front end notes in a `SourceGuard` each function that it reads, and each place
+where it looks something up: in a module, a closure, a class. `SourceGuard.holds` says at each mini-batch whether
 everything still is where it was; it compares identities and nothing else, some tens of nanoseconds for each. Places
 whose values are read anew at each mini-batch (arrays and numbers) are not noted here: see `shared`.
 """
@@ -27,7 +27,7 @@ class Changed(Exception):
     """Code changed while it was read: what was read of it is no program that there ever was."""
 
 
-class Witness:
+class SourceGuard:
     """What was read, in the order in which it was."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Witness:
                 for name in annotations if isinstance(annotations, dict) else ():
                     self.item(annotations, name)
 
-    def include(self, other: Witness) -> None:
+    def include(self, other: SourceGuard) -> None:
         """Note what another one has noted."""
         for name, (_, holders, values) in other._attributes.items():
             for holder, value in zip(holders, values, strict=True):
@@ -112,7 +112,7 @@ class Witness:
         self._without += other._without
         self._missing += other._missing
 
-    def agrees(self, other: Witness) -> bool:
+    def agrees(self, other: SourceGuard) -> bool:
         """Whether nothing changed between what this one and another one have noted."""
         mine, theirs = self._seen, other._seen
         return all(mine[key][1] is theirs[key][1] for key in mine.keys() & theirs.keys())
@@ -144,9 +144,9 @@ class Witness:
             values.append(value)
 
 
-def witness_of(classes: Iterable[type]) -> Witness:
+def witness_of(classes: Iterable[type]) -> SourceGuard:
     """Return a witness of the fields of classes."""
-    out = Witness()
+    out = SourceGuard()
     for cls in classes:
         out.layout(cls)
     return out

@@ -1,9 +1,9 @@
 """Arrays and numbers of the plain call that carry a second value, in float64.
 
-In: an operation on arrays (`Twin`) and numbers (`Single`, `Double`, `Number`) that carry both values. Out: one of them.
-An operation is done twice, by the same function of NumPy: on the values that the plain call has, and on those in
-float64, with float64 for a float32 that is named as a dtype. So types, dtypes and the way through the program are the
-plain call's, whatever the code asks of them. For numbers without the second value, such as constants, both are the
+In: an operation on arrays (`ShadowArray`) and numbers (`Single`, `Double`, `Number`) that carry both values. Out: one
+of them. An operation is done twice, by the same function of NumPy: on the values that the plain call has, and on those
+in float64, with float64 for a float32 that is named as a dtype. So types, dtypes and the way through the program are
+the plain call's, whatever the code asks of them. For numbers without the second value, such as constants, both are the
 same.
 
 Where values decide (comparisons, `argmax`, rounding to whole numbers) and are nearer to each other than rounding can
@@ -78,7 +78,7 @@ class Run:
 # ---- values with a second one
 
 
-class Twin(np.ndarray):
+class ShadowArray(np.ndarray):
     """An array as the plain call has it. `wide`: its values in float64, if it is one of floats."""
 
     _wide: Any = None  # float64 array of this shape; None: the values are the same
@@ -137,9 +137,9 @@ class _Scalar:
 
     narrow: Any  # the number, of the type that the plain call has
     wide: Any
-    __array_ufunc__ = Twin.__array_ufunc__
-    __array_function__ = Twin.__array_function__
-    __int__ = Twin.__int__
+    __array_ufunc__ = ShadowArray.__array_ufunc__
+    __array_function__ = ShadowArray.__array_function__
+    __int__ = ShadowArray.__int__
 
     def __trunc__(self) -> Any:
         return apply(math.trunc, (self,), {})
@@ -208,7 +208,7 @@ def _method(cls: type, name: str) -> Callable[..., Any]:
 
 
 for _name in _methods(np.ndarray):
-    setattr(Twin, _name, _method(np.ndarray, _name))
+    setattr(ShadowArray, _name, _method(np.ndarray, _name))
 
 Single: Any = _stand_in("float32", np.float32)
 Double: Any = _stand_in("float64", np.float64)
@@ -228,7 +228,7 @@ def with_second(cls: Any, value: Any, second: Any) -> Any:
 def narrow(value: Any) -> Any:
     """Return a value as the plain call has it."""
     cls = type(value)
-    if cls is Twin:
+    if cls is ShadowArray:
         return _plain_array(value)
     if cls in _SCALARS:
         return value.narrow
@@ -242,7 +242,7 @@ def narrow(value: Any) -> Any:
 def wide(value: Any) -> Any:
     """Return a value in float64, also a dtype."""
     cls = type(value)
-    if cls is Twin or cls in _SCALARS:
+    if cls is ShadowArray or cls in _SCALARS:
         return value.wide
     if cls is np.ndarray:
         return value.astype(np.float64) if value.dtype == np.float32 else value
@@ -264,13 +264,13 @@ def wide(value: Any) -> Any:
 def class_of(value: Any) -> type:
     """Return the class of a value in the plain call."""
     cls = type(value)
-    return vars(cls).get("__twin_of__", cls)  # type: ignore[no-any-return]
+    return vars(cls).get("__shadow_of__", cls)  # type: ignore[no-any-return]
 
 
 def _carries(value: Any) -> bool:
     """Whether there is a second value in it."""
     cls: Any = type(value)
-    if cls is Twin:
+    if cls is ShadowArray:
         return bool(value.dtype.kind == "f")
     if cls is tuple or cls is list:
         return any(map(_carries, value))
@@ -281,12 +281,12 @@ def _wrap(value: Any, second: Any) -> Any:
     """Return a result with its second value; None: the same."""
     cls = type(value)
     if cls is np.ndarray:
-        twin = value.view(Twin)
+        shadow = value.view(ShadowArray)
         if value.dtype == np.float32:
             current.run.single = True
         if value.dtype.kind == "f":
-            twin._wide = None if second is None else np.asarray(second, np.float64)
-        return twin
+            shadow._wide = None if second is None else np.asarray(second, np.float64)
+        return shadow
     if cls in STAND_INS:
         if cls is np.float32:
             current.run.single = True
@@ -310,7 +310,7 @@ def _has_floats(value: Any) -> bool:
 
 
 def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
-    """Return what a function of NumPy, `math` or `operator` gives for twins."""
+    """Return what a function of NumPy, `math` or `operator` gives for shadow arrays."""
     if "out" in kwargs:
         return _into(func, args, kwargs)
     if method in ("sort", "fill", "put", "partition"):  # in place
@@ -360,7 +360,7 @@ def _into(func: Any, args: Any, kwargs: Any) -> Any:
     for out, value in zip(outs, result if len(outs) > 1 else (result,), strict=True):
         if out is not None:
             np.copyto(narrow(out), narrow(value), casting="same_kind")
-            if isinstance(out, Twin) and out.dtype.kind == "f":
+            if isinstance(out, ShadowArray) and out.dtype.kind == "f":
                 np.copyto(out.wide, wide(value))
     return outs[0] if len(outs) == 1 else outs
 
@@ -472,7 +472,7 @@ def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
     options = {k: wide(v) for k, v in kwargs.items()}
 
     def at(v: Any) -> Any:
-        v = v if isinstance(args[0], Twin) else _STANDS_FOR.get(type(args[0]), float)(v)
+        v = v if isinstance(args[0], ShadowArray) else _STANDS_FOR.get(type(args[0]), float)(v)
         return np.asarray(_WIDE_FUNCTIONS.get(func, func)(v, *rest, **options))
 
     jumps = operator.floordiv if getattr(func, "__name__", "") in ("mod", "remainder") else None

@@ -158,7 +158,7 @@ def waves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         except Deep:
             told.append("deep")
             raise
-        told.append("waves" if self.tied else "columns")
+        told.append("waves" if self.cyclic else "columns")
         return found
 
     monkeypatch.setattr(unpack_columns.Columns, "read", noted)
