@@ -68,7 +68,7 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
         Parameters
         ----------
         grads : object
-            What `value_and_grad` or a pull returned for the parameters. What has none there keeps what it has.
+            What `value_and_grad` or a pullback returned for the parameters. What has none there keeps what it has.
         """
         found = dict(leaves(grads))
         if unknown := sorted(found.keys() - self._arrays.keys()):
@@ -267,7 +267,7 @@ class _Given:
 
 
 class _Back:
-    """What the way back of a call needs."""
+    """What the backward pass of a call needs."""
 
     def __init__(
         self, forward: Forward, given: _Given, sources: Sequence[Sequence[tuple[int, Any]]], stacked: bool
@@ -286,7 +286,7 @@ class _Back:
                 part = np.asarray(whole[j] if self.stacked else whole)
                 of = cotangents[k]
                 of[id(x)] = of[id(x)] + part if id(x) in of else part
-        grads = self.forward.pull(cotangents, False)
+        grads = self.forward.pullback(cotangents, False)
         wanted = self.forward.wanted
         out: dict[int, Any] = {}
         done: set[tuple[int, int]] = set()  # an array that is reached twice has its whole gradient at both places

@@ -166,7 +166,7 @@ def functions(model: str, size: str | int, device: str) -> dict[str, Any]:
 def training_codes(model: str, size: str | int) -> list[Any]:
     """Return the kernels of a model's pullback there and back, and those of sums, as they are generated for GPUs.
 
-    With them comes the one kernel that runs all those of the way there.
+    With them comes the one kernel that runs all those of the forward pass.
     """
     from acronumba.analysis.backward.program import way_back
     from acronumba.bench.ablate import inputs

@@ -74,7 +74,7 @@ def active(program: ir.Program, wanted: Wanted, width: int | None) -> Active:
 
 @record(kw_only=True)
 class Part:
-    """What of a kernel takes part in the way back."""
+    """What of a kernel takes part in the backward pass."""
 
     wanted: frozenset[int]  # operands that gradients go on to
     results: frozenset[int]  # results that have an adjoint

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 
 from acronumba.analysis.dead import remove_dead
+from acronumba.analysis.depth_padding import pad_branches
 from acronumba.analysis.fibers.fork import fork
-from acronumba.analysis.ghosts import pad_arms
 from acronumba.analysis.grouping.blocks import Grouping, Kernels
 from acronumba.analysis.grouping.checks import remove_repeated_checks
 from acronumba.analysis.grouping.extents import Extents
@@ -21,18 +21,18 @@ from acronumba.analysis.grouping.proved import replace_proved
 from acronumba.analysis.grouping.rows import rows_text
 from acronumba.analysis.phases import phases_text
 from acronumba.analysis.refactor import refactor
-from acronumba.analysis.sharing.bypass import pass_by
-from acronumba.analysis.sharing.copies import merge_copies
-from acronumba.analysis.sharing.once import Computed, find_once
+from acronumba.analysis.sharing.dead_results import drop_dead_results
+from acronumba.analysis.sharing.loop_exits import duplicate_loop_exits
+from acronumba.analysis.sharing.per_batch import Computed, find_per_batch
+from acronumba.analysis.sharing.projected_tables import embed_then_project
 from acronumba.analysis.sharing.share import share
-from acronumba.analysis.sharing.tables import tabulate
-from acronumba.analysis.sharing.unread import drop_unread
+from acronumba.analysis.sharing.variants import merge_variants
 from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import value_flow
 from acronumba.analysis.waits import waiting_functions, waits_notes, waits_text
 from acronumba.config import Options, verify_level
 from acronumba.ir.nodes import Function, Program
-from acronumba.ir.notes import Note, notes_text, told_in
+from acronumba.ir.notes import Note, decisions_in, notes_text
 from acronumba.ir.spec import KernelSpec, Use
 from acronumba.records import record
 
@@ -81,10 +81,10 @@ def _share(d: Draft) -> Draft:
     """
     check = verify_level() > 1
     first = share(d.program, d.options, check=check)
-    passed, copied = pass_by(first.program, d.options)
+    passed, copied = duplicate_loop_exits(first.program, d.options)
     if copied:
         first = share(passed, d.options, check=check)
-    program, computed, told = find_once(tabulate(first.program, d.options), d.options)
+    program, computed, told = find_per_batch(embed_then_project(first.program, d.options), d.options)
     shares = share(program, d.options, check=check) if computed else first
     notes = dict.fromkeys((*d.notes, *first.notes, *shares.notes, *copied, *told))
     lines = [f"once {shares.program.shared[c.index].path}: line {c.loc.line}\n" for c in computed]
@@ -96,8 +96,8 @@ def _simplify(d: Draft) -> Draft:
     return replace(d, program=d.each(lambda f: remove_dead(simplify(f))))
 
 
-def _unread(d: Draft) -> Draft:
-    program, notes = drop_unread(d.program)
+def _dead_results(d: Draft) -> Draft:
+    program, notes = drop_dead_results(d.program)
     return replace(d, program=program, notes=(*d.notes, *notes))
 
 
@@ -125,7 +125,7 @@ def _blocks(d: Draft) -> Draft:
 
 
 def _copies(d: Draft) -> Draft:
-    program, kernels, uses, notes = merge_copies(d.program, d.kernels, d.uses, d.options)
+    program, kernels, uses, notes = merge_variants(d.program, d.kernels, d.uses, d.options)
     return replace(d, program=program, kernels=kernels, uses=uses, notes=(*d.notes, *notes))
 
 
@@ -135,7 +135,7 @@ def _rows(d: Draft) -> Draft:
 
 def _decided(d: Draft) -> Draft:
     """Show what was decided: nothing changes any more."""
-    told = {name: told_in(name, d.notes) for name in ("once", "invariant", "hoist", "copies")}
+    told = {name: decisions_in(name, d.notes) for name in ("once", "invariant", "hoist", "copies")}
     return replace(d, texts={**d.texts, **told})
 
 
@@ -148,7 +148,7 @@ def _phases(d: Draft) -> Draft:
 
 
 def _ghosts(d: Draft) -> Draft:
-    program, notes, text = pad_arms(d.program)
+    program, notes, text = pad_branches(d.program)
     return replace(d, program=program, notes=(*d.notes, *notes), texts=d.shown("ghosts", text))
 
 
@@ -163,7 +163,7 @@ PASSES = (
     Pass(name="refactor", run=_refactor, wanted=lambda o: o.decisions.refactor and o.reuse and o.duplicate),
     Pass(name="sharing", run=_share),
     Pass(name="simplify", run=_simplify),
-    Pass(name="unread", run=_unread, wanted=lambda o: o.duplicate),
+    Pass(name="dead_results", run=_dead_results, wanted=lambda o: o.duplicate),
     Pass(name="invariant", run=_invariant, wanted=lambda o: o.hoist),
     Pass(name="extents", run=_extents),
     Pass(name="hoist", run=_hoist, wanted=lambda o: o.hoist and o.blocks and o.decisions.split),

@@ -75,8 +75,8 @@ class Signature:
             raise refuse(
                 "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not supported"
             )
-        self._witness = SourceGuard()
-        self._witness.function(fn)
+        self._source_guard = SourceGuard()
+        self._source_guard.function(fn)
         self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         self.shared = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
         if not self.positional:
@@ -87,9 +87,9 @@ class Signature:
                 message="a model needs a parameter that varies by instance",
             )
 
-    def holds(self, fn: Callable[..., Any]) -> bool:
+    def is_valid(self, fn: Callable[..., Any]) -> bool:
         """Whether these are still the parameters of the function."""
-        return fn is self.fn and self._witness.holds()
+        return fn is self.fn and self._source_guard.is_valid()
 
     def bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
         """Return the arguments, or raise what is wrong with them; a column that is left out is a constant."""

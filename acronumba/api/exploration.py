@@ -1,8 +1,8 @@
 """`Model.explore` and `Trace.html`: what the explorer shows of a mini-batch, put together.
 
-In: what ran (`Ran`) and its trace. Out: an `Exploration`: data, a page, JSON. The schedules that did not run, and the
-mini-batch with each option switched alone, are recorded and scheduled as for `Model.explain`; nothing is computed for
-them, unless the model waits for values.
+In: what ran (`TracedRun`) and its trace. Out: an `Exploration`: data, a page, JSON. The schedules that did not run, and
+the mini-batch with each option switched alone, are recorded and scheduled as for `Model.explain`; nothing is computed
+for them, unless the model waits for values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from acronumba.views.explorer.data import Explored, Scheduled, Text, explorer_da
 from acronumba.views.progress import progress
 
 if TYPE_CHECKING:
-    from acronumba.api.ran import Ran
+    from acronumba.api.traced_run import TracedRun
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
 
@@ -68,7 +68,7 @@ def exploration(
     trace: TraceData,
     errors: Mapping[int, BaseException],
     instances: int,
-    ran: Ran | None,
+    ran: TracedRun | None,
     *,
     schedules: bool = True,
     options: bool | None = None,
@@ -123,7 +123,7 @@ def exploration(
 class _Recorded:
     """What is recorded of a mini-batch with other options, each of them once."""
 
-    def __init__(self, ran: Ran, trace: TraceData) -> None:
+    def __init__(self, ran: TracedRun, trace: TraceData) -> None:
         self.ran = ran
         self.options = ran.compiled.options
         self.known: dict[Options, TraceData] = {self.options: trace}

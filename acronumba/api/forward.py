@@ -1,7 +1,7 @@
 """A mini-batch that has run and can be followed back: what `vjp` keeps.
 
-In: a call, and what gradients are wanted of. Out: results, failures, and `Forward.pull`. The instances of one type run
-together, by compiled code where it has a way back, else one by one by the reference.
+In: a call, and what gradients are wanted of. Out: results, failures, and `Forward.pullback`. The instances of one type
+run together, by compiled code where it has a backward pass, else one by one by the reference.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Part(Protocol):
     """Instances that have run in one way."""
 
-    def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return what each instance gives, and what they give together.
 
         `cotangents`: per instance that has not failed, by the ids of the arrays of its result.
@@ -55,7 +55,7 @@ class _Compiled:
     asked: Sequence[Asked]
     tensors: Mapping[int, int]  # numbers of shared tensors, and ids of their arrays
 
-    def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return what each instance gives, and what they give together."""
         of: dict[int, Any] = {}
         seeds: list[tuple[int, int, Any]] = []
@@ -64,7 +64,7 @@ class _Compiled:
             pairs, unread = adjoints(found, cotangents[k], self.references)
             seeds += [(self.place[k], word, g) for word, g in pairs]
             mine[k] = _handed_on(unread, wanted, k, of)
-        gradients, own = self.there.pull(self.run, seeds, self.asked)
+        gradients, own = self.there.pullback(self.run, seeds, self.asked)
         number = {place: k for k, place in self.place.items()}
         for a, x in zip(self.asked, own, strict=True):
             if x is not None and a.instance >= 0:
@@ -85,7 +85,7 @@ class _Taped:
     recorder: Recorder
     tapes: Mapping[int, tuple[Tape, Sequence[Found]]]  # by instance, with the arrays of its result
 
-    def pull(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return what each instance gives."""
         totals = {}
         of: dict[int, Any] = {}
@@ -123,7 +123,7 @@ class Forward:
     wanted
         What gradients are wanted of.
     together
-        Whether compiled code runs it where it has a way back.
+        Whether compiled code runs it where it has a backward pass.
     mark
         Returns of a shared array what tells whether it has changed.
     """
@@ -206,16 +206,16 @@ class Forward:
             tapes[k] = tape, found
         self.parts.append(_Taped(recorder=recorder, tapes=tapes))
 
-    def pull(self, cotangents: Mapping[int, Mapping[int, Any]], one: bool) -> Any:
+    def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], one: bool) -> Any:
         """Return gradients in their structures; `cotangents`: per instance, by the ids of the arrays of its result."""
         for path, array, mark in self._marks.values():
             if self._mark(array) != mark:
                 raise refuse("ACR706", message=f"`{path}` has changed since the results were computed",
-                             rewrite="pull before parameters are updated")  # fmt: skip
+                             rewrite="pullback before parameters are updated")  # fmt: skip
         totals: dict[int, Totals] = {}
         sums: list[Totals] = []
         for part in self.parts:
-            own, together = part.pull(cotangents, self.wanted)
+            own, together = part.pullback(cotangents, self.wanted)
             totals |= own
             sums.append(together)
         return self.wanted.structures(totals, sums, 1.0, wide=False, one=one)

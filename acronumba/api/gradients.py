@@ -1,8 +1,8 @@
 """`Model.value_and_grad`: the loss of a mini-batch and its gradients.
 
 In: a model whose result is a loss, a scalar of one instance. Out: a `ValueAndGrad`, which is called like the model and
-gives `Gradients`. What they mean is `ir.tape`: the run of an instance by the interpreter, and the way back through it.
-`api.wanted` finds what gradients are wanted of, `api.structures` writes them down.
+gives `Gradients`. What they mean is `ir.tape`: the run of an instance by the interpreter, and the backward pass through
+it. `api.wanted` finds what gradients are wanted of, `api.structures` writes them down.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from acronumba.runtime.state import MEMORY
 if TYPE_CHECKING:
     from acronumba.analysis import active
     from acronumba.api.explanation import Explanation
-    from acronumba.api.kept import Fit
     from acronumba.api.slopes import Slopes
+    from acronumba.api.specialisations import Fit
     from acronumba.api.stages import Stages
     from acronumba.api.trace import Trace
     from acronumba.data.pack import Batch
@@ -162,7 +162,7 @@ class ValueAndGrad:
             run = self._ran(self.model._bind(columns, shared), together=True, tell=True)
             found = self.model.trace(*columns, **shared)
             peak = max(found.data.peak_bytes, run.peak)
-            return replace(found, data=replace(found.data, back=tuple(run.told or ()), peak_bytes=peak))
+            return replace(found, data=replace(found.data, back=tuple(run.records or ()), peak_bytes=peak))
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
         """Return what the compiler decided: see `Model.explain`; and what gradients keep, and where they stop."""
@@ -189,7 +189,7 @@ class ValueAndGrad:
         return wanted.in_program(compiled, leaves), width
 
     def _notes(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> Sequence[Note]:
-        from acronumba.analysis.backward.told import backward_notes
+        from acronumba.analysis.backward.remarks import backward_notes
 
         where = self._in_program(call, compiled, leaves)
         return backward_notes(compiled.active(*where), compiled.backward(*where))
@@ -214,7 +214,7 @@ class ValueAndGrad:
         return run.done(one), dict(sorted(run.errors.items()))
 
     def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _Run:
-        """Return the run that `_run` asks for; `tell`: with the batches of its way back."""
+        """Return the run that `_run` asks for; `tell`: with the batches of its backward pass."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together, tell)
         for members, fit in alike(self.model, call, together):
@@ -248,7 +248,7 @@ class _Run:
         self.errors: dict[int, BaseException] = {}
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
-        self.told: list[BackRecord] | None = [] if tell else None  # the batches of the backward pass
+        self.records: list[BackRecord] | None = [] if tell else None  # the batches of the backward pass
         self.means = False  # whether those are of the mean already
         self.peak = 0  # bytes of memory, there and back
 
@@ -301,8 +301,8 @@ class _Run:
             mean=self.means, tight=tight,
         )  # fmt: skip
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
-        if self.told is not None:
-            self.told += done.back.records()
+        if self.records is not None:
+            self.records += done.back.records()
         own: list[dict[int, Any]] = [{} for _ in members]
         for a, x in zip(done.asked, done.back.own, strict=True):
             if x is not None and a.instance >= 0:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
 from acronumba.api.failures import plain_failure
-from acronumba.api.kept import FEW, Cache, Fit, fitting, keep, likely
 from acronumba.api.plain import SOON, PlainCall, inside
-from acronumba.api.ran import Ran
 from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot, value_of
+from acronumba.api.specialisations import FEW, Cache, Fit, fitting, keep, likely
 from acronumba.api.structures import native
 from acronumba.api.trace import Trace
+from acronumba.api.traced_run import TracedRun
 from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
@@ -132,7 +132,7 @@ class Model(Generic[P, R]):
         return f"<model {self.__wrapped__.__module__}.{self.__qualname__}>"
 
     def __reduce__(self) -> Any:
-        from acronumba.api.carried import reduce
+        from acronumba.api.pickling import reduce
 
         return reduce(self)
 
@@ -210,7 +210,7 @@ class Model(Generic[P, R]):
         ran = self._what_ran(done)
         return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors, ran=ran)
 
-    def _what_ran(self, done: Done) -> Ran | None:
+    def _what_ran(self, done: Done) -> TracedRun | None:
         call, compiled = done.call, done.compiled
         if call is None or compiled is None:
             return None
@@ -220,7 +220,7 @@ class Model(Generic[P, R]):
             _, leaves, packed = self._specialise(call)
             return None if packed is None else compiled.sites(packed, leaves, trace)
 
-        return Ran(compiled=compiled, instances=call.count, record=record, sites=sites)
+        return TracedRun(compiled=compiled, instances=call.count, record=record, sites=sites)
 
     def explore(
         self,
@@ -345,7 +345,7 @@ class Model(Generic[P, R]):
 
     def _interpret(self, *columns: Any, planned: bool = True, **shared: Any) -> list[Any]:
         """Run the reference interpreter in place of machine code; for tests."""
-        from acronumba.data.wraps import wrapped
+        from acronumba.data.result_wrappers import wrapped
         from acronumba.ir.interpret import InstanceFailure
 
         call = self._bind(columns, shared)
@@ -422,7 +422,7 @@ class Model(Generic[P, R]):
             except AcronumbaError as error:
                 refused |= dict.fromkeys(members, error.with_traceback(None))
                 continue
-            others = [key for key, group in left.items() if compiled.fits(call.some(group[:1]).columns)]
+            others = [key for key, group in left.items() if compiled.matches_types(call.some(group[:1]).columns)]
             for key in (types_of, *others):
                 self._cache.lead(compiled.options, key, compiled, call)
             members = sorted(chain(members, *map(left.pop, others)))
@@ -445,7 +445,7 @@ class Model(Generic[P, R]):
         for compiled, keys in ways.items():
             begin, members = time.perf_counter(), sorted(chain(*map(left.__getitem__, keys)))
             some, leaves = call.some(members), compiled.leaves(call.shared, call.frozen)
-            rows = None if leaves is None else compiled.taken(some.columns, some.numbers)
+            rows = None if leaves is None else compiled.pack_exact(some.columns, some.numbers)
             if leaves is None or rows is None:
                 continue
             for key in keys:
@@ -521,7 +521,7 @@ class Model(Generic[P, R]):
     def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
         for see in _watching:
             see(self, columns, shared)
-        if self._signature is None or not self._signature.holds(self.__wrapped__):
+        if self._signature is None or not self._signature.is_valid(self.__wrapped__):
             self._signature = Signature(self.__wrapped__)
         check_device(self.device)
         return self._signature.bind(columns, shared)
@@ -543,13 +543,15 @@ class Model(Generic[P, R]):
             leaves = compiled.leaves(call.shared, call.frozen)
             if leaves is None or len(compiled.schema.params) != len(call.columns):
                 continue
-            rows = compiled.taken(call.columns, call.numbers) if packed else None
+            rows = compiled.pack_exact(call.columns, call.numbers) if packed else None
             if rows is not None:
                 compiled.used = call.at
                 return Fit(compiled, leaves, rows)
             others.append((compiled, leaves))
         for compiled, leaves in likely(others, call):
-            if compiled.fits(call.columns):  # the types are these: if it could not be packed, the data is wrong
+            if compiled.matches_types(
+                call.columns
+            ):  # the types are these: if it could not be packed, the data is wrong
                 compiled.used = call.at
                 return Fit(compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None)
         return None

@@ -1,7 +1,7 @@
 """A mini-batch that runs: in one piece, or in several where there is not memory for all instances at once.
 
-In: packed instances and what was compiled for them. Out: `Ran`, with decoders of the results, failures, and what was
-recorded. Results of a piece are copied out of its memory, which serves the next one.
+In: packed instances and what was compiled for them. Out: `TracedRun`, with decoders of the results, failures, and what
+was recorded. Results of a piece are copied out of its memory, which serves the next one.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def _source(compiled: Compiled) -> str:
 
 
 def _backward(back: Backward) -> str:
-    from acronumba.analysis.backward.told import backward_text
+    from acronumba.analysis.backward.remarks import backward_text
 
     return backward_text(back)
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import networkx
 
     from acronumba.api.exploration import Exploration
-    from acronumba.api.ran import Ran
     from acronumba.api.results import Results
+    from acronumba.api.traced_run import TracedRun
     from acronumba.runtime.trace import BackRecord, BatchRecord, TraceData, Wait
 
 
@@ -30,7 +30,7 @@ class Trace:
         The dataflow graph, its schedule and their costs.
     errors : dict
         The exceptions of the instances that failed.
-    ran : Ran, optional
+    ran : TracedRun, optional
         The model, its arguments and what was compiled; a trace that was pickled has none.
     """
 
@@ -38,7 +38,7 @@ class Trace:
     results: Results
     data: TraceData
     errors: Mapping[int, BaseException] = field(default_factory=dict)
-    ran: Ran | None = field(default=None, repr=False)
+    ran: TracedRun | None = field(default=None, repr=False)
 
     @property
     def nodes(self) -> int:

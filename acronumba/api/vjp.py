@@ -1,7 +1,7 @@
 """`acronumba.vjp`: results of a model, and the function that takes cotangents of them back to gradients.
 
-In: a model with any result. Out: its results, and a `Pull`. Compiled code keeps what its way back needs until the pull
-is called or dropped; where there is no compiled way back, the reference keeps the tapes.
+In: a model with any result. Out: its results, and a `Pullback`. Compiled code keeps what its backward pass needs until
+the pullback is called or dropped; where there is no compiled backward pass, the reference keeps the tapes.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def vjp(f: Callable[..., Any], *, wrt: str | Sequence[str] | None = None) -> Vjp
     Returns
     -------
     Vjp
-        Called like the model, with one instance or by `batch`; returns results and `pull`.
+        Called like the model, with one instance or by `batch`; returns results and `pullback`.
 
     Examples
     --------
-    >>> results, pull = acronumba.vjp(encode).batch(trees, p=p)  # doctest: +SKIP
-    >>> grads = pull([2 * r for r in results])  # doctest: +SKIP
+    >>> results, pullback = acronumba.vjp(encode).batch(trees, p=p)  # doctest: +SKIP
+    >>> grads = pullback([2 * r for r in results])  # doctest: +SKIP
     """
     return Vjp(f if isinstance(f, Model) else Model(f), Choices.of(wrt, "sum", False, ()))
 
@@ -56,16 +56,16 @@ class Vjp:
     def __repr__(self) -> str:
         return f"<results and pullback of {self.model!r}>"
 
-    def __call__(self, *args: Any, **shared: Any) -> tuple[Any, Pull]:
+    def __call__(self, *args: Any, **shared: Any) -> tuple[Any, Pullback]:
         """Return the result of one instance, and what takes its cotangent back: by the reference."""
         with one_frame:
             call = self.model._bind([[a] for a in args], shared)
             forward = self._ran(call, together=False)
             for error in forward.errors.values():
                 raise error
-            return forward.results[0], Pull(forward, one=True)
+            return forward.results[0], Pullback(forward, one=True)
 
-    def batch(self, *columns: Any, **shared: Any) -> tuple[Results, Pull]:
+    def batch(self, *columns: Any, **shared: Any) -> tuple[Results, Pullback]:
         """Return the results of a mini-batch, and what takes their cotangents back.
 
         Parameters
@@ -75,8 +75,8 @@ class Vjp:
 
         Returns
         -------
-        (Results, Pull)
-            The pull holds all that its backward pass needs, until it is called or dropped.
+        (Results, Pullback)
+            The pullback holds all that its backward pass needs, until it is called or dropped.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Vjp:
         with one_frame:
             call = self.model._bind(columns, shared)
             forward = self._ran(call, together=True)
-            done = Results.of(forward.results), Pull(forward, one=False)
+            done = Results.of(forward.results), Pullback(forward, one=False)
             if forward.errors:
                 error = InstanceErrors(dict(sorted(forward.errors.items())), done[0])
                 error.results = done
@@ -105,7 +105,7 @@ class Vjp:
         return Forward(self.model, call, wanted_of(self.model._plain(), self.choices, call), together)
 
 
-class Pull:
+class Pullback:
     """Takes cotangents of results back to gradients, once: then what that needs is given back.
 
     Parameters
@@ -121,7 +121,7 @@ class Pull:
         self._one = one
 
     def __repr__(self) -> str:
-        return "<pull>" if self._forward is not None else "<pull that was called>"
+        return "<pullback>" if self._forward is not None else "<pullback that was called>"
 
     def __call__(self, cotangents: Any, *, keep: bool = False) -> Any:
         """Return the gradients.
@@ -144,8 +144,8 @@ class Pull:
         with one_frame:
             forward = self._forward
             if forward is None:
-                raise refuse("ACR706", message="this pull was called, and what it needs is given back",
-                             rewrite="pull(cotangents, keep=True) the first time")  # fmt: skip
+                raise refuse("ACR706", message="this pullback was called, and what it needs is given back",
+                             rewrite="pullback(cotangents, keep=True) the first time")  # fmt: skip
             given = [cotangents] if self._one else cotangents
             count = len(forward.results)
             if not self._one and (not isinstance(given, Sequence) and not hasattr(given, "__array__")):
@@ -154,7 +154,7 @@ class Pull:
             if len(given) != count:
                 raise refuse("ACR714", message=f"{count} results and {len(given)} cotangents")
             found = {k: matched(forward.results[k], given[k], k) for k in range(count)}
-            grads = forward.pull(found, self._one)
+            grads = forward.pullback(found, self._one)
             if not keep:
                 self._forward = None
             return grads

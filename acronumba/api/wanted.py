@@ -153,7 +153,7 @@ class Wanted:
         given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
         mine = {n: id(x) for n, x in tape.own.items() if id(x) in own}
         read: dict[int, list[int] | None] = {}
-        found = tape.pull(seeds, given.keys() | mine.keys(), wide=wide, read=read)
+        found = tape.pullback(seeds, given.keys() | mine.keys(), wide=wide, read=read)
         for n in found.keys() & given.keys() if self.sparse else ():
             if self.by_rows(given[n]) and found[n].ndim and (rows := read.get(n)) is not None:
                 index = np.unique(np.asarray(rows, np.int64) % max(len(found[n]), 1))

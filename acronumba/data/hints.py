@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from acronumba.data.classes import field_names, is_record, is_struct
-from acronumba.data.source_guard import SourceGuard, witness_of
+from acronumba.data.source_guard import SourceGuard, guard_of
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -175,7 +175,7 @@ def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
     if not is_record(cls):
         return _ALL_OBSERVED
     known = _HINTS.get(cls)
-    if known is not None and known[0].holds():
+    if known is not None and known[0].is_valid():
         return known[1]
     names = field_names(cls)
     local = _local_names(cls, others)
@@ -184,15 +184,15 @@ def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
         hints = {name: read_hint(found[name]) if name in found else OBSERVED for name in names}
     except Exception:  # a name that cannot be resolved: each field on its own
         return {name: _one_hint(cls, name, local) for name in names}
-    _HINTS[cls] = hints_witness(cls), hints
+    _HINTS[cls] = hints_guard(cls), hints
     while len(_HINTS) > _MOST_HINTS:
         _HINTS.popitem(last=False)
     return hints
 
 
-def hints_witness(cls: type) -> SourceGuard:
-    """Return a witness of what `class_hints` reads: the fields, their annotations, and the names that are in those."""
-    out = witness_of((cls,))
+def hints_guard(cls: type) -> SourceGuard:
+    """Return a guard of all that `class_hints` reads: fields, their annotations, and the names in these."""
+    out = guard_of((cls,))
     for base in cls.__mro__:
         space = sys.modules.get(base.__module__)
         for annotation in vars(base).get("__annotations__", {}).values():

@@ -3,7 +3,7 @@
 In come the columns of a mini-batch and its `Schema`; out comes a `Batch`: one row of words per instance, whose
 references are absolute addresses into heaps (`data.heap`). Packing works on whole columns
 (`data.packer`); instances with a value that does not have its type are found by a second walk
-(`data.conform`), reported, and left out. `data.unpack` is the way back.
+(`data.conform`), reported, and left out. `data.unpack` is the backward pass.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from acronumba.data.heap import (
 from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.reach import Reached, reached
-from acronumba.data.rests import Rests, kept_of
 from acronumba.data.schema import Reads, Schema, guess, infer, loses, merge, restrict, schema_text
 from acronumba.data.shared import Inherited
 from acronumba.data.stream import Streams
 from acronumba.data.unchanged import Guard, guard_of
 from acronumba.data.unpack import Reader, Unpacker
+from acronumba.data.unpacked_fields import UnpackedFields, kept_of
 from acronumba.errors import DataError
 from acronumba.errors.codes import refuse
 from acronumba.ir.nodes import StructLayout
@@ -425,7 +425,7 @@ class _Store:
                 objects = [copies.get(id(v), v) for v in (of[row] for row in rows)]
                 found[part] = [rest_of(v, stored.get(type(v), ())) for v in objects]
             elif of is not None:
-                found[part] = of.some(rows) if isinstance(of, Rests) else [of[row] for row in rows]
+                found[part] = of.some(rows) if isinstance(of, UnpackedFields) else [of[row] for row in rows]
         return {r: rests for r, rests in found.items() if any(rests)}
 
     def bind(self, t: Type, layouts: tuple[StructLayout, ...], visible: AllVisible) -> tuple[Heap, Move | None] | None:
@@ -683,7 +683,7 @@ def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
     whole = packer.schema is schema and not batch.errors and not loses(schema)
     plain, pairs = (None, []) if whole else copied(list(column))
     kept = kept_of(batch.heaps[0], packer.layouts) if whole else {}
-    pairs += chain.from_iterable(rests.pairs for rests in kept.values() if isinstance(rests, Rests))
+    pairs += chain.from_iterable(rests.pairs for rests in kept.values() if isinstance(rests, UnpackedFields))
     usable = not batch.errors
     store = _Store(schema, packer.layouts, batch.heaps[0], usable, len(batch), kept=kept, pairs=pairs)
     return Packed(store, batch.roots, plain, column[:0] if isinstance(column, np.ndarray) else None)

@@ -117,7 +117,7 @@ class SourceGuard:
         mine, theirs = self._seen, other._seen
         return all(mine[key][1] is theirs[key][1] for key in mine.keys() & theirs.keys())
 
-    def holds(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether everything that was read is still the same."""
         same = operator.is_
         try:
@@ -144,8 +144,8 @@ class SourceGuard:
             values.append(value)
 
 
-def witness_of(classes: Iterable[type]) -> SourceGuard:
-    """Return a witness of the fields of classes."""
+def guard_of(classes: Iterable[type]) -> SourceGuard:
+    """Return a source_guard of the fields of classes."""
     out = SourceGuard()
     for cls in classes:
         out.layout(cls)

@@ -68,7 +68,7 @@ class _Table:
         found: Any = () if self._read is None else map(self._read, self._owned)
         return np.fromiter(found if len(self._fields) < 2 else chain.from_iterable(found), object, count)
 
-    def holds(self) -> bool:
+    def is_valid(self) -> bool:
         if not self._classes.issuperset(map(type, self._owned)):
             return False
         if self._fields is None and list(map(len, self._owned)) != self._lengths:
@@ -94,10 +94,10 @@ class Guard:
         self._tables, self._arrays = tuple(tables), arrays
         self._forms, self._bits = list(map(_form, arrays)), b"".join(arrays)
 
-    def holds(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether everything still is as it was packed."""
         try:
-            if not all(table.holds() for table in self._tables):
+            if not all(table.is_valid() for table in self._tables):
                 return False
             return list(map(_form, self._arrays)) == self._forms and b"".join(self._arrays) == self._bits
         except (AttributeError, BufferError):  # a field is gone; an array lies otherwise
@@ -170,7 +170,7 @@ class Latest:
             calls, wait = 0, 0 if last.again else 1
         elif last.batch is None:
             calls, wait = last.calls + 1, last.wait
-        elif frozen or (last.guard is not None and last.guard.holds()):
+        elif frozen or (last.guard is not None and last.guard.is_valid()):
             if not last.again:
                 self._last = last._replace(again=True)
             return last.batch

@@ -1,4 +1,4 @@
-"""The way back: from words to Python values.
+"""The backward pass: from words to Python values.
 
 In come the result words of a mini-batch (one row per instance) and the buffers that their addresses point into; out
 comes a `Decoder`: results are made only when they are asked for, one here, several in `unpack_columns`. Arrays

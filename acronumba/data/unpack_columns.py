@@ -1,4 +1,4 @@
-"""The way back for several instances at once: results are read column by column.
+"""The backward pass for several instances at once: results are read column by column.
 
 In: the words of some instances. Out: the list of their values, just as `unpack.Reader` makes them one by one. First
 all that is referred to is found, from the outside in: there is a pool for each type of lists, dicts, objects and

@@ -73,14 +73,14 @@ class Setting:
     thread: str = "i64(cuda.threadIdx.x)"
     lane: str = "i64(cuda.laneid)"
     blocks: str = "i64(cuda.gridDim.x)"
-    told: frozenset[str] = frozenset()  # the functions whose first parameter is the thread
+    with_thread: frozenset[str] = frozenset()  # the functions whose first parameter is the thread
     name: str = ""  # of the function, if another than its own
     first: tuple[str, ...] = ()  # parameters before its own
     places: tuple[int, ...] | None = None  # where in a pool each of its arrays begins, in bytes; None: there is no pool
 
     def call(self, name: str) -> str:
         """Return the first argument of a call of a function, with its comma."""
-        return "here, " if name in self.told else ""
+        return "here, " if name in self.with_thread else ""
 
     def memory(self, number: int, array: Memory) -> str:
         """Return the text of an array of the function."""

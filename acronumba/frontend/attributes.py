@@ -261,11 +261,11 @@ def inherited_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.A
     That an object of the data has none is looked up when it is packed, and for shared values when they are read.
     Python itself looks up `__call__`, `__len__` and operators in the class alone: see `class_attribute`.
     """
-    if can_hide(cls, w.witness.attribute(cls, name)):
+    if can_hide(cls, w.source_guard.attribute(cls, name)):
         w.inherited.setdefault((cls, name), w.at(node))
         if issubclass(cls, enum.Enum):
             for member in cls:
-                if w.witness.item(member, name) is not ABSENT:
+                if w.source_guard.item(member, name) is not ABSENT:
                     seen, rewrite = hiding(cls, name)
                     raise w.refuse("ACR308", node, f"{cls.__name__}.{member.name}: {seen}", rewrite)
     return class_attribute(w, owner, cls, name, node)
@@ -275,11 +275,11 @@ def class_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST |
     """Read a method, property or class variable of an object."""
     if name == "__class__" and not isinstance(owner, Static):
         return Static(cls)
-    raw = w.witness.attribute(cls, name)
+    raw = w.source_guard.attribute(cls, name)
     if raw is ABSENT or isinstance(raw, types.MemberDescriptorType):
         names = (*field_names(cls), *dir(cls))
         raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
-    return bound_attribute(w, owner, cls, name, raw, w.witness.owner(cls, name), node)
+    return bound_attribute(w, owner, cls, name, raw, w.source_guard.owner(cls, name), node)
 
 
 def bound_attribute(
@@ -312,16 +312,16 @@ def bound_attribute(
 
 def inherits(w: Walker, cls: type, name: str) -> bool:
     """Whether objects of a class that have no attribute of this name of their own have that of the class."""
-    return w.has(cls, name) and not isinstance(w.witness.attribute(cls, name), types.MemberDescriptorType)
+    return w.has(cls, name) and not isinstance(w.source_guard.attribute(cls, name), types.MemberDescriptorType)
 
 
 def super_attribute(w: Walker, owner: Super, name: str, node: ast.AST | None) -> Val:
     """Read an attribute of `super()`: that of the next class which has it."""
     cls = owner.self.value if isinstance(owner.self, Static) else python_class(owner.self)
-    w.witness.owner(cls, name)  # and the order in which its bases are asked
+    w.source_guard.owner(cls, name)  # and the order in which its bases are asked
     order = cls.__mro__
     for base in order[order.index(owner.cls) + 1 :]:
-        raw = vars(base).get(name, ABSENT) if base is object else w.witness.item(base, name)
+        raw = vars(base).get(name, ABSENT) if base is object else w.source_guard.item(base, name)
         if raw is not ABSENT:
             return bound_attribute(w, owner.self, cls, name, raw, base, node)
     raise w.refuse("ACR307", node, seen=f"super() of {cls.__name__} has no attribute {name!r}")
@@ -348,7 +348,7 @@ def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> 
             raise w.refuse("ACR307", node, seen=seen, rewrite=rewrite)
         inner = getattr(value, name)
         if value is np or value.__name__ == "math" or name not in vars(value):
-            w.witness.item(value, name)
+            w.source_guard.item(value, name)
             return w.constant(inner)
         return outside(w, inner, name, vars(value), node, f"{value.__name__.rsplit('.', 1)[-1]}.{name}")
     if isinstance(value, type):
@@ -372,7 +372,7 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str, node: ast.AST | None) -
     if owner.const is not NOT_CONST:
         if name in ("name", "value"):
             return w.constant(getattr(owner.const, name))
-    elif name in ("name", "value") and w.witness.owner(owner.cls, name) is enum.Enum:
+    elif name in ("name", "value") and w.source_guard.owner(owner.cls, name) is enum.Enum:
         values = [getattr(m, name) for m in members_of(owner.cls)]
         if all(type(v) is int for v in values) or all(type(v) is float for v in values):
             return by_member(w, owner, lambda member: member.value)

@@ -300,7 +300,7 @@ def as_tuple(w: Walker, val: Val) -> Val:
     if cls is None or not issubclass(cls, tuple):
         return val
     names = (f"__{name}__" for name in dict.fromkeys(_COMPARE.values()))
-    if any(isinstance(w.witness.attribute(cls, name), FunctionType) for name in names):
+    if any(isinstance(w.source_guard.attribute(cls, name), FunctionType) for name in names):
         return val
     items = w.items_of(val)
     return val if items is None else TupleVal(items)
@@ -340,7 +340,7 @@ def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, giv
 def _is_generated(w: Walker, val: Val, name: str) -> bool:
     """Whether `dataclasses` has written a comparison."""
     cls: Any = object_class(val)
-    code = w.witness.attribute(cls, name).__code__
+    code = w.source_guard.attribute(cls, name).__code__
     return dataclasses.is_dataclass(cls) and "__create_fn__" in code.co_qualname
 
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from acronumba.data.layouts import make_layouts
+from acronumba.data.result_wrappers import Wrap
 from acronumba.data.schema import NODES, classes_of
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.source_guard import Changed, SourceGuard
-from acronumba.data.wraps import Wrap
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.errors.codes import refuse
 from acronumba.frontend import (
@@ -83,7 +83,7 @@ class Lowered:
     inherited: Inherited
     demanded: frozenset[str]  # paths of shared ints that became constants
     globals: tuple[GlobalRead, ...]
-    witness: SourceGuard  # the functions and names that were read
+    source_guard: SourceGuard  # the functions and names that were read
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
     apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach nothing twice
@@ -94,7 +94,7 @@ class Lowered:
 class Read:
     """What the front end has read of a function that it refuses, beside the types that it was given."""
 
-    witnesses: tuple[SourceGuard, ...]
+    source_guards: tuple[SourceGuard, ...]
     globals: tuple[GlobalRead, ...]
     demanded: frozenset[str]  # paths of shared ints whose values were asked for
 
@@ -141,7 +141,7 @@ def lower(
     sweeps: list[Walker] = []
 
     def changed() -> bool:
-        return not all(starmap(SourceGuard.agrees, combinations([sweep.witness for sweep in sweeps], 2)))
+        return not all(starmap(SourceGuard.agrees, combinations([sweep.source_guard for sweep in sweeps], 2)))
 
     try:
         lowered = _lower(fn, params, fields, shared, constants, sweeps)
@@ -159,7 +159,7 @@ def lower(
 def _read_by(sweeps: Sequence[Walker]) -> Read:
     """Return what all sweeps have read: what a later one refuses may rest on what an earlier one found."""
     return Read(
-        witnesses=tuple(sweep.witness for sweep in sweeps),
+        source_guards=tuple(sweep.source_guard for sweep in sweeps),
         globals=tuple({key: found for sweep in sweeps for key, found in sweep.globals.items()}.values()),
         demanded=frozenset().union(*(sweep.demanded for sweep in sweeps)),
     )
@@ -306,7 +306,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         inherited=inherited,
         demanded=frozenset(sweep.demanded | sweep.know.folded),
         globals=tuple(sweep.globals.values()),
-        witness=sweep.witness,
+        source_guard=sweep.source_guard,
         fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
         apart=sweep.apart,

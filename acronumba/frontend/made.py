@@ -45,7 +45,7 @@ def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, 
     """Make an object of a class by its `__init__`."""
     check_constructor(w, cls, node)
     made = begin(w, cls, node)
-    init = w.witness.attribute(cls, "__init__")
+    init = w.source_guard.attribute(cls, "__init__")
     if isinstance(init, types.FunctionType):
         w.call(Bound(own_method(w, init, node), self_of(w, made)), args, kwargs, node)
     elif args or kwargs:
@@ -67,7 +67,7 @@ def made_by_fields(
             name_views(val)
             w.state[(made.key, name)] = val
     if rest is not None:
-        post = w.witness.attribute(cls, "__post_init__")
+        post = w.source_guard.attribute(cls, "__post_init__")
         w.call(Bound(own_method(w, post, node), row), rest, {}, node)
     return finished(w, made)
 
@@ -82,7 +82,7 @@ def super_of(w: Walker, args: Sequence[Val], node: ast.AST | None) -> Val:
             first = next(iter((*a.posonlyargs, *a.args)), None)
             owner = None if first is None else w.state.get((w.frame.scope, first.arg))
             if cell is not None and owner is not None:
-                w.witness.place(cell, "__class__")
+                w.source_guard.place(cell, "__class__")
                 return Super(cell.cell_contents, owner)
         case [Static(value=cls), owner] if isinstance(cls, type):
             return Super(cls, owner)
@@ -92,7 +92,7 @@ def super_of(w: Walker, args: Sequence[Val], node: ast.AST | None) -> Val:
 def check_constructor(w: Walker, cls: Any, node: ast.AST | None) -> None:
     """Refuse a class that is made in a way of its own."""
     for name in ("__new__", "__setattr__", "__getattr__", "__getattribute__"):
-        w.witness.attribute(cls, name)
+        w.source_guard.attribute(cls, name)
     odd = oddness(cls) if not is_record(cls) else ""
     if cls is types.SimpleNamespace:
         odd = "written in C"
@@ -173,7 +173,7 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> 
         return
     if cls is None:
         raise _read_only(w, owner, name, node)
-    setter = w.witness.attribute(cls, name) if w.has(cls, name) else ABSENT
+    setter = w.source_guard.attribute(cls, name) if w.has(cls, name) else ABSENT
     if isinstance(setter, property):
         if setter.fset is None:
             raise w.refuse("ACR113", node, seen=f"an assignment to the property .{name}, which has no setter")

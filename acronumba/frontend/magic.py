@@ -45,7 +45,7 @@ def object_class(val: Val) -> type | None:
 def has_method(w: Walker, val: Val, name: str) -> bool:
     """Whether the class of an object has a special method that the user has written."""
     cls = object_class(val)
-    return cls is not None and isinstance(w.witness.attribute(cls, name), types.FunctionType)
+    return cls is not None and isinstance(w.source_guard.attribute(cls, name), types.FunctionType)
 
 
 def is_array_like(val: Val) -> bool:

@@ -87,7 +87,7 @@ def name_of_copy(w: Walker, node: ast.expr) -> str:
 def is_computed(w: Walker, owner: Val, name: str) -> bool:
     """Whether a property gives an attribute of an object."""
     classes = owner.classes if isinstance(owner, Ref) else (owner.cls,) if isinstance(owner, Made | Record) else ()
-    return any(isinstance(w.witness.attribute(c, name), property) for c in classes)
+    return any(isinstance(w.source_guard.attribute(c, name), property) for c in classes)
 
 
 def forget(w: Walker, scope: Any, name: str) -> None:
@@ -266,8 +266,8 @@ def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:
             raise w.refuse("ACR306", node, seen=name) from None
     if name in func.globals:
         return outside(w, func.globals[name], name, func.globals, node)
-    w.witness.item(func.globals, name)  # one of this name would hide the builtin
-    builtin = w.witness.item(builtins, name)
+    w.source_guard.item(func.globals, name)  # one of this name would hide the builtin
+    builtin = w.source_guard.item(builtins, name)
     if builtin is not ABSENT:
         return Static(builtin)
     known = {*func.globals, *vars(builtins), *func.closure, *w.frame.locals}
@@ -305,7 +305,7 @@ def outside(w: Walker, value: Any, name: Any, holder: Any, node: ast.AST | None,
             shared = describe_value(path, value)
         known = w.globals[key] = GlobalRead(path=path, holder=holder, name=name, shared=shared)
         if known.fixed:
-            w.witness.place(holder, name)
+            w.source_guard.place(holder, name)
         w.constants |= {leaf.path: v for leaf, v in values_of(shared, value) if leaf.type == INT}
     if isinstance(known.shared, SharedConst):
         function = behind(w, value)
@@ -318,7 +318,7 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
     """Return a function itself, or the one behind a model, else None."""
     function = as_function(value)
     if function is not None and function is not value:
-        w.witness.item(value, "__wrapped__")
+        w.source_guard.item(value, "__wrapped__")
         if isinstance(value, functools._lru_cache_wrapper):
             w.cached.add(function.__code__)
     return function
@@ -326,7 +326,7 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
 
 def function_value(w: Walker, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
     """Return a function object as a value; those of `PRIMITIVES` stay themselves."""
-    body = w.witness.function(fn)
+    body = w.source_guard.function(fn)
     if f"{fn.__module__}.{fn.__name__}" in PRIMITIVES or is_foreign(fn):
         return Static(fn)
     try:

@@ -96,12 +96,12 @@ def binary(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
 def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
     """Return a member of an `IntEnum` as its int, a NamedTuple as a tuple, where Python's own operators do that."""
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
-        kept = all(w.witness.attribute(val.cls, name) is vars(int)[name] for name in names)
+        kept = all(w.source_guard.attribute(val.cls, name) is vars(int)[name] for name in names)
         return by_member(w, val, int) if kept else val
     cls = python_class(val) if isinstance(val, Record | Ref | SharedVal) else None
     if cls is None or not issubclass(cls, tuple):
         return val
-    kept = not any(isinstance(w.witness.attribute(cls, name), types.FunctionType) for name in names)
+    kept = not any(isinstance(w.source_guard.attribute(cls, name), types.FunctionType) for name in names)
     items = w.items_of(val) if kept else None
     return val if items is None else TupleVal(tuple(items))
 

@@ -148,7 +148,7 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
     if p.patterns and kind in (int, float, bool, str):
         pattern(w, p.patterns[0], inner, fails, path)
         return
-    w.witness.attribute(kind, "__match_args__")
+    w.source_guard.attribute(kind, "__match_args__")
     names = list(getattr(kind, "__match_args__", ()))
     if len(p.patterns) > len(names):
         raise w.refuse("ACR203", p, seen=f"{kind.__name__}() with {len(p.patterns)} positional patterns")

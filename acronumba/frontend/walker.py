@@ -53,7 +53,7 @@ class GlobalRead:
 
     @property
     def fixed(self) -> bool:
-        """Whether it must stay the very object that it is: a witness sees to that."""
+        """Whether it must stay the very object that it is: a source_guard sees to that."""
         return isinstance(self.shared, SharedConst) and is_itself(self.shared.value)
 
     def read(self) -> Any:
@@ -166,7 +166,7 @@ class Walker(Contract):
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
         self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions
-        self.witness = SourceGuard()  # what of Python was read
+        self.source_guard = SourceGuard()  # what of Python was read
         self.walked: list[Cell] = []  # of the deques that loops around are over
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order
@@ -191,14 +191,14 @@ class Walker(Contract):
 
     def has(self, cls: type, name: str) -> bool:
         """Whether objects of a class have an attribute by their class."""
-        return self.witness.owner(cls, name) is not None
+        return self.source_guard.owner(cls, name) is not None
 
     def deciding(self, cls: type, *names: str) -> str:
         """Return the first of some special methods that an enum has, if it is the user's own; else nothing."""
         for name in names:
             if self.has(cls, name):
-                own = isinstance(self.witness.attribute(cls, name), types.FunctionType)
-                return name if own and self.witness.owner(cls, name).__module__ != "enum" else ""
+                own = isinstance(self.source_guard.attribute(cls, name), types.FunctionType)
+                return name if own and self.source_guard.owner(cls, name).__module__ != "enum" else ""
         return ""
 
     # ---- found by type

@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict, deque
 from typing import Any
 
-from acronumba.data.wraps import Parts, Whole, Wrap
+from acronumba.data.result_wrappers import Parts, Whole, Wrap
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,

@@ -74,7 +74,7 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
             w.assign(instr.out, w.read_word(w.word("shared"), instr.index, instr.out.type))
         case ir.Emit():
             _emit(w, instr)
-        case ir.Pad():
+        case ir.PadDepth():
             _pad(w, instr)
         case _:
             raise TypeError(f"{type(instr).__name__} has no place in a host program")
@@ -225,7 +225,7 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> None:
     b.set(top, row + 8 * emit_words(emit))
 
 
-def _pad(w: Writer, pad: ir.Pad) -> None:
+def _pad(w: Writer, pad: ir.PadDepth) -> None:
     """Make the value count as deeper, by at most `ghosts` levels. The record of an input is not ours: copy it."""
     b, record, top = w.b, w[pad.src], w.reg["top"]
     w.assign(pad.out, record)

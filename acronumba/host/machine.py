@@ -82,7 +82,7 @@ class _Machine(Writer):
         self.waiting = self.arrive >= 0 or self.reads > 0
         self.waits: dict[int, Loc] = {}
         self.leads: dict[int, tuple[int, ...]] = {}
-        self.ghosts = min(sum(i.levels for i in instrs if isinstance(i, ir.Pad)), _PADDING)
+        self.ghosts = min(sum(i.levels for i in instrs if isinstance(i, ir.PadDepth)), _PADDING)
         self.calls: dict[int, Loc] = {}
         self.loops: dict[int, Loc] = {}
 
@@ -266,7 +266,7 @@ class _Machine(Writer):
             self.write_word(at, 2, self[instr.out])
             self.put("noted", self.word("noted") + 1)
         with b.otherwise():
-            at = b.let("at", self.word("told") + (self.reg["inst"] * self.reads + instr.number) * 16)
+            at = b.let("at", self.word("recorded_reads") + (self.reg["inst"] * self.reads + instr.number) * 16)
             value = b.let("value", load(at))
             with b.when(value.eq(load(at, 1))):
                 self.leave(state.ASTRAY, 0, self.spill(segment))
@@ -376,7 +376,7 @@ class _Machine(Writer):
                 return self.layouts[instr.cls][1].size
             case ir.ListNew():
                 return 3 + instr.count * instr.width
-            case ir.Pad():
+            case ir.PadDepth():
                 return RECORD.count
             case ir.Call():
                 return self.frames[instr.function].words

@@ -25,7 +25,7 @@ that `Copy` joins at merges.
                 | var = shared k                 Shared     parameter number k of `program.shared`, as an ordinary value
                 | var = op(var | shared | const, ...)     Op         a tensor operation of `ir.ops`, with dims
                 | var* = emit kernel(var*)       Emit       what `plan` makes of a group of Ops: one DFG node
-                | var = pad var, levels          Pad        the same tensor, which counts as deeper from here on
+                | var = pad var, levels          PadDepth   the same tensor, which counts as deeper from here on
                 | var* = call function(var*)     Call
                 | var = read tensor              Read       the value of a tensor of one element; may wait for it
                 | spawn function(var*)           Spawn      a call that goes on beside what follows, until the next
@@ -250,7 +250,7 @@ class Emit:
 
 
 @record(kw_only=True)
-class Pad:
+class PadDepth:
     """The same tensor, or None, with a larger depth, which `schedule="depth"` orders its readers by."""
 
     out: Var
@@ -346,7 +346,7 @@ Instr: TypeAlias = (
     | Shared
     | Op
     | Emit
-    | Pad
+    | PadDepth
     | Call
     | Read
     | Spawn

@@ -14,19 +14,19 @@ class Kind:
 
     meaning: str  # for the legend of an explanation
     colour: str = "blue"
-    told: str = ""  # the stage whose text is what was decided so; "" if there is none
+    stage: str = ""  # the stage whose text is what was decided so; "" if there is none
 
 
 KINDS: dict[str, Kind] = {  # in the order in which they are shown
     "unrolled": Kind("a short loop written out: kernels reach across its iterations"),
     "shared": Kind("the same tensor for all instances (shared parameter): not gathered", "cyan"),
     "row": Kind("a row of a table that all instances share", "cyan"),
-    "once": Kind("computed once per mini-batch", "cyan", told="once"),
-    "duplicated": Kind("compiled separately for each set of weights or for leaves", told="copies"),
+    "once": Kind("computed once per mini-batch", "cyan", stage="once"),
+    "duplicated": Kind("compiled separately for each set of weights or for leaves", stage="copies"),
     "refactored": Kind("the call that makes a result computes the caller's matrix product of it"),
-    "merged": Kind("copies without benefit are one kernel again", told="copies"),
-    "hoisted": Kind("own kernel: not part of the recurrence, so all steps can be batched", "green", told="hoist"),
-    "moved": Kind("loop-invariant: computed once before the loop", "green", told="invariant"),
+    "merged": Kind("copies without benefit are one kernel again", stage="copies"),
+    "hoisted": Kind("own kernel: not part of the recurrence, so all steps can be batched", "green", stage="hoist"),
+    "moved": Kind("loop-invariant: computed once before the loop", "green", stage="invariant"),
     "rows": Kind("row-wise: recorded row by row, so that lengths do not matter", "green"),
     "fused": Kind("fused with another operation into one kernel stage", "magenta"),
     "ghost": Kind("ghost operators: the shorter branch is padded, so that instances stay aligned", "yellow"),
@@ -53,6 +53,6 @@ def notes_text(notes: Sequence[Note]) -> str:
     return "".join(f"{n.loc.function} line {n.loc.line}: {n.kind}: {n.text}\n" for n in notes) or "nothing\n"
 
 
-def told_in(stage: str, notes: Sequence[Note]) -> str:
+def decisions_in(stage: str, notes: Sequence[Note]) -> str:
     """Return the text of a stage that is what was decided in it."""
-    return notes_text([note for note in notes if KINDS[note.kind].told == stage])
+    return notes_text([note for note in notes if KINDS[note.kind].stage == stage])

@@ -133,7 +133,7 @@ class TensorOp:
     exact: bool = False  # whether every machine computes the same bits for floats
     sign: str = ""  # how Python writes it between two arguments
     smooth: float = 1  # an argument at which its derivative is finite
-    told: bool = True  # whether people who read about a kernel want to see it
+    shown_to_users: bool = True  # whether people who read about a kernel want to see it
     # How many additions it takes, about; of what is not element-wise, for an element that another operation asks for.
     cost: int = 1
 
@@ -421,7 +421,7 @@ def _table() -> dict[str, TensorOp]:
     element("ge", np.greater_equal, 2, gives="bool", sign=">=")
     element("where", np.where, 3)
     element("cast", lambda x: x, gives="any", exact=True)
-    element("index", _index, 2, takes="int64", fails=True, told=False)
+    element("index", _index, 2, takes="int64", fails=True, shown_to_users=False)
     row("sum", "reduce", 1, _reduce_rows, _reduce(np.sum), gives="any")
     row("prod", "reduce", 1, _reduce_rows, _reduce(np.prod), gives="any")
     row("max", "reduce", 1, _reduce_rows, _reduce(np.max), fails=True)
@@ -435,13 +435,13 @@ def _table() -> dict[str, TensorOp]:
     row("argsort", "order", 1, _axis_rows, _argsort, gives="int64")
     row("searchsorted", "search", 2, _no_rows, _searchsorted, gives="int64")
     row("matmul", "product", 2, _product_rows, lambda a, t, s, d: _product(a[0], a[1], d), sign="@")
-    row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), told=False)
-    row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), told=False)
-    row("broadcast", "view", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s), told=False)
+    row("reshape", "view", 1, _reshape_rows, lambda a, t, s, d: np.reshape(a[0], s), shown_to_users=False)
+    row("transpose", "view", 1, _transpose_rows, lambda a, t, s, d: np.transpose(a[0], t[0]), shown_to_users=False)
+    row("broadcast", "view", 1, _broadcast_rows, lambda a, t, s, d: np.broadcast_to(a[0], s), shown_to_users=False)
     row("slice", "view", 1, _slice_rows, _slice)
     row("take", "view", 2, _take_rows, _take)
     row("windows", "view", 1, _windows_rows, _windows)
-    row("scale_gradient", "view", 1, _view_rows, lambda a, t, s, d: a[0], takes="float", told=False)
+    row("scale_gradient", "view", 1, _view_rows, lambda a, t, s, d: a[0], takes="float", shown_to_users=False)
     row("fold", "fold", 1, _no_rows, _fold, takes="float")
     row("scatter", "scatter", 2, _no_rows, _scatter)
     row("concat", "concat", -1, _axis_rows, lambda a, t, s, d: np.concatenate(a, axis=t[0]))

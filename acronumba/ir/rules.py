@@ -92,7 +92,7 @@ class Rules:
                 _op(instr, self)
             case ir.Emit():
                 self._emit(instr)
-            case ir.Pad():
+            case ir.PadDepth():
                 self._pad(instr)
             case ir.Call():
                 self._call(instr)
@@ -239,7 +239,7 @@ class Rules:
         demand(0 <= i.axis < len(shape_of(i.tensor.type)), f"no axis {i.axis}")
         self._assign(INT, i.out)
 
-    def _pad(self, i: ir.Pad) -> None:
+    def _pad(self, i: ir.PadDepth) -> None:
         demand(isinstance(i.src.type, TensorT), f"{i.src.name} is not a tensor")
         self._assign(i.src.type, i.out)
         demand(i.levels > 0, f"{i.levels} levels")

@@ -1,9 +1,9 @@
-"""What gradients mean: a run of the interpreter that notes each tensor operation, and the way back through them.
+"""What gradients mean: a run of the interpreter that notes each tensor operation, and the backward pass through them.
 
 In: a `Program` that is not planned, its shared values, an instance. Out: a `Tape`: the operations of this run in their
 order, which are straight-line code whatever the program has of loops, recursion, lists and objects. Decisions, integers
-and what Python computes with its own numbers are constants of it. `Tape.pull` goes from the last operation to the first
-with the rules of `ir.vjp`; adjoints of a value are added in this order.
+and what Python computes with its own numbers are constants of it. `Tape.pullback` goes from the last operation to the
+first with the rules of `ir.vjp`; adjoints of a value are added in this order.
 
 `wide=True` does the same in float64 with the decisions of the run: operations with float results are done once more on
 the values in float64. Compiled gradients are compared with both.
@@ -95,7 +95,7 @@ class Tape:
                     out[op.out] = apply(op.op, args, op.attrs, base.shape, "float64")
         return out
 
-    def pull(
+    def pullback(
         self, seeds: Mapping[int, Any], wanted: Collection[int], *, wide: bool = False,
         read: dict[int, list[int] | None] | None = None,
     ) -> dict[int, Any]:  # fmt: skip

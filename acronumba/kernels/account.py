@@ -377,7 +377,7 @@ class _Words:
 
     def operations(self, values: Iterable[int]) -> str:
         """Return what the operations do, each text once."""
-        values = sorted(v for v in values if (op := self.graph.op(v)) is not None and TENSORS[op.op].told)
+        values = sorted(v for v in values if (op := self.graph.op(v)) is not None and TENSORS[op.op].shown_to_users)
         return ", ".join(dict.fromkeys(self.operation(v, values) for v in values))
 
 

@@ -134,15 +134,15 @@ class Compiled:
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
         if not like:
-            from acronumba.data.hints import hints_witness
+            from acronumba.data.hints import hints_guard
 
             for cls in self.schema.fields:
-                self.lowered.witness.include(hints_witness(cls))
+                self.lowered.source_guard.include(hints_guard(cls))
             if verify_level():
                 self._verify(self.program)
         debug(2, "program", lambda: self.text("ir"))
         self._match = [(name, matcher(root, self.lowered.inherited)) for name, root in self.tree.roots.items()]
-        self._witness: SourceGuard = self.lowered.witness
+        self._source_guard: SourceGuard = self.lowered.source_guard
         self._outer = [OuterMatch(g, self.lowered.inherited) for g in self.lowered.globals if not g.fixed]
         names = [*self.tree.roots, *(o.path for o in self._outer)]
         self._getters = [getter(param.path, names) for param in self.program.shared]
@@ -257,7 +257,7 @@ class Compiled:
 
         What was found for snapshots (the parameters in `frozen`) holds as long as they are the same.
         """
-        if not self._witness.holds():
+        if not self._source_guard.is_valid():
             return None
         last = self._last
         if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
@@ -432,13 +432,13 @@ class Compiled:
         """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
         return self.packer.pack(columns, numbers, whole)
 
-    def taken(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch | None:
+    def pack_exact(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch | None:
         """Return the instances as words, if `takes` holds of them and all conform."""
         if self._observed is not None and not any(hasattr(c, "schema") for c in columns):
             packed = self._exact_packer.pack(columns, numbers, True)  # tells what `takes` does, in less time
             if packed is not None:
                 return packed
-        return self.pack(columns, numbers, whole=True) if self.takes(columns) else None
+        return self.pack(columns, numbers, whole=True) if self.accepts(columns) else None
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
@@ -489,10 +489,12 @@ class Compiled:
 
         words, keep = self.shared_words(packed, leaves)
         waits = bool(waiting_functions(self.plan.program))
-        told = like.read if like is not None and waits and not self.forks else None
-        if told is not None or not waits:
+        recorded_reads = like.read if like is not None and waits and not self.forks else None
+        if recorded_reads is not None or not waits:
             try:
-                return self.recorder.record(packed.roots, words, skip=packed.errors, keep=keep, told=told)
+                return self.recorder.record(
+                    packed.roots, words, skip=packed.errors, keep=keep, recorded_reads=recorded_reads
+                )
             except Astray:  # sums in another order have led elsewhere
                 pass
         with memory_refused():
@@ -553,7 +555,7 @@ class Compiled:
     def decoder(self, run: Run, packed: Batch, stay: bool = False, copies: bool = False) -> Decoder:
         """Return what makes the results of instances, by their numbers; see `Run.reader`."""
         from acronumba.data.heap import Owned
-        from acronumba.data.wraps import wrapped
+        from acronumba.data.result_wrappers import wrapped
 
         made: list[Decoder] = []
         heaps, wrap = (*packed.heaps, *run.heaps), self.lowered.wrap
@@ -600,7 +602,7 @@ class Compiled:
         self._patience.at(f"{name}, module {number + 1} of {count}")
         debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
 
-    def takes(self, columns: Sequence[Sequence[Any]]) -> bool:
+    def accepts(self, columns: Sequence[Sequence[Any]]) -> bool:
         """Whether the values that no annotation describes have the types that were compiled.
 
         The packer converts as annotations allow (a float field takes an int); what was inferred must be the same.
@@ -633,7 +635,7 @@ class Compiled:
             return self.reads
         return {} if any(has_numbers(t) for t in self.schema.params) else None
 
-    def fits(self, columns: Sequence[Sequence[Any]]) -> bool:
+    def matches_types(self, columns: Sequence[Sequence[Any]]) -> bool:
         """Whether the types of these instances are those that were compiled: what does not conform is bad data."""
         from acronumba.data.schema import hides
 

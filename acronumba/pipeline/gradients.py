@@ -106,7 +106,7 @@ def there_and_back(
     compiled: Compiled, device: str, wanted: Collection[int], width: int | None, params: Collection[int],
     packed: Collection[int],
 ) -> BackwardExecutable:  # fmt: skip
-    """Return what runs a specialisation and its way back on a device: see `pipeline.link.link_backward`."""
+    """Return what runs a specialisation and its backward pass on a device: see `pipeline.link.link_backward`."""
     if device == "cpu":
         from acronumba.pipeline.link import link_backward
 
@@ -132,7 +132,7 @@ def trained(
 
 
 class Trained:
-    """A specialisation with its way back.
+    """A specialisation with its backward pass.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Trained:
         )
 
     def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
-        """Return where the way back begins: the losses of instances that did not fail, in their order."""
+        """Return where the backward pass begins: the losses of instances that did not fail, in their order."""
         from acronumba.runtime.backward import Seeds
 
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from acronumba.analysis.waits import waiting_functions
 from acronumba.data.heap import Owned
-from acronumba.data.wraps import wrapped
+from acronumba.data.result_wrappers import wrapped
 from acronumba.runtime.epoch import Epoch
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Joined:
         self._heaps: dict[int, Sequence[Heap]] = {}  # of who is there
         self.epoch = Epoch(compiled.executable, words, slots, keep, bell)
 
-    def holds(self, compiled: Compiled, leaves: Sequence[Any]) -> bool:
+    def matches(self, compiled: Compiled, leaves: Sequence[Any]) -> bool:
         """Whether this is a run of a specialisation with such shared values."""
         return compiled is self.compiled and all(a is b for a, b in zip(leaves, self.leaves, strict=True))
 

@@ -69,7 +69,7 @@ def link_backward(
     packed: Collection[int] = (),
     progress: Progress | None = None,
 ) -> BackwardExecutable:  # fmt: skip
-    """Return what runs a plan and its way back on the processor.
+    """Return what runs a plan and its backward pass on the processor.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def link_back_device(
     plan: Plan, options: Options, device: Device, wanted: Collection[int], width: int | None,
     params: Collection[int] = (), packed: Collection[int] = (), progress: Progress | None = None,
 ) -> BackwardExecutable:  # fmt: skip
-    """Return what runs a plan and its way back on a device; see `pipeline.link.link_backward`."""
+    """Return what runs a plan and its backward pass on a device; see `pipeline.link.link_backward`."""
     from acronumba.analysis.backward.program import way_back
     from acronumba.runtime.backward import BackwardExecutable, dtypes_of, library_of_gradients
     from acronumba.runtime.devices.back import BackDevice, sums_module

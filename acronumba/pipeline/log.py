@@ -74,7 +74,7 @@ class Patience:
     def __init__(
         self, what: str, clock: Callable[[], float] = time.monotonic, timer: Callable[..., Any] = threading.Timer
     ) -> None:
-        self.told = False
+        self.said = False
         self._what, self._clock, self._timer = what, clock, timer
         self._far = ""  # how far it has come
         self._line: Any = None  # of a notebook
@@ -85,7 +85,7 @@ class Patience:
     def __enter__(self) -> None:
         alarm = None
         entered = self._inside.setdefault(threading.get_ident(), [])
-        if not (entered or self.told or is_quiet()):
+        if not (entered or self.said or is_quiet()):
             alarm = self._timer(max(0.0, PATIENCE - self._spent), self._tell)
             alarm.daemon = True
             alarm.start()
@@ -130,10 +130,10 @@ class Patience:
         with self._lock:
             if self._inside:
                 return
-            if self.told:
+            if self.said:
                 what = f"compiled {self._what} in" if done else f"compiling {self._what} has failed after"
                 say(f"{what} {self._spent:.1f} s", self._line)
-            self.told, self._line, self._spent = False, None, 0.0
+            self.said, self._line, self._spent = False, None, 0.0
 
     @property
     def _text(self) -> str:
@@ -141,8 +141,8 @@ class Patience:
 
     def _tell(self) -> None:
         with self._lock:
-            if self._inside and not self.told:
-                self.told = True
+            if self._inside and not self.said:
+                self.said = True
                 self._line = say(self._text)
 
 

@@ -1,7 +1,7 @@
 """Compiled pullbacks of a specialisation: from adjoints of results to those of what was given.
 
 In: a `Compiled`, and what gradients are wanted of. Out: a `Pullback`, which runs a mini-batch and, as often as it is
-asked, its way back.
+asked, its backward pass.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pullback(
 
 
 class Pullback:
-    """A specialisation with its way back from all results.
+    """A specialisation with its backward pass from all results.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Pullback:
         self.back = there_and_back(compiled, device, wanted, None, params, packed)
 
     def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str]) -> Run:
-        """Run a mini-batch and keep what its way back needs. See `Compiled.run`."""
+        """Run a mini-batch and keep what its backward pass needs. See `Compiled.run`."""
         from acronumba.runtime.state import MEMORY
 
         with memory_refused():
@@ -64,10 +64,10 @@ class Pullback:
             raise refuse("ACR704", seen=f"{many} of {len(run.ran)} instances found no memory beside the others")
         return run
 
-    def pull(
+    def pullback(
         self, run: Run, seeds: Sequence[tuple[int, int, NDArray[Any]]], asked: Sequence[Asked]
     ) -> tuple[Mapping[int, NDArray[Any]], Sequence[NDArray[Any] | None]]:
-        """Run the way back.
+        """Run the backward pass.
 
         Parameters
         ----------

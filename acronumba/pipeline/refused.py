@@ -44,7 +44,7 @@ class Attempt:
         tree: SharedTree,
         shared: Mapping[str, Any],
     ) -> None:
-        self._witnesses = read.witnesses
+        self._source_guards = read.source_guards
         self._outer = [(g, shared_key(g.shared)) for g in read.globals if not g.fixed]
         self._narrowed, self._places = tuple(narrowed), places
         self._tree = tree  # keeps alive what is told apart by its id
@@ -62,12 +62,12 @@ class Attempt:
         except (KeyError, ValueError):  # there is none any more; an empty cell
             return False
 
-    def holds(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
+    def matches(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
         """Whether it would be refused now, for a call of such types."""
         from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
 
-        if not all(w.holds() for w in self._witnesses) or not self._same_outer():
+        if not all(w.is_valid() for w in self._source_guards) or not self._same_outer():
             return False
         roots = self._roots(shared) if self._demanded else shared
         if any(get(roots) != value for get, value in self._demanded):
@@ -92,9 +92,9 @@ class Refused:
         self._error = copy.copy(error)  # without the frames that it was raised in
         self._attempts = tuple(attempts)
 
-    def holds(self, fn: types.FunctionType, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
+    def matches(self, fn: types.FunctionType, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
         """Whether the function would be refused now, for a call of such types."""
-        return fn is self._fn and all(attempt.holds(columns, shared) for attempt in self._attempts)
+        return fn is self._fn and all(attempt.matches(columns, shared) for attempt in self._attempts)
 
     def again(self) -> AcronumbaError:
         """Return the refusal, to be raised once more."""

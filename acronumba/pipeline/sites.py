@@ -69,7 +69,7 @@ def sites(
     options = replace(options, threads=1, schedule="depth", memory_limit=None)
     made = link(apart.plan, options, kernels=idle_kernels(apart.plan.kernels))
     try:
-        found = made.record(roots, shared, skip=skip, keep=keep, told=trace.read if waits else None)
+        found = made.record(roots, shared, skip=skip, keep=keep, recorded_reads=trace.read if waits else None)
     except Astray:
         return None
     return apart.sites(found, trace)

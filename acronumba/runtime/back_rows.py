@@ -165,7 +165,7 @@ class BackRows:
 
 
 def _adjoints_read(back: Backward) -> set[int]:
-    """Return the results whose adjoints the way back reads."""
+    """Return the results whose adjoints the backward pass reads."""
     parts = [p for t in back.terms for p in (*t.parts, *(() if t.row is None else (t.row,)))]
     sources = [*back.arguments, *(g.source for g in back.outputs), *(p.source for p in parts)]
     return {s.number for s in sources if s.kind == "adjoint"}

@@ -1,4 +1,4 @@
-"""Where the way back of a mini-batch runs: here, or on a device.
+"""Where the backward pass of a mini-batch runs: here, or on a device.
 
 In: batches, and sums over nodes, that `runtime.backward` has found. Out: they have run. On a device, what is computed
 is fetched when the processor has to read it.
@@ -31,9 +31,9 @@ Pieces: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 
 @record(kw_only=True, eq=False)
 class BackwardMemory:
-    """What the kernels of a way back read and write, beside what those of the way there have left."""
+    """What the kernels of a backward pass read and write, beside what those of the forward pass have left."""
 
-    run: Run  # the way there
+    run: Run  # the forward pass
     read: Sequence[NDArray[Any]]  # shared tensors, packed or not, and adjoints of results
     zeros: NDArray[Any]
     start: int  # of what is computed,
@@ -41,14 +41,14 @@ class BackwardMemory:
 
 
 class Backend(Protocol):
-    """Where ways back run."""
+    """Where backward passes run."""
 
     @property
     def on(self) -> Target:
         """What sums are cut into tasks for."""
 
     def turn(self) -> AbstractContextManager[object]:
-        """Be here for one way back, from its first batch to its last."""
+        """Be here for one backward pass, from its first batch to its last."""
 
     def adder(self, dtype: str) -> tuple[int, tuple[int, ...]]:
         """Return the address of what adds up adjoints of a dtype, and what its table P ends with."""
@@ -60,7 +60,7 @@ class Backend(Protocol):
         """Bring what was computed there: addresses, and how many bytes each has, if it is not here."""
 
     def fetch_all(self) -> None:
-        """Bring all that was computed, on the way there, too."""
+        """Bring all that was computed, on the forward pass, too."""
 
     def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
         """Do the jobs, those of one array in their order, and bring the arrays; `batches`: a table that nobody uses."""

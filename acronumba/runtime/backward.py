@@ -1,7 +1,7 @@
-"""The way back of a mini-batch: gradients of shared tensors, and of arrays of instances.
+"""The backward pass of a mini-batch: gradients of shared tensors, and of arrays of instances.
 
-In: a run whose kernels have kept what the way back needs, and the value records of the losses. Out: the gradient of
-each shared tensor that is wanted. Three steps: the recorded graph is transposed by compiled code
+In: a run whose kernels have kept what the backward pass needs, and the value records of the losses. Out: the gradient
+of each shared tensor that is wanted. Three steps: the recorded graph is transposed by compiled code
 (`runtime.library.transpose`); its batches run like any others; then the sums over nodes (`runtime.summing`) do. What a
 kernel makes of shared tensors alone has one such sum; it is pulled back to the tensors at the end, once.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.analysis.backward.derive import Pull
+from acronumba.analysis.backward.derive import Pullback
 from acronumba.analysis.backward.program import BackwardPlan
 from acronumba.analysis.backward.reference import sweep
 from acronumba.emit import target, tree
@@ -60,7 +60,7 @@ def transposer() -> tree.Module:
     functions = parse_files(
         [f"acronumba.runtime.library.{name}" for name in ("own", "adjoints", "extents", "transpose")]
     )
-    return tree.Module("transpose", functions, _CALLED, "The way back.", compact=True)
+    return tree.Module("transpose", functions, _CALLED, "The backward pass.", compact=True)
 
 
 def library_of_gradients() -> Deferred:
@@ -69,7 +69,7 @@ def library_of_gradients() -> Deferred:
 
 
 def dtypes_of(back: BackwardPlan) -> list[str]:
-    """Return the dtypes of sums on a way back."""
+    """Return the dtypes of sums on a backward pass."""
     params = back.plan.program.shared
     found = {params[k].type.dtype for k in back.wanted}  # type: ignore[union-attr]
     for spec in back.plan.kernels:
@@ -79,7 +79,7 @@ def dtypes_of(back: BackwardPlan) -> list[str]:
 
 @record(kw_only=True, eq=False)
 class Seeds:
-    """Where the way back begins."""
+    """Where the backward pass begins."""
 
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
@@ -88,7 +88,7 @@ class Seeds:
 
 
 class Done(NamedTuple):
-    """What a mini-batch has come to on the way back."""
+    """What a mini-batch has come to on the backward pass."""
 
     shared: dict[int, Any]  # gradients of shared tensors, by their number
     own: list[NDArray[Any] | None]  # gradients of arrays of instances
@@ -97,7 +97,7 @@ class Done(NamedTuple):
 
 
 class BackwardExecutable:
-    """The way back of a plan, ready to run. Safe from several threads.
+    """The backward pass of a plan, ready to run. Safe from several threads.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class BackwardExecutable:
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES, kept=KEPT_IN_TRAINING)
         forward.arenas.kept = KEPT_IN_TRAINING
         self.sums_of_all = ArenaPool(0)  # memory for gradients
-        self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the way there, and back
+        self.packings = ArenaPool(0), ArenaPool(0)  # ... for weights packed on the forward pass, and back
         forward.shared.packer = partial(Packer, library, self.packings[0])
         self._workspaces: deque[Workspace] = deque(maxlen=4)
 
@@ -158,7 +158,7 @@ class BackwardExecutable:
 
 
 class Workspace:
-    """What a mini-batch works with on its way back: tables, and weights packed. The next one uses it again."""
+    """What a mini-batch works with on its backward pass: tables, and weights packed. The next one uses it again."""
 
     def __init__(self, of: BackwardExecutable) -> None:
         specs = of.back.specs
@@ -223,7 +223,7 @@ class Workspace:
             self.zeros = np.zeros(size // 8 + 8, np.int64)
 
     def pack(self, prepared: Prepared) -> None:
-        """Pack shared tensors as the kernels of the way back want them."""
+        """Pack shared tensors as the kernels of the backward pass want them."""
         arrays, here = prepared.arrays, prepared is self._prepared
         if not here:
             self.read = {}
@@ -240,7 +240,7 @@ class Workspace:
 
 
 class _Run:
-    """The way back of one mini-batch."""
+    """The backward pass of one mini-batch."""
 
     def __init__(
         self, of: BackwardExecutable, workspace: Workspace, run: Run, graph: Buffers, seeds: Seeds, own: Own
@@ -253,7 +253,7 @@ class _Run:
         self.threads = of.forward.threads
         self.words, self.state = workspace.words, workspace.nodes
         self.summed: list[BackRecord] = []
-        self.before, self.bytes = run.buffers.peak, 0  # of memory: that the way there has taken; there and back
+        self.before, self.bytes = run.buffers.peak, 0  # of memory: that the forward pass has taken; there and back
 
     def __setitem__(self, name: str, value: int) -> None:
         self.words[words.BACK.at[name]] = value
@@ -277,7 +277,7 @@ class _Run:
         )  # fmt: skip
 
     def gradients(self, tables: Sequence[int]) -> dict[int, Any]:
-        """Run the way back; return the gradients of shared tensors."""
+        """Run the backward pass; return the gradients of shared tensors."""
         program, arrays, kernels = self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
         counts = self._transpose()
         backend = self.of.backend
@@ -337,7 +337,7 @@ class _Run:
             if of in grads:
                 grads[of] += part
 
-    def _pulled(self, number: int, made: Pull, g: NDArray[Any], numbers: Sequence[int]) -> list[NDArray[Any]]:
+    def _pulled(self, number: int, made: Pullback, g: NDArray[Any], numbers: Sequence[int]) -> list[NDArray[Any]]:
         """Run the kernel that does it, for a batch of one."""
         workspace, spec, entry = self.workspace, made.spec, self.of.entries[number]
         record: Words = np.array([address(g), -1, 0])

@@ -526,22 +526,22 @@ class Buffers:
         self.tables["notes"][: len(held)] = held
         self["notes_room"] = room
 
-    def begin_told(self, notes: Words, batch: int, reads: int) -> None:
+    def begin_recorded_reads(self, notes: Words, batch: int, reads: int) -> None:
         """Let reads take the values that were noted, each read of each instance its own, in their order."""
         number = notes[:, 0] * reads + notes[:, 1]
         values = np.ascontiguousarray(notes[np.argsort(number, kind="stable"), 2])
         ends = np.cumsum(np.bincount(number, minlength=batch * reads))
         places = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
-        self.add_tables({"told": (2 * batch * reads, 8)})
-        self.tables["told"][:] = (address(values) + 8 * places).reshape(-1)
+        self.add_tables({"recorded_reads": (2 * batch * reads, 8)})
+        self.tables["recorded_reads"][:] = (address(values) + 8 * places).reshape(-1)
         self.tables["values_told"] = values
         self.reach(values)
         self["reading"] = TOLD
 
     @property
-    def all_told(self) -> bool:
+    def all_reads_recorded(self) -> bool:
         """Whether each value that was to be told has been."""
-        begin, end = self.tables["told"].reshape(-1, 2).T
+        begin, end = self.tables["recorded_reads"].reshape(-1, 2).T
         return bool(np.array_equal(begin, end))
 
     def column(self, name: str, n: int) -> NDArray[Any]:

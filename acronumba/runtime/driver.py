@@ -321,8 +321,8 @@ class Executable:
             buffers.begin_epoch(batch)
         if m.noting:
             buffers.begin_notes()
-        elif m.told is not None:
-            buffers.begin_told(m.told, batch, self.host.reads)
+        elif m.recorded_reads is not None:
+            buffers.begin_recorded_reads(m.recorded_reads, batch, self.host.reads)
         self.executor.begin(m, fresh)
 
     # ---------------------------------------------------------------------------------------------------------- run
@@ -337,7 +337,7 @@ class Executable:
         stable: bool = False,
         timed: bool = False,
         last: int = _EXECUTE,
-        told: Words | None = None,
+        recorded_reads: Words | None = None,
         tight: bool = False,
     ) -> Run:
         """Run a mini-batch.
@@ -358,9 +358,8 @@ class Executable:
             Measure the stages one by one.
         last
             Number in `STAGES` of the last stage. Before "execute" results have no values, unless the program waits.
-        told
+        recorded_reads
             Values for what the program reads of tensors, as another run of it has noted them.
-
         tight
             More instances at once have found no memory: whatever can grow begins small, and grows by little.
 
@@ -375,12 +374,13 @@ class Executable:
         roots = np.ascontiguousarray(roots, np.int64)
         instances, start = _others(len(roots), skip), time.perf_counter()
         roots = roots if instances is None else roots[instances]
-        m = self._mini_batch(roots, self.shared.prepare(shared, stable), keep, stable, timed, last, told, tight=tight)
+        prepared = self.shared.prepare(shared, stable)
+        m = self._mini_batch(roots, prepared, keep, stable, timed, last, recorded_reads, tight=tight)
         try:
             self._with_threads(m, self._stages)
             self.memory_policy.check_whole(m.buffers)
         except TooLarge as error:
-            if told is not None:
+            if recorded_reads is not None:
                 raise Astray from None
             error.alone = [k for k, failure in m.failures.items() if failure.site == MEMORY]
             raise error.numbered(instances) from None
@@ -403,27 +403,29 @@ class Executable:
         *,
         skip: Collection[int] = (),
         keep: Sequence[NDArray[Any]] = (),
-        told: Words | None = None,
+        recorded_reads: Words | None = None,
     ) -> TraceData:
         """Record and schedule a mini-batch, and execute nothing that no value is read of. See `run`.
 
         Raises
         ------
         Astray
-            If what is read is not what `told` was noted of.
+            If what is read is not what `recorded_reads` was noted of.
         TooLarge
             If more memory is needed than allowed, even without the instances that need far more than others.
         """
         left_out = {*skip}
         while True:
             try:
-                run = self.run(roots, shared, skip=left_out, keep=keep, timed=True, last=_SCHEDULE, told=told)
+                run = self.run(
+                    roots, shared, skip=left_out, keep=keep, timed=True, last=_SCHEDULE, recorded_reads=recorded_reads
+                )
                 break
             except TooLarge as error:
                 if not (found := [*error.surely, *error.alone, *error.suspects]):
                     raise
                 left_out |= {*found}
-        if told is not None and not run.buffers.all_told:
+        if recorded_reads is not None and not run.buffers.all_reads_recorded:
             raise Astray
         trace = run.trace()
         run.close()
@@ -431,7 +433,7 @@ class Executable:
 
     def _mini_batch(
         self, roots: Words, prepared: Prepared, keep: Sequence[NDArray[Any]], stable: bool, timed: bool, last: int,
-        told: Words | None, epoch: bool = False, tight: bool = False,
+        recorded_reads: Words | None, epoch: bool = False, tight: bool = False,
     ) -> MiniBatch:  # fmt: skip
         """Return a mini-batch that is ready to run."""
         for array in (roots, *keep):
@@ -453,8 +455,8 @@ class Executable:
             timed=timed,
             last=_EXECUTE if self.host.waiting else last,
             by_caller=callable(self.options.schedule),
-            noting=self.host.waiting and last == _SCHEDULE and told is None,
-            told=told,
+            noting=self.host.waiting and last == _SCHEDULE and recorded_reads is None,
+            recorded_reads=recorded_reads,
             keeps_nodes=self.keeps_nodes and self.host.waiting,
             doubles=self.host.doubles,
             epoch=epoch,

@@ -1,7 +1,7 @@
 """Adjoints of arrays that instances, or shared objects, hold.
 
 In: which arrays of which instances, by where their data lie. Out: the table by which the transposition finds them
-(`runtime.library.own`), and their adjoints when the way back has run.
+(`runtime.library.own`), and their adjoints when the backward pass has run.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class MemoryPolicy:
             self._check(buffers)
 
     def check_back(self, need: int, more: int) -> None:
-        """Refuse a way back: with it the mini-batch needs so many bytes, `more` of them are not there yet."""
+        """Refuse a backward pass: with it the mini-batch needs so many bytes, `more` of them are not there yet."""
         limit = self.options.memory_limit
         if (more > 0 and more > self.limit) if limit is None else need > limit:
             raise MemoryError(f"there and back the mini-batch needs {need:,} bytes at once, more than `memory_limit`")

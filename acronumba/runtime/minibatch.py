@@ -39,7 +39,7 @@ class MiniBatch:
     last: int  # stage, a number in `STAGES`
     by_caller: bool  # whether the schedule is a function of the user
     noting: bool  # whether values that are read are noted
-    told: Words | None  # what another run has noted: reads take these values
+    recorded_reads: Words | None  # what another run has noted: reads take these values
     keeps_nodes: bool = False  # whether the nodes of each round are noted
     doubles: bool = False  # whether nodes that are equal to others are recorded and compared, see `runtime.doubles`
     epoch: bool = False  # whether instances join while it runs: `roots` has room for them

@@ -60,7 +60,7 @@ class Prepared:
     records: Words  # value records, one for each entry of `table`
     by: Packer | None  # what has packed the weights of this call, and packs them anew
 
-    def holds(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
         return (
             all(p.holds(self.given, ks) for (ks, _), p in self.packed.items())
@@ -266,7 +266,7 @@ class SharedValues:
             idle.pack_anew()
             return idle
         last = next((p for p in reversed(self.recent) if all(map(same, given, p.given))), None)
-        if last is not None and not anew and (stable or last.holds()):
+        if last is not None and not anew and (stable or last.is_valid()):
             if last is not self.recent[-1]:
                 self.recent = [*(p for p in self.recent if p is not last), last]
             return last

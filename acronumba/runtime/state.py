@@ -239,7 +239,7 @@ reading             what a read does beside: 0 nothing; NOTED: it notes the valu
 notes               int64[notes_room, 3]: instance, number of the read, value: what was read, in order
 notes_room          what it has room for
 noted               number of them
-told                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
+recorded_reads                int64[batch, reads, 2]: where the next value of each read lies, and where its values end
 ended               int64[batch]: instances of an epoch that have returned since it was looked at, in their order
 ended_count         number of them
 until               of an epoch: address of a word; while it is 0, and nobody has ended, `drive` goes on with the next

@@ -46,7 +46,7 @@ class BatchRecord:
 
 @record(kw_only=True)
 class BackRecord:
-    """One batch of the way back."""
+    """One batch of the backward pass."""
 
     kernel: str  # name of the backward kernel; or what is added up
     what: str  # "nodes"; "adjoints": parts of adjoints of several readers; "sum": over nodes, for a gradient

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from acronumba.api.flow import Flow, Gone, Member
+from acronumba.api.joining import Flow, Gone, Member
 from acronumba.api.model import Model
 from acronumba.errors import InstanceErrors
 from acronumba.serve.request_queue import ENDED, Outcome, Request
@@ -30,7 +30,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class TracedRun:
     """A mini-batch, or rounds of the same requests."""
 
     count: int  # of requests that took part
@@ -70,7 +70,7 @@ class Runner:
         if self._flow is not None:
             self._flow.bell[0] = 0
 
-    def step(self, work: Work) -> Iterator[Ran]:
+    def step(self, work: Work) -> Iterator[TracedRun]:
         """Begin requests, and run one mini-batch or round of what there is, or several rounds: see `hush`."""
         self._drop()
         begin = time.perf_counter()
@@ -96,7 +96,7 @@ class Runner:
             del self._there[member]
             self._flow.withdraw(member)
 
-    def _round(self) -> Ran:
+    def _round(self) -> TracedRun:
         assert self._flow is not None
         begin, count, before = time.perf_counter(), len(self._there), self._flow.rounds
         gone = self._flow.round()
@@ -106,9 +106,9 @@ class Runner:
             done.append((self._there.pop(one.member), answer, one.member.rounds))
         return self._ran(count, begin, done, rounds)
 
-    def _ran(self, count: int, begin: float, done: list[tuple[Request, Answer, int]], rounds: int = 1) -> Ran:
+    def _ran(self, count: int, begin: float, done: list[tuple[Request, Answer, int]], rounds: int = 1) -> TracedRun:
         epochs, size = (self._flow.epochs, self._flow.bytes) if self._flow is not None else (0, 0)
-        return Ran(count, time.perf_counter() - begin, done, rounds, epochs, size)
+        return TracedRun(count, time.perf_counter() - begin, done, rounds, epochs, size)
 
     def _told(self, gone: Sequence[Gone]) -> list[Answer]:
         """Return the answers; instances of a run that broke are run again."""

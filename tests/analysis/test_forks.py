@@ -85,7 +85,7 @@ def spawns(c: Compiled) -> list[n.Spawn]:
     return [i for f in c.plan.program.functions for b in f.blocks for i in b.instrs if isinstance(i, n.Spawn)]
 
 
-def told(c: Compiled, kind: str) -> list[str]:
+def remarks(c: Compiled, kind: str) -> list[str]:
     """Return what was decided, as in "17 each step ...", with lines from the one of the model's def."""
     first = c.lowered.program.functions[0].loc.line
     return sorted({f"{note.loc.line - first:+} {note.text}" for note in c.plan.notes if note.kind == kind})
@@ -187,7 +187,7 @@ def chained(x: Array, *, p: Params) -> Array:
 def test_calls_that_need_each_other_stay_calls() -> None:
     c = same(chained, vectors(3))
     assert not spawns(c)
-    assert [t.split(" of line")[0] for t in told(c, "serial")] == ["+1 waits for shrink"]
+    assert [t.split(" of line")[0] for t in remarks(c, "serial")] == ["+1 waits for shrink"]
 
 
 @model
@@ -226,7 +226,7 @@ def test_calls_that_pop_from_one_stack_follow_each_other() -> None:
     xs = [vectors(9, k) for k in range(5)]
     c = same(popped, xs)
     assert not [s for s in spawns(c) if s.loc.function == "popped"]
-    assert any("one changes a list or object that the other has" in t for t in told(c, "serial"))
+    assert any("one changes a list or object that the other has" in t for t in remarks(c, "serial"))
     assert len([s for s in spawns(same(two_stacks, xs)) if s.loc.function == "two_stacks"]) == 2
 
 
@@ -271,7 +271,7 @@ def test_arms_of_conditions_go_on_beside_each_other() -> None:
     c = same(optional_children, [*trees, Tree(1, left=Tree(2)), Tree(1, right=Tree(2, left=Tree(3)))])
     first = optional.__code__.co_firstlineno
     assert {s.loc.line - first for s in spawns(c)} == {2, 3}
-    assert any("goes on beside line" in t for t in told(c, "fibers"))
+    assert any("goes on beside line" in t for t in remarks(c, "fibers"))
 
 
 def refine(x: Array, p: Params) -> tuple[Array, int]:
@@ -459,7 +459,7 @@ def generated(x: Array, depth: int, *, p: Params) -> Node:
 def test_a_generated_tree_grows_everywhere_at_once() -> None:
     c = same(generated, vectors(6), [5, 4, 3, 2, 1, 0])
     assert all(s.into is not None for s in spawns(c)) and len(spawns(c)) >= 1
-    assert told(c, "serial") == []
+    assert remarks(c, "serial") == []
 
 
 def walk(node: Node, p: Params) -> Array:
@@ -478,7 +478,7 @@ def there_and_back(x: Array, *, p: Params) -> Array:
 def test_lists_of_another_call_of_the_same_line_are_no_obstacle() -> None:
     c = same(there_and_back, vectors(4))
     assert {s.loc.function for s in spawns(c)} >= {"grow", "walk"}
-    assert any("carries" in t or "how many" in t for t in told(c, "serial")) is False
+    assert any("carries" in t or "how many" in t for t in remarks(c, "serial")) is False
 
 
 def score(x: Array, p: Params) -> float:
@@ -501,8 +501,8 @@ def kinds_of_loops(xs: list[Array], ys: list[Array], k: int, *, p: Params) -> An
 def test_loops_of_known_length_fork() -> None:
     xs, ys = [vectors(5), vectors(1)], [vectors(3, 2), vectors(4, 3)]
     c = same(kinds_of_loops, xs, ys, [7, 0])
-    assert [t.split()[0] for t in told(c, "fibers")] == ["+1", "+2", "+3", "+4", "+5", "+8", "-4"]
-    assert len(spawns(c)) == 12 and told(c, "serial") == []  # six loops, and the steps of each
+    assert [t.split()[0] for t in remarks(c, "fibers")] == ["+1", "+2", "+3", "+4", "+5", "+8", "-4"]
+    assert len(spawns(c)) == 12 and remarks(c, "serial") == []  # six loops, and the steps of each
     assert not any(isinstance(i, n.ListOp) and i.op == "append" for f in c.plan.program.functions for b in f.blocks for i in b.instrs)  # fmt: skip # noqa: E501
 
 
@@ -542,7 +542,7 @@ def sums(xs: list[Array], *, p: Params) -> Any:
 def test_sums_keep_their_order() -> None:
     c = same(sums, [vectors(9), vectors(3)])
     assert len(spawns(c)) == 4  # the two loops, and the steps of each
-    assert any("the rest runs after it" in t for t in told(c, "fibers"))
+    assert any("the rest runs after it" in t for t in remarks(c, "fibers"))
     m = sums._interpret([vectors(9), vectors(3)], p=params())
     off = sums.with_options(forkjoin=False)._interpret([vectors(9), vectors(3)], p=params())
     assert equal(m, off)  # to the bit
@@ -597,7 +597,7 @@ def inner_state(docs: list[list[Array]], *, p: Params) -> Any:
 def test_what_a_step_carries_inside_itself_is_its_own() -> None:
     c = same(inner_state, [[vectors(3), [], vectors(2, 5)], []])
     assert len(spawns(c)) == 1
-    assert any("it carries `h" in t for t in told(c, "serial"))  # the inner loop, in its fiber
+    assert any("it carries `h" in t for t in remarks(c, "serial"))  # the inner loop, in its fiber
 
 
 @model
@@ -669,14 +669,14 @@ def common_list(xs: list[Array], *, p: Params) -> Any:
 def test_loops_that_stay(m: Any, why: str) -> None:
     c = same(m, [vectors(6), vectors(2, 3), vectors(1)])
     assert not [s for s in spawns(c) if s.loc.function == m.__wrapped__.__name__]
-    assert any(why in t for t in told(c, "serial")), told(c, "serial")
+    assert any(why in t for t in remarks(c, "serial")), remarks(c, "serial")
 
 
 @pytest.mark.parametrize("m", [unknown_length, worklist])
 def test_loops_of_unknown_length_stay(m: Any) -> None:
     c = same(m, [x * 3 for x in vectors(4)])
     assert not spawns(c)
-    assert any("how many there are is not known" in t for t in told(c, "serial"))
+    assert any("how many there are is not known" in t for t in remarks(c, "serial"))
 
 
 def read_doc(d: Doc, p: Params) -> Array:

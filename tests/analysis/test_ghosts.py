@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba import model
-from acronumba.analysis.ghosts import pad_arms
+from acronumba.analysis.depth_padding import pad_branches
 from acronumba.analysis.plan import make_plan
 from acronumba.config import Options
 from acronumba.ir import nodes as n
@@ -103,8 +103,8 @@ def plan_of(f: Any, columns: Sequence[Sequence[Any]]) -> Any:
     return f.stages(*columns, p=params())._compiled.plan
 
 
-def pads(plan: Any) -> list[n.Pad]:
-    return [i for f in plan.program.functions for b in f.blocks for i in b.instrs if isinstance(i, n.Pad)]
+def pads(plan: Any) -> list[n.PadDepth]:
+    return [i for f in plan.program.functions for b in f.blocks for i in b.instrs if isinstance(i, n.PadDepth)]
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -194,4 +194,4 @@ def test_padding_twice_adds_up_to_nothing_more() -> None:
     """Arms that are even already stay as they are."""
     _, plan = arms(lambda f, x: f.op("exp", x, shape=(H,)))
     assert not pads(plan)
-    assert pad_arms(plan.program)[2] == "no branches of known and different depth\n"
+    assert pad_branches(plan.program)[2] == "no branches of known and different depth\n"

@@ -640,7 +640,7 @@ def test_models_can_be_pickled_by_name(monkeypatch):
     def local(x):
         return x
 
-    monkeypatch.setattr("acronumba.api.carried._has_cloudpickle", lambda: False)
+    monkeypatch.setattr("acronumba.api.pickling._has_cloudpickle", lambda: False)
     with pytest.raises(pickle.PicklingError, match="not importable"):
         pickle.dumps(local)
 

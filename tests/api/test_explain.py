@@ -220,7 +220,7 @@ def test_every_text_that_is_made_of_notes_is_a_stage() -> None:
         return w @ x
 
     stages = set(f.stages([np.ones(3)], w=np.ones((2, 3))))
-    assert {"once", "hoist"} <= {kind.told for kind in KINDS.values()} - {""} <= stages
+    assert {"once", "hoist"} <= {kind.stage for kind in KINDS.values()} - {""} <= stages
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

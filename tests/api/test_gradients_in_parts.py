@@ -174,8 +174,8 @@ def test_a_pullback_that_does_not_fit_is_refused(sizes: Sizes) -> None:
     small = vjp(fold.with_options(memory_limit=sizes.limit(fold)))
 
     def there_and_back() -> None:
-        results, pull = small.batch(XS, KS, p=P)
-        pull([(np.float32(1), None)] * len(results))
+        results, pullback = small.batch(XS, KS, p=P)
+        pullback([(np.float32(1), None)] * len(results))
 
     with pytest.raises(AcronumbaError) as caught:
         there_and_back()

@@ -115,8 +115,8 @@ def test_they_learn() -> None:
 def test_pullbacks_of_results_that_hold_them() -> None:
     p, (xs, ns) = net(3), columns()
     f = vjp(states, wrt="p")
-    results, pull = f.batch(xs, ns, p=p)
-    assert all(isinstance(part, _Compiled) for part in pull._forward.parts)
+    results, pullback = f.batch(xs, ns, p=p)
+    assert all(isinstance(part, _Compiled) for part in pullback._forward.parts)
     assert results[0][1] is p.first.next
     one = np.ones(3, np.float32)
     back: list[Any] = []
@@ -124,7 +124,7 @@ def test_pullbacks_of_results_that_hold_them() -> None:
         given = Layer(np.full_like(at.w, 2), one, np.ones_like(at.unread))  # also of what the model never reads
         given.next, given.skip = None, None
         back.append((one, None if k % 2 else given))
-    found = pull(back)
+    found = pullback(back)
     ones = [f(x, n, p=p)[1](g) for x, n, g in zip(xs, ns, back, strict=True)]
     close(found, [sum(parts) for parts in zip(*map(float_arrays, ones), strict=True)])
     assert any(layer.any() for layer in (found.first.unread, found.first.next.unread))

@@ -86,18 +86,18 @@ def close(a: Any, b: Any) -> None:
         np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-6)
 
 
-def is_compiled(pull: Any) -> bool:
-    return all(isinstance(part, _Compiled) for part in pull._forward.parts)
+def is_compiled(pullback: Any) -> bool:
+    return all(isinstance(part, _Compiled) for part in pullback._forward.parts)
 
 
 @pytest.mark.parametrize("f", [encode, waits])
 def test_structures_of_any_kind_have_cotangents(f: Any) -> None:
     p, trees = params(), instances()
     g = vjp(f, wrt=("p", "t"))
-    results, pull = g.batch(trees, p=p)
-    assert is_compiled(pull)
+    results, pullback = g.batch(trees, p=p)
+    assert is_compiled(pullback)
     cotangents = cotangents_of(results)
-    gp, gt = pull(cotangents, keep=True)
+    gp, gt = pullback(cotangents, keep=True)
     assert type(gp) is Params and [type(x) for x in gt] == [Tree] * 4 and gt[2].left.left is gt[2].right
     total: Any = None
     for k, t in enumerate(trees):
@@ -108,10 +108,10 @@ def test_structures_of_any_kind_have_cotangents(f: Any) -> None:
         close(gx, gt[k])
         total = gk if total is None else Params(total.w + gk.w, total.b + gk.b)
     close(total, gp)
-    again = pull(cotangents, keep=True)
+    again = pullback(cotangents, keep=True)
     assert all(np.array_equal(a, b) for a, b in zip(float_arrays(again), float_arrays((gp, gt)), strict=True))
     close(g.batch(pack(trees), p=p)[1](cotangents), (gp, gt))
-    only_first = pull([None if k else c for k, c in enumerate(cotangents)])
+    only_first = pullback([None if k else c for k, c in enumerate(cotangents)])
     close((only_first[0], only_first[1][0]), (lambda x: (x[0], x[1][0]))(g.batch(trees[:1], p=p)[1](cotangents[:1])))
     assert not any(a.any() for a in float_arrays(only_first[1][1:]))
 
@@ -119,10 +119,10 @@ def test_structures_of_any_kind_have_cotangents(f: Any) -> None:
 def test_a_gradient_of_an_instance_has_the_bits_that_it_has_alone() -> None:
     p, trees = params(), [*instances(), *instances()]
     f = vjp(encode, wrt="t")
-    results, pull = f.batch(trees, p=p)
-    assert is_compiled(pull)
+    results, pullback = f.batch(trees, p=p)
+    assert is_compiled(pullback)
     cotangents = cotangents_of(results)
-    whole = pull(cotangents)
+    whole = pullback(cotangents)
     for some in ([0], [5, 2], [7, 6, 3, 1]):
         for options in ({}, {"threads": 1, "schedule": "agenda"}):
             part = f.with_options(**options).batch([trees[k] for k in some], p=p)[1]([cotangents[k] for k in some])
@@ -145,10 +145,10 @@ def test_rows_of_arrays_and_arrays_that_the_model_writes_into() -> None:
     xs, w = [weights(n, 3) for n in (1, 4, 3)], weights(2)
     f = vjp(steps, wrt=("x", "w"))
     for columns in (xs, pack(xs)):
-        results, pull = f.batch(columns, [1, 2, 5], w=w)
-        assert is_compiled(pull)
+        results, pullback = f.batch(columns, [1, 2, 5], w=w)
+        assert is_compiled(pullback)
         cotangents = cotangents_of(results)
-        gx, gw = pull(cotangents)
+        gx, gw = pullback(cotangents)
         ones = [f(x, n, w=w)[1](c) for x, n, c in zip(xs, [1, 2, 5], cotangents, strict=True)]
         close(gx, [g for g, _ in ones])
         close(gw, sum(g for _, g in ones))
@@ -178,9 +178,11 @@ def test_arms_of_other_depths_lose_no_gradient() -> None:
     xs, w, h = [[weights(3) for _ in range(n)] for n in (1, 3, 2)], weights(3, 3), weights(3)
     _, (gx, gh) = value_and_grad(of_ghosts, wrt=("xs", "h"), reduce="sum").batch(xs, [False, True, False], w=w, h=h)
     for options in ({"schedule": "depth"}, {"schedule": "depth", "phases": False}):
-        results, pull = vjp(ghosts.with_options(**options), wrt=("xs", "h")).batch(xs, [False, True, False], w=w, h=h)
-        assert is_compiled(pull)
-        close(pull([np.ones_like(r) for r in results]), (gx, gh))
+        results, pullback = vjp(ghosts.with_options(**options), wrt=("xs", "h")).batch(
+            xs, [False, True, False], w=w, h=h
+        )
+        assert is_compiled(pullback)
+        close(pullback([np.ones_like(r) for r in results]), (gx, gh))
         assert np.array_equal(gx[0][0], np.ones(3)) and not gx[2][1].any()
 
 
@@ -198,12 +200,12 @@ def numbers(x: list[np.ndarray], *, w: np.ndarray) -> Any:
 
 def test_what_is_no_tensor_has_no_cotangent() -> None:
     xs, w = [[weights(2)], [], [weights(2), weights(2)]], weights(2)
-    results, pull = vjp(numbers).batch(xs, w=w)
+    results, pullback = vjp(numbers).batch(xs, w=w)
     assert results[1] is None and results[2][1] == 2
     one = np.ones(2, np.float32)
-    g = pull([(one, None, None), None, (one, None, {"mean": None})], keep=True)
+    g = pullback([(one, None, None), None, (one, None, {"mean": None})], keep=True)
     np.testing.assert_allclose(g, xs[0][0] + xs[2][0], rtol=1e-6)
-    assert not pull([None] * 3, keep=True).any()
+    assert not pullback([None] * 3, keep=True).any()
     wrong: list[tuple[list[Any], str]] = [
         ([(one, 1, None), None, None], r"instance 0, result\[1\]: int has no cotangent"),
         ([None, None, (one, None, {"mean": 1.0})], r"instance 2, result\[2\]\['mean'\]: float has no cotangent"),
@@ -217,28 +219,28 @@ def test_what_is_no_tensor_has_no_cotangent() -> None:
     ]
     for cotangents, message in wrong:
         with pytest.raises(AcronumbaError, match=message) as caught:
-            pull(cotangents, keep=True)
+            pullback(cotangents, keep=True)
         assert caught.value.code == "ACR714"
     with pytest.raises(AcronumbaError, match="a sequence"):
-        pull(None)
+        pullback(None)
 
 
 def test_a_pull_gives_back_what_it_needs() -> None:
     p, trees = params(), instances()
-    results, pull = vjp(encode).batch(trees, p=p)
-    (part,) = pull._forward.parts
+    results, pullback = vjp(encode).batch(trees, p=p)
+    (part,) = pullback._forward.parts
     run, executable = part.run, part.there.back.forward
     del part
     assert run.nodes and not executable._buffers
-    pull([None] * 4)
+    pullback([None] * 4)
     del run
     gc.collect()
     assert len(executable._buffers) == 1 and results[0][0].h.shape == (3,)
     with pytest.raises(AcronumbaError, match="keep=True"):
-        pull([None] * 4)
-    _, pull = vjp(encode).batch(trees, p=p)
+        pullback([None] * 4)
+    _, pullback = vjp(encode).batch(trees, p=p)
     assert not executable._buffers
-    del pull
+    del pullback
     gc.collect()
     assert len(executable._buffers) == 1
 
@@ -247,9 +249,9 @@ def test_parameters_that_have_changed_are_noticed() -> None:
     p, trees = params(), instances()
     pulls = [(vjp(encode).batch(trees, p=p)[1], [None] * 4), (vjp(encode)(trees[1], p=p)[1], None)]
     p.b += 1.0
-    for pull, nothing in pulls:
+    for pullback, nothing in pulls:
         with pytest.raises(AcronumbaError, match=r"`p\.b` has changed"):
-            pull(nothing)
+            pullback(nothing)
 
 
 def test_what_a_pull_reads_cannot_be_written_to() -> None:
@@ -258,13 +260,13 @@ def test_what_a_pull_reads_cannot_be_written_to() -> None:
         return np.exp(w * x), b
 
     x, w, b = weights(2), weights(2), weights(2)
-    (h, given), pull = vjp(f, wrt=("x", "w"))(x, w=w, b=b)
+    (h, given), pullback = vjp(f, wrt=("x", "w"))(x, w=w, b=b)
     with pytest.raises(ValueError, match="read-only"):
         h += 1
     assert b.flags.writeable and np.array_equal(given, b)
     before = x.copy()
     x += 1
-    gx, gw = pull((np.ones_like(h), None))
+    gx, gw = pullback((np.ones_like(h), None))
     np.testing.assert_allclose(gx, w * h, rtol=1e-6)
     np.testing.assert_allclose(gw, before * h, rtol=1e-6)
 
@@ -277,9 +279,9 @@ def test_failures_are_of_their_instances() -> None:
     w = np.ones(2)
     with pytest.raises(InstanceErrors) as caught:
         vjp(f).batch([[1.0], [], [0.0], [2.0]], w=w)
-    results, pull = caught.value.results
+    results, pullback = caught.value.results
     assert sorted(caught.value.errors) == [1, 2] and results[1] is None and results[3].tolist() == [0.5, 0.5]
-    assert pull([w, None, None, w]).tolist() == [1.5, 1.5]
+    assert pullback([w, None, None, w]).tolist() == [1.5, 1.5]
     with pytest.raises(ZeroDivisionError):
         vjp(f)([0.0], w=w)
 
@@ -290,11 +292,11 @@ def test_instances_of_several_types_and_none_at_all() -> None:
         return np.sum(w) * x
 
     xs, w = [np.ones(2, np.float32), np.ones(3), np.ones(2, np.float32)], np.ones(2, np.float32)
-    results, pull = vjp(f, wrt=("x", "w")).batch(xs, w=w)
-    gx, gw = pull([np.ones_like(r) for r in results])
+    results, pullback = vjp(f, wrt=("x", "w")).batch(xs, w=w)
+    gx, gw = pullback([np.ones_like(r) for r in results])
     assert [g.dtype for g in gx] == [x.dtype for x in xs] and gw.tolist() == [7.0, 7.0] and gx[1].tolist() == [2.0] * 3
-    results, pull = vjp(f).batch([], w=w)
-    assert len(results) == 0 and pull([]).tolist() == [0.0, 0.0]
+    results, pullback = vjp(f).batch([], w=w)
+    assert len(results) == 0 and pullback([]).tolist() == [0.0, 0.0]
 
 
 def test_the_gradient_of_a_loss_is_the_pullback_of_its_mean() -> None:
@@ -304,8 +306,8 @@ def test_the_gradient_of_a_loss_is_the_pullback_of_its_mean() -> None:
 
     p, trees, labels = params(), instances(), [0, 1, 2, 0]
     _, grads = loss.value_and_grad.batch(trees, labels, p=p)
-    _, pull = vjp(loss).batch(trees, labels, p=p)
-    found = pull([0.25] * 4)
+    _, pullback = vjp(loss).batch(trees, labels, p=p)
+    found = pullback([0.25] * 4)
     for (_, a), (_, b) in zip(leaves(found), leaves(grads), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
@@ -346,11 +348,11 @@ def test_what_is_handed_on_unread_has_the_cotangent_of_the_result(shared: bool, 
     g = Around(Pair(None, weights(2)), weights(3))  # type: ignore[arg-type]
     f = vjp(handed, wrt=("x", "p", "w"))
     if together:
-        _, pull = f.batch([x, x], p=p, w=w)
-        (mine, _), of, of_w = pull([(g, weights(2)), (None, None)])
+        _, pullback = f.batch([x, x], p=p, w=w)
+        (mine, _), of, of_w = pullback([(g, weights(2)), (None, None)])
     else:
-        _, pull = f(x, p=p, w=w)
-        mine, of, of_w = pull((g, None))
+        _, pullback = f(x, p=p, w=w)
+        mine, of, of_w = pullback((g, None))
     there, zeros = (of, mine) if shared else (mine, of)
     for a, b in zip(float_arrays(there), float_arrays(g), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
-from acronumba.api import kept
 from acronumba.api import model as api
+from acronumba.api import specialisations
 from acronumba.data import conform
 from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch
 from acronumba.pipeline import compiled as pipeline
@@ -223,7 +223,7 @@ def test_instances_that_ran_in_groups_are_not_kept(bad: bool) -> None:
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """But never less than what the last mini-batch did."""
-    monkeypatch.setattr(kept, "REMEMBERED", 4)
+    monkeypatch.setattr(specialisations, "REMEMBERED", 4)
     m = model(scaled)
     for k in range(6):
         column = [np.ones(2, t) for t in DTYPES if t != DTYPES[k]]
@@ -241,7 +241,7 @@ def test_one_type_is_found_at_once_after_many(monkeypatch: pytest.MonkeyPatch) -
         raise AssertionError
 
     monkeypatch.setattr(api, "groups", never)
-    monkeypatch.setattr(kept.Cache, "key", never)
+    monkeypatch.setattr(specialisations.Cache, "key", never)
     monkeypatch.setattr(api, "fitting", never)
     monkeypatch.setattr(conform, "Conformance", never)
     for column in columns:

@@ -262,7 +262,7 @@ def test_no_call_packs_what_the_last_one_has_packed(frozen: bool, monkeypatch: p
     packed: list[Any] = []
     monkeypatch.setattr(packed_shared.PackedShared, "_pack", lambda self, value: packed.append(value))
     if frozen:
-        monkeypatch.setattr(unchanged._Table, "holds", lambda self: type(self._owned[0]) is not Branch)
+        monkeypatch.setattr(unchanged._Table, "is_valid", lambda self: type(self._owned[0]) is not Branch)
     for _ in range(3):
         assert of(lambda: m.batch([1.0, 2.0], **p)) == want
     assert not packed
@@ -307,7 +307,7 @@ def test_a_value_that_comes_while_another_is_packed_is_not_taken_for_it() -> Non
     """As where two threads call a model with other weights each."""
 
     class Always:
-        def holds(self) -> bool:
+        def is_valid(self) -> bool:
             return True
 
     for frozen in (False, True):

@@ -1,4 +1,4 @@
-"""The definition of gradients: the way back through a run, against central differences in float64."""
+"""The definition of gradients: the backward pass through a run, against central differences in float64."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ BACK = [(name, gpu) for name in sorted(WORKLOADS, key=lambda name: name != "tree
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "gpu"), one_in(len(BACK), BACK, mark="slow"))
 def test_kernels_of_a_way_back(name: str, gpu: Any) -> None:
-    """Those of the way there, with what they keep, and those of the way back: of a loss, or of all results."""
+    """Those of the forward pass, with what they keep, and those of the backward pass: of a loss, or of all results."""
     workload = WORKLOADS[name]
     xs, p = inputs(workload, 32, 1, None)
     f, columns, width = workload.model, (xs,), None

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from acronumba import model
-from acronumba.api import kept
+from acronumba.api import specialisations
 from acronumba.api.model import Model
 from acronumba.emit import compile as compiler
 from acronumba.pipeline import compiled as pipeline
@@ -27,7 +27,7 @@ from acronumba.pipeline import compiled as pipeline
 @pytest.fixture
 def emptied() -> None:
     """No specialisation is kept before the test, so that it can count."""
-    for cache in tuple(kept.CACHES):
+    for cache in tuple(specialisations.CACHES):
         for entries in cache.entries.values():
             entries.clear()
 
@@ -43,15 +43,15 @@ def scaled(k: int) -> Model:
 
 def room_for(count: int) -> int:
     """Return the bytes that so many small specialisations take."""
-    return count * (kept.EACH + 100 * kept.INSTRUCTION)
+    return count * (specialisations.EACH + 100 * specialisations.INSTRUCTION)
 
 
-def specialisations(*models: Model) -> list[int]:
+def counts(*models: Model) -> list[int]:
     return [sum(map(len, m._cache.entries.values())) for m in models]
 
 
 def test_the_specialisations_of_a_model_that_were_used_last_are_kept(emptied: None, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(kept, "ROOM", room_for(3))
+    patch.setattr(specialisations, "ROOM", room_for(3))
     f, x = scaled(1), np.ones(1)
 
     def run(n: int) -> Any:
@@ -70,19 +70,19 @@ def test_the_specialisations_of_a_model_that_were_used_last_are_kept(emptied: No
 
 
 def test_the_specialisations_of_all_models_are_bounded(emptied: None, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(kept, "ROOM", room_for(3))
+    patch.setattr(specialisations, "ROOM", room_for(3))
     models = [scaled(k) for k in range(4)]
     for f in models[:3]:
         f.batch([1.0], w=2.0)
     held = models[1].batch([1.0], w=2.0)
     models[0].batch([1.0], w=2.0)
     models[3].batch([1.0], w=2.0)
-    assert specialisations(*models) == [1, 1, 0, 1]
-    patch.setattr(kept, "MODULES", 0)
+    assert counts(*models) == [1, 1, 0, 1]
+    patch.setattr(specialisations, "MODULES", 0)
     models[2].batch([1.0], w=2.0)
     gc.collect()
     compiler.load([])
-    assert specialisations(*models) == [0, 0, 1, 0]
+    assert counts(*models) == [0, 0, 1, 0]
     assert list(held) == [3.0]
     assert [list(f.batch([1.0], w=2.0)) for f in models] == [[2.0], [3.0], [4.0], [5.0]]
 
@@ -101,7 +101,7 @@ def test_a_model_that_is_gone_takes_its_code_with_it(emptied: None) -> None:
 
 @pytest.mark.parametrize("fork", [False, True])
 def test_code_is_evicted_while_others_run_it(emptied: None, patch: pytest.MonkeyPatch, fork: bool) -> None:
-    patch.setattr(kept, "ROOM", room_for(2))
+    patch.setattr(specialisations, "ROOM", room_for(2))
     models = [scaled(k) for k in range(6)]
     xs = [np.full(64, float(k)) for k in range(200)]
     wrong: list[Any] = []
@@ -131,11 +131,11 @@ def test_code_is_evicted_while_others_run_it(emptied: None, patch: pytest.Monkey
 
 def test_what_a_call_uses_is_not_forgotten_while_it_runs(emptied: None, patch: pytest.MonkeyPatch) -> None:
     """However little room there is, the next call of the same types compiles nothing."""
-    patch.setattr(kept, "ROOM", 0)
+    patch.setattr(specialisations, "ROOM", 0)
     f, xs = scaled(6), [np.ones((1,) * k) for k in (*range(1, 10), 24)]
     for _ in range(2):
         assert [r.tolist() for r in f.batch(xs, w=2.0)] == [f(x, w=2.0).tolist() for x in xs]
-        assert specialisations(f) == [len(xs)]
+        assert counts(f) == [len(xs)]
         patch.setattr(pipeline, "compile_model", None)
 
 
@@ -144,7 +144,7 @@ def test_many_specialisations_of_a_model_are_kept(emptied: None, patch: pytest.M
     f, shapes = scaled(7), range(1, 14)
     for n in shapes:
         f.batch([np.ones(1)], w=np.ones(n))
-    assert specialisations(f) == [len(shapes)]
+    assert counts(f) == [len(shapes)]
     patch.setattr(pipeline, "compile_model", None)
     for n in shapes:
         assert np.array_equal(f.batch([np.ones(1)], w=np.ones(n))[0], np.full(n, 8.0))

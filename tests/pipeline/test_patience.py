@@ -202,7 +202,7 @@ def test_a_late_alarm_is_silent(clock, capsys):
         (timer,) = clock.timers
     asked.end()
     timer.call()
-    assert capsys.readouterr().err == "" and not asked.told
+    assert capsys.readouterr().err == "" and not asked.said
 
 
 NOTEBOOK = """

@@ -1,4 +1,4 @@
-"""The way back on a device, which is the simulator: gradients as on the processor, with the same promises."""
+"""The backward pass on a device, which is the simulator: gradients as on the processor, with the same promises."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def test_weights_that_change_are_packed_and_copied_in_each_step() -> None:
 
 def test_a_way_back_keeps_nothing_of_a_run() -> None:
     p = params()
-    _, pull = vjp(there(loss)).batch(*COLUMNS, p=p)
-    (part,) = pull._forward.parts  # type: ignore[union-attr]
+    _, pullback = vjp(there(loss)).batch(*COLUMNS, p=p)
+    (part,) = pullback._forward.parts  # type: ignore[union-attr]
     run = weakref.ref(part.run)  # type: ignore[union-attr]
-    pull([np.float32(1)] * 4)
-    del part, pull
+    pullback([np.float32(1)] * 4)
+    del part, pullback
     gc.collect()
     assert run() is None
 

@@ -1,4 +1,4 @@
-"""The way back of nodes of different run-time extents: how many batches, and the same bits of gradients."""
+"""The backward pass of nodes of different run-time extents: how many batches, and the same bits of gradients."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def arrays(seed: int, lengths: Any) -> list[Any]:
 LENGTHS = (3, 1, 17, 3, 33, 2, 17, 5, 1, 40)
 W = np.random.default_rng(9).standard_normal((WIDTH, 2 * WIDTH)).astype(F32)
 LISTS = [arrays(k, [1 + (k + j) % 4 for j in range(1 + k % 3)]) for k in range(10)]
-# Losses, their columns, and how many batches their ways back have, with `ragged` and without.
+# Losses, their columns, and how many batches their backward passes have, with `ragged` and without.
 CASES: dict[str, tuple[Model[Any], tuple[Any, ...], int, int]] = {
     "pooled": (pooled, (arrays(0, LENGTHS),), 2, 8),
     "chamfer": (chamfer, (arrays(0, LENGTHS), arrays(1, LENGTHS[::-1])), 2, 10),

@@ -143,7 +143,7 @@ class Both:
                     n = tape.number(x)
                     seeds[n] = seeds[n] + w if n in seeds else w
             given = {n: x for n, x in tape.given.items() if tape.values[n].dtype.kind == "f"}
-            found = tape.pull(seeds, set(given), wide=True)
+            found = tape.pullback(seeds, set(given), wide=True)
             for j in self.wanted:
                 for n, g in found.items():
                     if given[n] is self.leaves[j]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, model, pack, random
-from acronumba.api.flow import Flow
+from acronumba.api.joining import Flow
 from acronumba.api.results import equal
 from acronumba.emit.tree import I64, const
 from acronumba.host import instructions, machine

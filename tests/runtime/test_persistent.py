@@ -410,9 +410,12 @@ def test_a_thread_is_told_to_all_that_ask() -> None:
         f.ret(body(f["x"]))
         functions.append(f.function())
     library = {p.name: p for p in simt.parts(tree.Module("m", tuple(functions), ()))}
-    told = kernel.asking(library)
-    assert told == {"asks", "calls", "lane"}
-    text = {n: p.write(simt.Setting(thread="here", lane="(here & 31)", told=told)) for n, p in library.items()}
+    recorded_reads = kernel.asking(library)
+    assert recorded_reads == {"asks", "calls", "lane"}
+    text = {
+        n: p.write(simt.Setting(thread="here", lane="(here & 31)", recorded_reads=recorded_reads))
+        for n, p in library.items()
+    }
     assert "def asks(here, x):\n    return here + x\n" in text["asks"]
     assert "def calls(here, x):\n    return asks(here, asks(here, x)) + helps(x)\n" in text["calls"]
     assert "lane = (here & 31)" in text["lane"] and "def helps(x):\n    return x\n" in text["helps"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, model, pack
-from acronumba.api.flow import Flow, Member
+from acronumba.api.joining import Flow, Member
 from acronumba.api.results import equal
 from acronumba.memory import resident
 from acronumba.runtime.epoch import Epoch, Left

@@ -1,8 +1,8 @@
 """Gradients of planned models with NumPy: forward and backward kernels by `ir.reference`, node by node.
 
 The planned program is run by the interpreter with forward kernels that keep what they are told to; each node is noted.
-The way back goes over the nodes from the last to the first. What compiled code will do in batches is done here for each
-node by itself: contributions to adjoints, sums over nodes, and what is computed once pulled back at the end.
+The backward pass goes over the nodes from the last to the first. What compiled code will do in batches is done here for
+each node by itself: contributions to adjoints, sums over nodes, and what is computed once pulled back at the end.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _known(spec: Any, v: int) -> tuple[int, ...]:
 
 
 class BackwardPlan:
-    """The way back over the nodes of a run."""
+    """The backward pass over the nodes of a run."""
 
     def __init__(self, run: Planned, seeds: dict[int, Any]) -> None:
         self.run = run

@@ -171,7 +171,7 @@ class Run:
             return float(sum((values[n] * w).sum() for n, w in self.weights.items()))
 
     def slope(self, wide: bool = True) -> float:
-        found = self.tape.pull(self.weights, self.along.keys(), wide=wide)
+        found = self.tape.pullback(self.weights, self.along.keys(), wide=wide)
         with np.errstate(all="ignore"):
             return float(sum((found[n] * d).sum() for n, d in self.along.items() if n in found))
 

@@ -58,21 +58,23 @@ def printed(file: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _view(told: dict[str, Any]) -> Any:
-    if "layers" in told:
-        layers = tuple(Layer(**row) for row in told.pop("layers"))
-        alone = tuple(Attention(**row) for row in told.pop("attention"))
-        return view.ragged_view(Ragged(layers=layers, attention=alone, **told))
-    rows = told.pop("rows")
+def _view(recorded_reads: dict[str, Any]) -> Any:
+    if "layers" in recorded_reads:
+        layers = tuple(Layer(**row) for row in recorded_reads.pop("layers"))
+        alone = tuple(Attention(**row) for row in recorded_reads.pop("attention"))
+        return view.ragged_view(Ragged(layers=layers, attention=alone, **recorded_reads))
+    rows = recorded_reads.pop("rows")
     if "verdicts" in rows[0]:
         made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]
-        return view.speeds_view(Speeds(rows=tuple(made), ceiling=Ceiling(**told.pop("ceiling")), **told))
-    if "unmeasured" in told:
+        return view.speeds_view(
+            Speeds(rows=tuple(made), ceiling=Ceiling(**recorded_reads.pop("ceiling")), **recorded_reads)
+        )
+    if "unmeasured" in recorded_reads:
         steps = [
             TrainingStep(seconds={k: Quartiles(**q) for k, q in row.pop("seconds").items()}, **row) for row in rows
         ]
-        return view.training_view(Steps(rows=tuple(steps), **told))
-    if "threads" in told:
+        return view.training_view(Steps(rows=tuple(steps), **recorded_reads))
+    if "threads" in recorded_reads:
         scales = [Scale(seconds=Quartiles(**row.pop("seconds")), **row) for row in rows]
-        return view.scaling_view(Scaling(rows=tuple(scales), **told))
-    return view.starts_view(Starts(rows=tuple(Start(**row) for row in rows), **told))
+        return view.scaling_view(Scaling(rows=tuple(scales), **recorded_reads))
+    return view.starts_view(Starts(rows=tuple(Start(**row) for row in rows), **recorded_reads))

@@ -67,7 +67,7 @@ class Pullbacks:
     def gradients(self, forward: Any = None) -> Any:
         forward = forward or self.forward
         given = cotangents(self.forward.results)  # what is one array for one of them may be two for the other
-        return forward.pull({k: matched(r, given[k], k) for k, r in enumerate(forward.results)}, False)
+        return forward.pullback({k: matched(r, given[k], k) for k, r in enumerate(forward.results)}, False)
 
     def error(self, forward: Any = None) -> float:
         """Return the largest difference from the reference, relative to the largest part of a gradient."""
@@ -101,7 +101,7 @@ def planned_error(f: Any, columns: Any, shared: dict[str, Any], k: int, **option
         keep.append(y)
     given = {n for n in tape.given if tape.values[n].dtype.kind == "f"}
     expected: dict[int, Any] = {}
-    for n, g in tape.pull(theirs, given, wide=True).items():
+    for n, g in tape.pullback(theirs, given, wide=True).items():
         key = id(tape.given[n])
         expected[key] = expected[key] + g if key in expected else g
     back = BackwardPlan(run, seeds)

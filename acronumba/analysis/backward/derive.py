@@ -130,15 +130,15 @@ def differentiate(
 
 
 @record(kw_only=True)
-class Pull:
-    """The way back from a value that depends on shared tensors alone, to these."""
+class Pullback:
+    """The backward pass from a value that depends on shared tensors alone, to these."""
 
     spec: KernelSpec  # of a batch of one node
     arguments: tuple[Source, ...]  # of the node; "adjoint": that of the value
     of: tuple[int, ...]  # per result: which shared tensor its gradient is of
 
 
-def pull(spec: KernelSpec, value: int, wanted: Collection[int]) -> Pull | None:
+def pullback(spec: KernelSpec, value: int, wanted: Collection[int]) -> Pullback | None:
     """Return the kernel that takes the adjoint of a value back to shared tensors; None where no derivative is dear.
 
     Parameters
@@ -173,7 +173,7 @@ def pull(spec: KernelSpec, value: int, wanted: Collection[int]) -> Pull | None:
     writer = _Writer(spec, b, (), ())
     writer.results, writer.outs = [], list(found.values())
     made, arguments = writer.specification()
-    return Pull(spec=made, arguments=arguments, of=tuple(spec.operands[v].index for v in found))
+    return Pullback(spec=made, arguments=arguments, of=tuple(spec.operands[v].index for v in found))
 
 
 def depends(spec: KernelSpec, result: int) -> set[int]:

@@ -1,8 +1,8 @@
-"""The way back through a plan: the derivative of each of its kernels.
+"""The backward pass through a plan: the derivative of each of its kernels.
 
 In: a `Plan`, and the shared tensors whose gradients are wanted. Out: `BackwardPlan`: the same plan with kernels that
-keep what the way back needs, and of each kernel its `Backward`. What a kernel keeps are results behind its own, which
-nothing in the program reads: losses have the bits of the plan itself.
+keep what the backward pass needs, and of each kernel its `Backward`. What a kernel keeps are results behind its own,
+which nothing in the program reads: losses have the bits of the plan itself.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from acronumba.analysis import active
 from acronumba.analysis.active import Wanted
-from acronumba.analysis.backward.derive import Backward, Pull, depends, differentiate, pull
+from acronumba.analysis.backward.derive import Backward, Pullback, depends, differentiate, pullback
 from acronumba.analysis.plan import Plan
-from acronumba.ir.nodes import Block, Copy, Emit, Extent, Instr, Pad, Var
+from acronumba.ir.nodes import Block, Copy, Emit, Extent, Instr, PadDepth, Var
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.types import TensorT
 from acronumba.records import record
@@ -29,7 +29,9 @@ class BackwardPlan:
     specs: tuple[KernelSpec, ...]  # backward kernels, each once; then those of `pulls`
     number: tuple[int, ...]  # per kernel of the plan: which of `specs`; -1: none
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
-    pulls: Mapping[tuple[int, int], Pull]  # by kernel and value: the way back from what is made of shared tensors alone
+    pulls: Mapping[
+        tuple[int, int], Pullback
+    ]  # by kernel and value: the backward pass from what is made of shared tensors alone
 
 
 def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
@@ -82,13 +84,13 @@ def way_back(
     )
 
 
-def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int]) -> dict[tuple[int, int], Pull]:
-    """Return the ways back from values that are made of shared tensors alone, where they are dear."""
+def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int]) -> dict[tuple[int, int], Pullback]:
+    """Return the backward passes from values that are made of shared tensors alone, where they are dear."""
     values = {(once.kernel, plan.kernels[once.kernel].results[0]) for once in plan.program.once if once.index in wanted}
     for k, back in enumerate(kernels):
         first = len(plan.kernels[k].operands)
         values |= {(k, t.of) for t in (back.terms if back is not None else ()) if t.which < 0 and t.of >= first}
-    found = {(k, v): pull(plan.kernels[k], v, wanted) for k, v in sorted(values)}
+    found = {(k, v): pullback(plan.kernels[k], v, wanted) for k, v in sorted(values)}
     return {at: p for at, p in found.items() if p is not None}
 
 
@@ -104,7 +106,7 @@ def _changed(i: Instr, kernels: Sequence[Backward | None]) -> Instr:
     match i:
         case Emit():
             return _more(i, kernels)
-        case Pad():
+        case PadDepth():
             return Copy(out=i.out, src=i.src, loc=i.loc)
     return i
 

@@ -1,7 +1,7 @@
 """What a backward kernel means: evaluated with NumPy, one node at a time.
 
-In: `Backward`, a node's operands, extents and adjoints. Out: parts of adjoints and sums. `pull` takes what was summed
-over all nodes back to the shared tensors. Compiled code is compared with this.
+In: `Backward`, a node's operands, extents and adjoints. Out: parts of adjoints and sums. `pullback` takes what was
+summed over all nodes back to the shared tensors. Compiled code is compared with this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from acronumba.ir.vjp import Applied, Eager, adjoints, differentiable
 
 
 class NodeBack:
-    """A node on the way back.
+    """A node on the backward pass.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class World:
 def cannot_fault(instr: ir.Instr) -> bool:
     """Whether an instruction may run before the checks in front of it: it fails on no value."""
     match instr:
-        case ir.Const() | ir.Copy() | ir.IsNull() | ir.New() | ir.ListNew() | ir.Shared() | ir.Pad():
+        case ir.Const() | ir.Copy() | ir.IsNull() | ir.New() | ir.ListNew() | ir.Shared() | ir.PadDepth():
             return True
         case ir.Scalar():
             return instr.site < 0
@@ -129,7 +129,7 @@ class Facts:
                         | ir.ClassTag()
                         | ir.IsMade()
                         | ir.ExtentOf()
-                        | ir.Pad()
+                        | ir.PadDepth()
                         | ir.ListOp(op="len")
                     ):
                         work += [u for u in reads(i) if u not in seen]

@@ -17,7 +17,7 @@ from functools import partial
 
 from acronumba.analysis.grouping.hoist import Split
 from acronumba.analysis.grouping.rows import Found, OneRow, Rows, operands
-from acronumba.analysis.sharing.once import Computed
+from acronumba.analysis.sharing.per_batch import Computed
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir import nodes as ir

@@ -1,9 +1,9 @@
-"""Training steps by hand in NumPy, with the way back written out: what a person with patience reaches.
+"""Training steps by hand in NumPy, with the backward pass written out: what a person with patience reaches.
 
 In: weights, the columns of a mini-batch, a learning rate. Out: a `Step`. Forward as in `trees` and `sequences`; what is
-read on the way back stays. The gradient of each weight is one product over all rows at the end, that of the table of
-words a sum for each word that occurs. All arrays have the dtype of the weights: in float64 it is the yardstick of the
-others' rounding.
+read on the backward pass stays. The gradient of each weight is one product over all rows at the end, that of the table
+of words a sum for each word that occurs. All arrays have the dtype of the weights: in float64 it is the yardstick of
+the others' rounding.
 """
 
 from __future__ import annotations

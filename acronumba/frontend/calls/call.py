@@ -291,9 +291,9 @@ def enum_of(w: Walker, cls: type[enum.Enum], val: Val, node: Node) -> Val:
 
 
 def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
-    w.witness.layout(cls)
+    w.source_guard.layout(cls)
     for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
-        w.witness.attribute(cls, name)
+        w.source_guard.attribute(cls, name)
     own = own_constructor(cls)
     if own == "__init__" and isinstance(cls.__init__, types.FunctionType) and is_written(cls.__init__):
         return made_by_init(w, cls, args, kwargs, node)
@@ -324,7 +324,7 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], nod
 
 
 def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
-    w.witness.layout(cls)
+    w.source_guard.layout(cls)
     _only_fields(w, cls, node)
     names = field_names(cls)
     out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
@@ -356,7 +356,7 @@ def _arguments(
 def _only_fields(w: Walker, cls: type, node: Node) -> None:
     """Refuse a class that does anything else when it is called than to store its fields."""
     for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
-        w.witness.attribute(cls, name)
+        w.source_guard.attribute(cls, name)
     if own := own_constructor(cls):
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
         raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)

@@ -134,7 +134,7 @@ def own_object(w: Walker, cls: Any, fields: dict[str, Val], node: Node) -> Val:
     """Return a new object of a class with some fields, made as `copy` does it: without `__init__`."""
     check_constructor(w, cls, node)
     for name in _OWN_STATE:
-        found = w.witness.attribute(cls, name)
+        found = w.source_guard.attribute(cls, name)
         if isinstance(found, types.FunctionType) and found.__module__ != "dataclasses":
             seen = f"the class {cls.__name__}, which says by `{name}` how it is copied"
             raise w.refuse("ACR210", node, seen=seen, rewrite=f"make the copy in the call: {cls.__name__}(...)")

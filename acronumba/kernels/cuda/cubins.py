@@ -71,12 +71,12 @@ def compile_missing(
             )
         for k, worker in enumerate(workers):
             assert worker.stdin is not None
-            with worker.stdin as told:
-                json.dump([source_version(), jobs[k::count]], told)
+            with worker.stdin as text:
+                json.dump([source_version(), jobs[k::count]], text)
         for worker in workers:
             worker.wait()
     except OSError:
-        pass  # no process can be started, or one has ended before it was told
+        pass  # no process can be started, or one has ended before it was text
     finally:
         for worker in workers:
             worker.kill()
@@ -85,16 +85,16 @@ def compile_missing(
 
 _WORKER = [
     sys.executable, "-P", "-c",
-    f"import sys; told = sys.stdin.read(); from {__name__} import compile_told; compile_told(told)",
+    f"import sys; text = sys.stdin.read(); from {__name__} import compile_jobs; compile_jobs(text)",
 ]  # fmt: skip
 
 
-def compile_told(told: str) -> None:
-    """Compile what another process has told, as JSON; nothing is returned but what is on disk then.
+def compile_jobs(text: str) -> None:
+    """Compile what another process has text, as JSON; nothing is returned but what is on disk then.
 
     The keys are those of the other process: nothing is compiled if its acronumba is another one.
     """
-    version, jobs = json.loads(told)
+    version, jobs = json.loads(text)
     for one in jobs if version == source_version() else ():
         job = Job(**{**one, "capability": tuple(one["capability"])})
         with cache.turn(job.key) as waited:

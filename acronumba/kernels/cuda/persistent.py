@@ -111,8 +111,8 @@ def persistent(codes: Sequence[CudaCode]) -> PersistentCode:
                 library[own] = part
             elif library.setdefault(part.name, part).write(simt.ALONE) != part.write(simt.ALONE):
                 raise TypeError(f"two functions of the name {part.name}")
-    told, places = asking(library), pool(library)
-    here = simt.Setting(thread="here", lane="(here & 31)", told=told)
+    with_thread, places = asking(library), pool(library)
+    here = simt.Setting(thread="here", lane="(here & 31)", with_thread=with_thread)
     stage = replace(here, blocks="blocks", first=("blocks",))
     texts = [
         part.write(replace(stage if name in stages else here, name=name, places=places[name][0]))
@@ -123,7 +123,7 @@ def persistent(codes: Sequence[CudaCode]) -> PersistentCode:
         for k, name in enumerate(stages)
         for line in (
             f"{'elif' if k else 'if'} function == {k}:",
-            f"    {name}({'thread_anew(), ' if name in told else ''}blocks, P, nodes, S, T)",
+            f"    {name}({'thread_anew(), ' if name in with_thread else ''}blocks, P, nodes, S, T)",
         )
     ]
     shared = max((end for _, end in places.values()), default=0)

@@ -1,7 +1,7 @@
-"""Ways back on a device: the graph is transposed by the processor, its kernels and the sums over nodes run there.
+"""Backward passes on a device: the graph is transposed by the processor, its kernels and the sums over nodes run there.
 
-In: a `DeviceExecutor` that has run mini-batches there, and the kernels of the way back. Out: a
-`runtime.backends.Backend`. Batches of backward kernels are written down and launched like those of the way there
+In: a `DeviceExecutor` that has run mini-batches there, and the kernels of the backward pass. Out: a
+`runtime.backends.Backend`. Batches of backward kernels are written down and launched like those of the forward pass
 (`kernels.cuda.marshal`), the sums of adjoints among them (`runtime.library.launch_sums`). The sums over nodes are one
 launch for all that add to different arrays. What is computed has addresses of the processor's, as everything else; it
 is copied here when it is asked for.
@@ -52,12 +52,12 @@ def sums_module() -> tree.Module:
 
 
 class BackDevice(Launching):
-    """A device as the place of ways back.
+    """A device as the place of backward passes.
 
     Parameters
     ----------
     executor
-        Of the way there.
+        Of the forward pass.
     codes
         Of the backward kernels, in their order.
     dtypes
@@ -75,7 +75,7 @@ class BackDevice(Launching):
         super().__init__(executor.device)
         device = self.device
         self.on = WARP
-        self._lock = ForkLock()  # one way back at a time: they have the same stream and the same memory
+        self._lock = ForkLock()  # one backward pass at a time: they have the same stream and the same memory
         self._kernels = {dtype: len(codes) + k for k, dtype in enumerate(dtypes)}
         functions = self._loaded([*codes, *map(code, dtypes)])
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
@@ -83,8 +83,8 @@ class BackDevice(Launching):
         self.stream = Stream(device, lambda launches: 0)
         self._write, self._apart, self._loop = calls["write"], calls["apart"], calls["launch"]
         self._note_sums = note_sums
-        self.of: BackwardMemory | None = None  # of the way back that runs,
-        self.before: Stream | None = None  # ... and of the way there, which owns what its regions lead to
+        self.of: BackwardMemory | None = None  # of the backward pass that runs,
+        self.before: Stream | None = None  # ... and of the forward pass, which owns what its regions lead to
 
     def tail(self, kernel: int) -> tuple[int, int]:
         """Return what the table P of a kernel ends with, for `kernels.cuda.marshal`."""
@@ -182,7 +182,7 @@ class BackDevice(Launching):
         self._download([(of.start, of.start + of.size)])
 
     def _download(self, pieces: Sequence[tuple[int, int]]) -> None:
-        """Copy pieces of what the way back has computed."""
+        """Copy pieces of what the backward pass has computed."""
         found = together(piece for piece in pieces if piece[0] < piece[1])
         for start, end in found:
             self.device.download(_memory(start, end), start + self.places)

@@ -207,7 +207,7 @@ def rows_of_links(link: i64, width: i64, to: i64) -> i64:
     Parameters
     ----------
     link
-        The first part, when the way back has run.
+        The first part, when the backward pass has run.
     width
         Bytes of a row.
     to

@@ -1,4 +1,4 @@
-"""The words of the tables of the way back, for `runtime.library.transpose` and `runtime.back_rows`.
+"""The words of the tables of the backward pass, for `runtime.library.transpose` and `runtime.back_rows`.
 
 `B_HEADS` is the place of the word `heads` of `BACK`, `B_KERNEL_OWN` that of `own` in a row of `KERNEL`, and so on; a
 row of a table has `..._BYTES` bytes.
@@ -37,13 +37,13 @@ rows        first free byte of the rows of backward nodes
 row_of      int64[n]: row of the backward node of each node; 0 without
 links       first free byte of the links,
 links_end   ... and the end of their room
-place       first free byte of what is computed on the way back,
+place       first free byte of what is computed on the backward pass,
 place_end   ... and the end of its room
-made        entries of `args` of the way back
+made        entries of `args` of the backward pass
 entries     most entries of `args` that all backward nodes need,
 row_bytes   ... and most bytes of their rows
 scratch     most bytes of scratch that a batch needs
-batches     of the way back
+batches     of the backward pass
 lost        whether links had no room
 """)
 

@@ -1,7 +1,7 @@
 """The recorded graph, transposed: backward nodes, batch by batch from the last forward batch to the first.
 
 In: a mini-batch that was recorded, scheduled and laid out (`ST`), what is known of each kernel's derivative, and where
-the losses lie (`W`, see `back_words`). Out: batches for `execute` (`BT`, the state table of the way back): of each
+the losses lie (`W`, see `back_words`). Out: batches for `execute` (`BT`, the state table of the backward pass): of each
 forward batch the nodes whose results have an adjoint, and before it the sums of those adjoints that have several parts.
 
 Readers come before what they read, so the head of an adjoint is complete when its node's turn comes, and every address

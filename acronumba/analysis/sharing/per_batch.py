@@ -1,8 +1,8 @@
 """What is the same for all instances is computed once per mini-batch.
 
 In: a program whose shared operands are known (`analysis.sharing.share`). Out: the program in which the results of
-operations on shared tensors, shared numbers and constants alone are shared tensors themselves (`find_once`), and how
-they are computed (`Computed`): before any instance is run, in order. `p.a @ p.b` is then a weight like any other.
+operations on shared tensors, shared numbers and constants alone are shared tensors themselves (`find_per_batch`), and
+how they are computed (`Computed`): before any instance is run, in order. `p.a @ p.b` is then a weight like any other.
 
 Which results, without views of them (transposed, sliced: kernels read these where they lie):
 
@@ -202,7 +202,7 @@ def same_for_all(program: ir.Program, options: Options) -> tuple[frozenset[ir.Va
     return tuple(frozenset(finder.values_of(f)) for f in program.functions)
 
 
-def find_once(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[Computed, ...], tuple[Note, ...]]:
+def find_per_batch(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[Computed, ...], tuple[Note, ...]]:
     """Return the program that reads what is computed once, how that is computed, and notes.
 
     Parameters

@@ -17,19 +17,19 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.visit import copied, numbered, reads
 
 
-def drop_unread(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...]]:
+def drop_dead_results(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...]]:
     """Return the program with calls of copies that compute less, and notes."""
-    unread = _Unread(program)
+    dead = _DeadResults(program)
     number = 0
-    while number < len(unread.functions):  # copies come behind
-        unread.function(number)
+    while number < len(dead.functions):  # copies come behind
+        dead.function(number)
         number += 1
-    if not unread.notes:
+    if not dead.notes:
         return program, ()
-    return replace(program, functions=_called(unread.functions)), tuple(dict.fromkeys(unread.notes))
+    return replace(program, functions=_called(dead.functions)), tuple(dict.fromkeys(dead.notes))
 
 
-class _Unread:
+class _DeadResults:
     """The functions of a program, and copies of them without some results."""
 
     def __init__(self, program: ir.Program) -> None:
@@ -50,40 +50,40 @@ class _Unread:
 
     def call(self, call: ir.Call, used: Set[ir.Var]) -> ir.Call:
         """Return the call, of a copy without the results that are not `used` if that pays."""
-        unread = frozenset(k for k, v in enumerate(call.outs) if v not in used)
-        if not unread or (copy := self.copy(call.function, unread)) is None:
+        dead = frozenset(k for k, v in enumerate(call.outs) if v not in used)
+        if not dead or (copy := self.copy(call.function, dead)) is None:
             return call
-        names = " and ".join(f"`{call.outs[k].name}`" for k in sorted(unread))
+        names = " and ".join(f"`{call.outs[k].name}`" for k in sorted(dead))
         name = self.functions[call.function].name
         told = f"a copy of `{name}` runs here, without the matrix products of {names}, which nobody reads"
         self.notes.append(Note(loc=call.loc, kind="duplicated", text=told, option="duplicate"))
-        return replace(call, function=copy, outs=_others(call.outs, unread))
+        return replace(call, function=copy, outs=_others(call.outs, dead))
 
-    def copy(self, number: int, unread: frozenset[int]) -> int | None:
+    def copy(self, number: int, dead: frozenset[int]) -> int | None:
         """Return the number of the copy of a function without some results; None if it would save nothing."""
-        key = number, unread
+        key = number, dead
         if key not in self.copies:
             self.copies[key] = None
             function = self.functions[number]
-            less = remove_dead(_without(function, unread))
+            less = remove_dead(_without(function, dead))
             if _products(less) < _products(function):
                 self.copies[key] = len(self.functions)
                 self.functions.append(copied(less, numbered(function.name, self.names)))
         return self.copies[key]
 
 
-def _others(xs: tuple[ir.Var, ...], unread: Set[int]) -> tuple[ir.Var, ...]:
-    return tuple(x for k, x in enumerate(xs) if k not in unread)
+def _others(xs: tuple[ir.Var, ...], dead: Set[int]) -> tuple[ir.Var, ...]:
+    return tuple(x for k, x in enumerate(xs) if k not in dead)
 
 
-def _without(function: ir.Function, unread: Set[int]) -> ir.Function:
+def _without(function: ir.Function, dead: Set[int]) -> ir.Function:
     """Return the function without some of its results."""
     ends = (
-        replace(b.end, args=_others(b.end.args, unread)) if isinstance(b.end, ir.Return) else b.end
+        replace(b.end, args=_others(b.end.args, dead)) if isinstance(b.end, ir.Return) else b.end
         for b in function.blocks
     )
     blocks = tuple(replace(b, end=end) for b, end in zip(function.blocks, ends, strict=True))
-    return replace(function, blocks=blocks, results=tuple(w for k, w in enumerate(function.results) if k not in unread))
+    return replace(function, blocks=blocks, results=tuple(w for k, w in enumerate(function.results) if k not in dead))
 
 
 def _products(function: ir.Function) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from acronumba.analysis.dead import remove_dead
-from acronumba.analysis.sharing.once import same_for_all
+from acronumba.analysis.sharing.per_batch import same_for_all
 from acronumba.config import Options
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import fixed_variables
@@ -37,7 +37,7 @@ class _Row:
     product: bool  # whether a matrix product is in it
 
 
-def tabulate(program: ir.Program, options: Options) -> ir.Program:
+def embed_then_project(program: ir.Program, options: Options) -> ir.Program:
     """Return the program that looks up products of rows of small shared tables.
 
     Parameters

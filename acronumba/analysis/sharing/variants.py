@@ -54,7 +54,7 @@ def _shape(spec: KernelSpec, v: int) -> tuple[object, ...]:
     return spec.operands[v].shape if v < first else spec.body[v - first].shape
 
 
-def merge_copies(
+def merge_variants(
     program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Use, ...]], options: Options
 ) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Use, ...], ...], tuple[Note, ...]]:
     """Return the program, its kernels and where each is recorded, with copies merged; and notes.

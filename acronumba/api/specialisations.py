@@ -71,7 +71,7 @@ def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> 
     for compiled in tuple(entries):
         if compiled.fn is fn and (leaves := compiled.leaves(call.shared, call.frozen)) is not None:
             found.append((compiled, leaves))
-    return next((pair for pair in likely(found, call) if pair[0].fits(call.columns)), None)
+    return next((pair for pair in likely(found, call) if pair[0].matches_types(call.columns)), None)
 
 
 def likely(found: Sequence[tuple[Compiled, list[Any]]], call: Call) -> Iterable[tuple[Compiled, list[Any]]]:
@@ -119,7 +119,7 @@ class Cache:
             return None
         key = self.key(call)
         wide, found = self._refused.get(key, (0, (0, None)))[1]
-        if found is None or wide != self._wide or not found.holds(fn, call.columns, call.shared):
+        if found is None or wide != self._wide or not found.matches(fn, call.columns, call.shared):
             return None
         _remember(self._refused, key, (wide, found), call)
         return found.again()

@@ -1,4 +1,4 @@
-"""What people read about the way back: what gradients keep and where they stop, for `explain`; texts for `stages`.
+"""What people read about the backward pass: what gradients keep and where they stop, for `explain`; texts for `stages`.
 
 In: an `Active` and what comes back from each kernel. Out: notes, or text.
 """

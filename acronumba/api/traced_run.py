@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class TracedRun:
     """A mini-batch, with what it was compiled to."""
 
     compiled: Compiled

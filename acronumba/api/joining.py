@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.arguments import Call
-from acronumba.api.kept import Fit
 from acronumba.api.model import Model
+from acronumba.api.specialisations import Fit
 from acronumba.pipeline.joined import Joined, joinable
 
 _SLOTS = 4096  # of a run
@@ -188,7 +188,7 @@ class Flow:
     def _run(self, fit: Fit) -> Joined:
         """Return a run that has room for an instance."""
         for run in self._runs:
-            if run.holds(fit.compiled, fit.leaves) and run.epoch.room > 0:
+            if run.matches(fit.compiled, fit.leaves) and run.epoch.room > 0:
                 return run
         run = Joined(fit.compiled, fit.leaves, self._slots, self.bell)
         self._runs[run] = {}

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from acronumba.analysis.sharing.once import same_for_all
+from acronumba.analysis.sharing.per_batch import same_for_all
 from acronumba.analysis.simplify import simplify
 from acronumba.analysis.value_flow import in_cycles
 from acronumba.config import Options
@@ -29,7 +29,7 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.visit import Names, reassigned, rename, writes
 
 
-def pass_by(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[Note, ...]]:
+def duplicate_loop_exits(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[Note, ...]]:
     """Return the program in which loops that make no step are passed by, and notes.
 
     Parameters
@@ -52,13 +52,13 @@ def pass_by(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[No
     notes: list[Note] = []
     for k, function in enumerate(functions):
         if recursive[k] >= 0:
-            bypass = _Bypass(simplify(function), free[k])
-            functions[k] = bypass.run()
-            notes += bypass.notes
+            exits = _LoopExits(simplify(function), free[k])
+            functions[k] = exits.run()
+            notes += exits.notes
     return replace(program, functions=tuple(functions)), tuple(dict.fromkeys(notes))
 
 
-class _Bypass:
+class _LoopExits:
     """Adds ways past the loops of one function."""
 
     def __init__(self, function: ir.Function, free: Iterable[ir.Var]) -> None:

@@ -15,7 +15,7 @@ from acronumba.data.schema import MISSING, attribute
 from acronumba.ir.nodes import StructLayout
 
 
-class Rests(Sequence[Any]):
+class UnpackedFields(Sequence[Any]):
     """What the words of the objects of one class do not hold, by row; see `heap.rest_of`.
 
     Fields are as they were when the objects were packed. Attributes besides the fields are those that an object has
@@ -54,4 +54,6 @@ class Rests(Sequence[Any]):
 def kept_of(heap: Heap, layouts: Sequence[StructLayout]) -> dict[Region, Sequence[Any]]:
     """Return what the words do not hold of what the user may change later, by region."""
     stored = {layout.cls: frozenset(f.name for f in layout.fields) for layout in layouts}
-    return {r: Rests(objects, stored.get(r.cls, ())) for r, objects in heap.objects.items() if r.cls is not None}
+    return {
+        r: UnpackedFields(objects, stored.get(r.cls, ())) for r, objects in heap.objects.items() if r.cls is not None
+    }

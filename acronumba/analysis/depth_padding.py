@@ -1,9 +1,10 @@
 """Ghosts: padding of the shorter arms of a branch, for `schedule="depth"` (ACRoBat, arXiv 2305.10611).
 
-In: a program with its kernels. Out: the same with a `Pad` at the end of each arm whose values are less deep than those
-of another arm. Depth orders the nodes of all instances, so two instances that took arms of one and of three kernels
-would be two levels apart from there on, and whatever follows would run in two batches. With the difference added to
-the values that leave the shorter arm they line up again. A larger depth is always valid; results do not change.
+In: a program with its kernels. Out: the same with a `PadDepth` at the end of each arm whose values are less deep than
+those of another arm. Depth orders the nodes of all instances, so two instances that took arms of one and of three
+kernels would be two levels apart from there on, and whatever follows would run in two batches. With the difference
+added to the values that leave the shorter arm they line up again. A larger depth is always valid; results do not
+change.
 
 The depth of an arm is the longest chain of kernels recorded on it that leads to the value, and known where the arms
 have neither loops nor calls, nor read a tensor (what comes after a wait is no part of the graph before it). What does
@@ -28,7 +29,7 @@ from acronumba.ir.types import TensorT
 from acronumba.ir.visit import Names, redirect, writes
 
 
-def pad_arms(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...], str]:
+def pad_branches(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...], str]:
     """Return the program with ghosts, a note for each branch, and what was found as text."""
     counted = _counted(program)
     functions, notes, lines = [], [], []
@@ -93,7 +94,7 @@ class _Arms:
         for (k, to), levels in self.pads.items():
             loc = blocks[k].end.loc
             to_padded = {v: self.names.var(f"{v.name}_deep", v.type) for v in levels}
-            pads: list[ir.Instr] = [ir.Pad(out=w, src=v, levels=levels[v], loc=loc) for v, w in to_padded.items()]
+            pads: list[ir.Instr] = [ir.PadDepth(out=w, src=v, levels=levels[v], loc=loc) for v, w in to_padded.items()]
             if to >= 0:
                 pads += [ir.Copy(out=v, src=w, loc=loc) for v, w in to_padded.items()]
             end = blocks[k].end
