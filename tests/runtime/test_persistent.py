@@ -410,10 +410,10 @@ def test_a_thread_is_told_to_all_that_ask() -> None:
         f.ret(body(f["x"]))
         functions.append(f.function())
     library = {p.name: p for p in simt.parts(tree.Module("m", tuple(functions), ()))}
-    recorded_reads = kernel.asking(library)
-    assert recorded_reads == {"asks", "calls", "lane"}
+    with_thread = kernel.asking(library)
+    assert with_thread == {"asks", "calls", "lane"}
     text = {
-        n: p.write(simt.Setting(thread="here", lane="(here & 31)", recorded_reads=recorded_reads))
+        n: p.write(simt.Setting(thread="here", lane="(here & 31)", with_thread=with_thread))
         for n, p in library.items()
     }
     assert "def asks(here, x):\n    return here + x\n" in text["asks"]
