@@ -228,8 +228,8 @@ MUTANTS = (
         "tests/kernels/test_kernels_cpu.py", "compiled",
     ),
     Mutant(
-        "tiles: a chunk of a sum starts with the one before", "kernels/tiles.py",
-        "f.set(c, 0.0)", "f.set(c, c)",
+        "tiles: a chunk of a sum is not added to those before", "kernels/tiles.py",
+        "f.set(begun, 1)", "f.set(begun, 0)",
         "tests/kernels/test_tiles.py", "compiled",
     ),
     Mutant(
