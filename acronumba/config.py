@@ -62,7 +62,6 @@ class Options:
     duplicate: bool = _switch(bits=True)  # code whose matrix products read other weights elsewhere is copied
     hoist: bool = _switch()  # operators that do not depend on earlier steps are kernels of their own; rows too
     phases: bool = _switch(serves="depth")  # components of the kernel graph run one after the other
-    ghosts: bool = _switch(serves="depth")  # branches are padded to one depth (ghost operators)
     blocks: bool = _switch()  # static blocks: straight-line tensor code is one node
     fuse: bool = _switch()  # vertical fusion inside a block
     horizontal: bool = _switch()  # matrix products with one left operand or one weight become one

@@ -132,11 +132,6 @@ MUTANTS = (
         "tests/analysis/test_bypass.py",
     ),
     Mutant(
-        "ghosts: arms are padded by one too many", "analysis/depth_padding.py",
-        "self._pad(top, edge, v, most - depth)", "self._pad(top, edge, v, most - depth + 1)",
-        "tests/analysis/test_ghosts.py",
-    ),
-    Mutant(
         "once: an element of an array is that of another", "analysis/sharing/per_batch.py",
         "index = {value: len(program.shared) + k for k, value in enumerate(order)}",
         "index = {value: len(program.shared) + max(k - 1, 0) for k, value in enumerate(order)}",

@@ -477,7 +477,7 @@ def test_draws_do_not_depend_on_order_or_batch() -> None:
 
 
 OPTIONS: list[dict[str, Any]] = [
-    {k: False} for k in ("reuse", "duplicate", "hoist", "phases", "ghosts", "blocks", "fuse", "horizontal",
+    {k: False} for k in ("reuse", "duplicate", "hoist", "phases", "blocks", "fuse", "horizontal",
                          "gather_fusion")
 ] + [{"schedule": "depth"}, {"schedule": "agenda"}, {"threads": 1}, {"threads": 3}]  # fmt: skip
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 
 from acronumba.analysis.dead import remove_dead
-from acronumba.analysis.depth_padding import pad_branches
 from acronumba.analysis.fibers.fork import fork
 from acronumba.analysis.grouping.blocks import Grouping, Kernels
 from acronumba.analysis.grouping.checks import remove_repeated_checks
@@ -147,11 +146,6 @@ def _phases(d: Draft) -> Draft:
     return replace(d, texts=d.shown("phases", phases_text(d.program, d.kernels, d.uses)))
 
 
-def _ghosts(d: Draft) -> Draft:
-    program, notes, text = pad_branches(d.program)
-    return replace(d, program=program, notes=(*d.notes, *notes), texts=d.shown("ghosts", text))
-
-
 def _forks(d: Draft) -> Draft:
     if not waiting_functions(d.program):
         return d
@@ -173,7 +167,6 @@ PASSES = (
     Pass(name="decided", run=_decided),
     Pass(name="waits", run=_waits),
     Pass(name="phases", run=_phases),
-    Pass(name="ghosts", run=_ghosts, wanted=lambda o: o.ghosts and o.schedule == "depth"),
     Pass(name="forks", run=_forks, wanted=lambda o: o.forkjoin),  # last: what comes before need not know of fibers
 )
 

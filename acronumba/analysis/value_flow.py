@@ -202,7 +202,7 @@ class Inclusion:
 
     def _instruction(self, instr: ir.Instr) -> None:
         match instr:
-            case ir.Copy() | ir.PadDepth():
+            case ir.Copy():
                 self._move(instr.src, instr.out)
             case ir.Read():
                 self._move(instr.tensor, instr.out)
@@ -312,7 +312,7 @@ class Inclusion:
                     here[v] = node, 0
                 continue
             sources: tuple[ir.Var, ...] = ()
-            if isinstance(instr, ir.Copy | ir.PadDepth | ir.Read) or (self.numbers and isinstance(instr, ir.Scalar)):
+            if isinstance(instr, ir.Copy | ir.Read) or (self.numbers and isinstance(instr, ir.Scalar)):
                 sources = reads(instr)
             found = [here.get(v) or held(v) for v in sources] if any(v in here for v in sources) else []
             for v in writes(instr):

@@ -52,7 +52,7 @@ class Workload:
     waits: bool = False  # whether computed values decide what it does
 
 
-# ------------------------------------------------------------------------------------ a loop whose data decides: ghosts
+# --------------------------------------------------------------------------------- a loop whose data decides: lookahead
 
 
 @dataclass
@@ -294,7 +294,7 @@ WAITING: tuple[Workload, ...] = (  # those of the zoo that decide by what they c
     _zoo(decoder, decoder.generate, "sentences that decide when they end", waits=True),
 )
 SMALL: tuple[Workload, ...] = (
-    _small(branches, branches_params, "branches of different depth: ghosts, lookahead"),
+    _small(branches, branches_params, "branches of different depth: lookahead"),
     _small(directions, directions_params, "one helper for two directions: duplicate"),
     _small(gates, gates_params, "matrix products of one operand: horizontal, fuse"),
     _small(projections, projections_params, "work that the loop does not carry: hoist, phases"),

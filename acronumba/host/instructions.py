@@ -17,7 +17,7 @@ from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, TensorT
-from acronumba.runtime.library.records import halves, node_of
+from acronumba.runtime.library.records import halves
 
 _ODD = 6364136223846793005  # whose powers are factors of a hash
 
@@ -74,8 +74,6 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
             w.assign(instr.out, w.read_word(w.word("shared"), instr.index, instr.out.type))
         case ir.Emit():
             _emit(w, instr)
-        case ir.PadDepth():
-            _pad(w, instr)
         case _:
             raise TypeError(f"{type(instr).__name__} has no place in a host program")
 
@@ -223,21 +221,3 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> None:
     b.store(reg["row"], n, row)
     b.set(n, n + 1)
     b.set(top, row + 8 * emit_words(emit))
-
-
-def _pad(w: Writer, pad: ir.PadDepth) -> None:
-    """Make the value count as deeper, by at most `ghosts` levels. The record of an input is not ours: copy it."""
-    b, record, top = w.b, w[pad.src], w.reg["top"]
-    w.assign(pad.out, record)
-    with b.when(record.ne(0)):  # None, or bound on another path
-        node = b.let("of", node_of(load(record, RECORD.at["head"])))
-        depth = b.let("d", convert(load(record, 2, I32), I64) + pad.levels)
-        with b.when(node >= 0):
-            most = b.let("most", convert(load(w.reg["depth"], node, I32), I64) + w.ghosts)
-            b.store(record, 2, convert(select(depth < most, depth, most), I32), I32)
-        with b.otherwise():
-            b.store(top, 0, load(record))
-            b.store(top, 1, halves(node, select(depth < w.ghosts, depth, w.ghosts - 1)))
-            b.store(top, 2, load(record, 2))
-            w.assign(pad.out, top)
-            b.set(top, top + RECORD.size)

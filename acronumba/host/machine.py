@@ -48,8 +48,6 @@ from acronumba.runtime.library.records import node_of
 from acronumba.runtime.program import Host
 from acronumba.runtime.state import AT, FRAME
 
-_PADDING = 16  # levels; the columns of levels have room for so many per node
-
 
 def generate(plan: Plan, options: Options) -> tree.Module:
     """Return the machine of a plan."""
@@ -82,7 +80,6 @@ class _Machine(Writer):
         self.waiting = self.arrive >= 0 or self.reads > 0
         self.waits: dict[int, Loc] = {}
         self.leads: dict[int, tuple[int, ...]] = {}
-        self.ghosts = min(sum(i.levels for i in instrs if isinstance(i, ir.PadDepth)), _PADDING)
         self.calls: dict[int, Loc] = {}
         self.loops: dict[int, Loc] = {}
 
@@ -136,7 +133,6 @@ class _Machine(Writer):
             calls=self.calls,
             loops=self.loops,
             types=self.types,
-            ghosts=self.ghosts,
             waiting=self.waiting,
             waits=self.waits,
             leads=self.leads,
@@ -376,8 +372,6 @@ class _Machine(Writer):
                 return self.layouts[instr.cls][1].size
             case ir.ListNew():
                 return 3 + instr.count * instr.width
-            case ir.PadDepth():
-                return RECORD.count
             case ir.Call():
                 return self.frames[instr.function].words
         return 0

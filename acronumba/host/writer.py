@@ -29,7 +29,6 @@ class Writer:
         self.doubles = doubles  # whether a node that is equal to another is recorded, too, to be compared with it
         self.layouts = {layout.cls: (k, layout) for k, layout in enumerate(program.layouts)}
         self.numbers = itertools.count(state.LEAVE + 1)  # of blocks
-        self.ghosts = 0  # most levels that a value may be deeper than its node
         self.shapes: list[int] = []
         self.shape_at: dict[tuple[int, ...], int] = {}
         self.types: dict[int, tuple[Word, ...]] = {}

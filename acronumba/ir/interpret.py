@@ -160,7 +160,6 @@ class Interpreter:
             ir.Shared: self._shared_value,
             ir.Op: self._op,
             ir.Emit: self._emit,
-            ir.PadDepth: self._copy,
             ir.Read: self._read,
         }
 
@@ -279,7 +278,7 @@ class Interpreter:
     def _const(self, i: ir.Const, env: dict[ir.Var, Any]) -> None:
         env[i.out] = float(i.value) if isinstance(i.out.type, FloatT) and i.value is not None else i.value
 
-    def _copy(self, i: ir.Copy | ir.PadDepth, env: dict[ir.Var, Any]) -> None:
+    def _copy(self, i: ir.Copy, env: dict[ir.Var, Any]) -> None:
         env[i.out] = env[i.src]
 
     def _scalar(self, i: ir.Scalar, env: dict[ir.Var, Any]) -> None:

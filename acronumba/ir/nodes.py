@@ -25,7 +25,6 @@ that `Copy` joins at merges.
                 | var = shared k                 Shared     parameter number k of `program.shared`, as an ordinary value
                 | var = op(var | shared | const, ...)     Op         a tensor operation of `ir.ops`, with dims
                 | var* = emit kernel(var*)       Emit       what `plan` makes of a group of Ops: one DFG node
-                | var = pad var, levels          PadDepth   the same tensor, which counts as deeper from here on
                 | var* = call function(var*)     Call
                 | var = read tensor              Read       the value of a tensor of one element; may wait for it
                 | spawn function(var*)           Spawn      a call that goes on beside what follows, until the next
@@ -250,16 +249,6 @@ class Emit:
 
 
 @record(kw_only=True)
-class PadDepth:
-    """The same tensor, or None, with a larger depth, which `schedule="depth"` orders its readers by."""
-
-    out: Var
-    src: Var
-    levels: int  # above 0
-    loc: Loc
-
-
-@record(kw_only=True)
 class Call:
     outs: tuple[Var, ...]
     function: int
@@ -346,7 +335,6 @@ Instr: TypeAlias = (
     | Shared
     | Op
     | Emit
-    | PadDepth
     | Call
     | Read
     | Spawn

@@ -29,7 +29,6 @@ KINDS: dict[str, Kind] = {  # in the order in which they are shown
     "moved": Kind("loop-invariant: computed once before the loop", "green", stage="invariant"),
     "rows": Kind("row-wise: recorded row by row, so that lengths do not matter", "green"),
     "fused": Kind("fused with another operation into one kernel stage", "magenta"),
-    "ghost": Kind("ghost operators: the shorter branch is padded, so that instances stay aligned", "yellow"),
     "fibers": Kind("fork-join: runs beside other fibers of the same instance while it waits"),
     "serial": Kind("waits for other code of the same instance, as it may need its results"),
     "kept": Kind("kept for the backward pass: the gradient of its kernel reads it", "magenta"),

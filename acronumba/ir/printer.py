@@ -109,8 +109,6 @@ def instr_text(instr: ir.Instr | ir.End, program: ir.Program | None = None) -> s
         case ir.Emit():
             dims = f" dims {', '.join(d.name for d in instr.dims)}" if instr.dims else ""
             right = f"emit {instr.kernel}{_given(instr.args) or '()'}{dims}"
-        case ir.PadDepth():
-            right = f"pad {instr.src.name}, {instr.levels}"
         case ir.Call():
             right = f"call {_callee(instr, program)}{_given(instr.args) or '()'}"
         case ir.Read():
@@ -143,7 +141,7 @@ def _line(instr: ir.Instr | ir.End, program: ir.Program | None) -> str:
             types = _tensor_text(instr.out, instr.shape)
         case ir.Emit():
             types = ", ".join(_tensor_text(v, s) for v, s in zip(instr.outs, instr.shapes, strict=True))
-        case ir.Load() | ir.ListOp() | ir.Call() | ir.Join() | ir.Shared() | ir.ListNew() | ir.Copy() | ir.PadDepth():
+        case ir.Load() | ir.ListOp() | ir.Call() | ir.Join() | ir.Shared() | ir.ListNew() | ir.Copy():
             shown = (v for v in writes(instr) if isinstance(v.type, TensorT | ListT | RefT))
             types = ", ".join(type_text(v.type) for v in shown)
         case _:

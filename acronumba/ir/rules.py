@@ -92,8 +92,6 @@ class Rules:
                 _op(instr, self)
             case ir.Emit():
                 self._emit(instr)
-            case ir.PadDepth():
-                self._pad(instr)
             case ir.Call():
                 self._call(instr)
             case ir.Read():
@@ -238,11 +236,6 @@ class Rules:
         demand(isinstance(i.tensor.type, TensorT), f"{i.tensor.name} is not a tensor")
         demand(0 <= i.axis < len(shape_of(i.tensor.type)), f"no axis {i.axis}")
         self._assign(INT, i.out)
-
-    def _pad(self, i: ir.PadDepth) -> None:
-        demand(isinstance(i.src.type, TensorT), f"{i.src.name} is not a tensor")
-        self._assign(i.src.type, i.out)
-        demand(i.levels > 0, f"{i.levels} levels")
 
     def _read(self, i: ir.Read) -> None:
         t = i.tensor.type

@@ -27,7 +27,7 @@ def _read_by_emit(i: ir.Emit) -> tuple[ir.Var, ...]:
 # By class: passes ask for what each instruction reads and assigns very often.
 _READS: dict[type, Callable[[Any], tuple[ir.Var, ...]]] = {
     **dict.fromkeys((ir.Const, ir.Shared, ir.Jump, ir.Join), lambda i: ()),
-    **dict.fromkeys((ir.Copy, ir.PadDepth), lambda i: (i.src,)),
+    ir.Copy: lambda i: (i.src,),
     **dict.fromkeys(
         (ir.Scalar, ir.ListOp, ir.ListNew, ir.New, ir.Call, ir.Return, ir.Fail), operator.attrgetter("args")
     ),
@@ -94,7 +94,7 @@ def rename(node: ir.Instr | ir.End, to: Mapping[ir.Var, ir.Var]) -> ir.Instr | i
     match node:
         case ir.Const() | ir.Shared() | ir.Jump() | ir.Join():
             return node
-        case ir.Copy() | ir.PadDepth():
+        case ir.Copy():
             return replace(node, src=v(node.src))
         case ir.Scalar() | ir.ListOp() | ir.ListNew() | ir.New() | ir.Call() | ir.Return() | ir.Fail():
             return replace(node, args=vs(node.args))

@@ -161,13 +161,11 @@ class Buffers:
         kernels: int,
         most: int,
         keyed: bool,
-        ghosts: int = 0,
         equal: Sequence[str] = (),
         reach: Callable[[NDArray[Any]], object],
     ) -> None:
         self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
         self.equal = equal  # columns of nodes that are equal to others; none if no kernel's are recorded once
-        self.levels = 1 + ghosts  # most levels for each node
         self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
         self.heads = self.st[AT["free"] : AT["free"] + functions]
         self._view = self.st.data  # twice as fast as the array, for one word
@@ -205,7 +203,7 @@ class Buffers:
             reach(array)
             self[name] = address(array)
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
-        self["ghosts"], self["look"] = ghosts, self.address + 8 * (AT["free"] + functions)
+        self["look"] = self.address + 8 * (AT["free"] + functions)
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
@@ -378,7 +376,7 @@ class Buffers:
             "kind": (int32, capacity), "depth": (int32, capacity), "instance": (int32, capacity),
             "row": (int64, capacity), "level": (int32, capacity), "order": (int32, capacity),
             "spare": (int32, capacity + kernels),
-            "counts": (int32, self.levels * capacity + 2), "tally": (int32, capacity + kernels),
+            "counts": (int32, capacity + 2), "tally": (int32, capacity + kernels),
             "bstart": (int32, capacity + 1), "bkey": (int32, capacity), "blevel": (int32, capacity),
             "offset": (int64, 2 * capacity * self.most), "args": (int64, capacity), "fail": (int64, capacity),
             "keytab": (int64, 2 * self.keys(capacity)), "kinds": (int32, self.keys(capacity)),

@@ -212,7 +212,6 @@ class Executable:
             kernels=len(specs),
             most=max((len(s.results) for s in specs), default=0),
             keyed=not self.options.ragged and any(s.dims for s in specs),
-            ghosts=self.host.ghosts,
             equal=(("sharer", "double") if self.host.doubles else ("sharer",)) if self.host.equal else (),
             reach=self.engine.reach,
         )

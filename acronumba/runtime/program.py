@@ -28,7 +28,6 @@ class Host:
     calls: Mapping[int, Loc]  # resume block -> the call
     loops: Mapping[int, Loc]  # block that a loop goes on with, after a pause -> the loop
     types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
-    ghosts: int  # most levels that a value may be deeper than its node
     waiting: bool  # whether the program waits for values
     waits: Mapping[int, Loc]  # block that a fiber goes on with -> what it waited for
     leads: Mapping[int, tuple[int, ...]]  # such a block -> words of its frame that lead to what it is about to use

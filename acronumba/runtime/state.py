@@ -80,7 +80,7 @@ root                the frame below all others: a parent without meaning,
 root_pc             ... whose resume block is the scheduler or, in an epoch, the block that notes who has ended
 root_dst
 kind                int32[n]: kernel of the node
-depth               int32[n]: 1 + the largest depth of its operands, ghosts included; 0 without
+depth               int32[n]: 1 + the largest depth of its operands; 0 without
 instance            int32[n]: instance that recorded it
 row                 int64[n]: address of its row
 first_room          `nroom` when the fiber that runs was started or went on
@@ -104,9 +104,8 @@ level               int32[n]: number of its (component, depth in it), or of its 
 levels              number of levels
 order               int32[n]: nodes in order of execution
 spare               int32[n]
-counts              int32[(1 + ghosts) n + 2]
+counts              int32[n + 2]
 tally               int32[n + kernels]: zero between uses
-ghosts              most levels that a value may be deeper than its node: 0 without ghosts
 keyed               whether batches of any kernel have nodes of the same run-time extents only
 keys                number of keys
 keytab              int64[n + kernels, 2]: kernel and address of the extents of each key

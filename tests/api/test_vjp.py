@@ -163,7 +163,7 @@ def test_rows_of_arrays_and_arrays_that_the_model_writes_into() -> None:
 
 
 @model
-def ghosts(xs: list[np.ndarray], long: bool, *, w: np.ndarray, h: np.ndarray) -> Any:
+def uneven(xs: list[np.ndarray], long: bool, *, w: np.ndarray, h: np.ndarray) -> Any:
     last = xs[0]
     for x in xs:
         if long:
@@ -176,9 +176,9 @@ def ghosts(xs: list[np.ndarray], long: bool, *, w: np.ndarray, h: np.ndarray) ->
 
 def test_arms_of_other_depths_lose_no_gradient() -> None:
     xs, w, h = [[weights(3) for _ in range(n)] for n in (1, 3, 2)], weights(3, 3), weights(3)
-    _, (gx, gh) = value_and_grad(of_ghosts, wrt=("xs", "h"), reduce="sum").batch(xs, [False, True, False], w=w, h=h)
+    _, (gx, gh) = value_and_grad(of_uneven, wrt=("xs", "h"), reduce="sum").batch(xs, [False, True, False], w=w, h=h)
     for options in ({"schedule": "depth"}, {"schedule": "depth", "phases": False}):
-        results, pullback = vjp(ghosts.with_options(**options), wrt=("xs", "h")).batch(
+        results, pullback = vjp(uneven.with_options(**options), wrt=("xs", "h")).batch(
             xs, [False, True, False], w=w, h=h
         )
         assert is_compiled(pullback)
@@ -187,8 +187,8 @@ def test_arms_of_other_depths_lose_no_gradient() -> None:
 
 
 @model
-def of_ghosts(xs: list[np.ndarray], long: bool, *, w: np.ndarray, h: np.ndarray) -> Any:
-    return np.sum(ghosts(xs, long, w=w, h=h))
+def of_uneven(xs: list[np.ndarray], long: bool, *, w: np.ndarray, h: np.ndarray) -> Any:
+    return np.sum(uneven(xs, long, w=w, h=h))
 
 
 @model

@@ -50,7 +50,7 @@ def test_workloads_have_what_options_are_there_for() -> None:
         m.name for m in pkgutil.iter_modules(zoo.__path__) if m.name not in ("data", "cells", "demo")
     }
     text = " ".join(w.why for w in SMALL)
-    for option in ("ghosts", "lookahead", "duplicate", "hoist", "horizontal", "fuse", "rows", "gather_fusion", "reuse"):
+    for option in ("lookahead", "duplicate", "hoist", "horizontal", "fuse", "rows", "gather_fusion", "reuse"):
         assert option in text
 
 

@@ -28,7 +28,6 @@ OLD = {  # what is not said any more, and what is
     r"extents?": "dimension, dynamic dimension",
     r"arms?": "branch",
     r"pass(?:es)? over (?:the )?nodes": "kernel stages",
-    r"ghosts": "ghost operators",
     r"in (?:how many )?parts": "micro-batches",
     r"yardsticks?": "baselines",
     r"way back": "backward pass",

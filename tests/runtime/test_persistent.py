@@ -413,8 +413,7 @@ def test_a_thread_is_told_to_all_that_ask() -> None:
     with_thread = kernel.asking(library)
     assert with_thread == {"asks", "calls", "lane"}
     text = {
-        n: p.write(simt.Setting(thread="here", lane="(here & 31)", with_thread=with_thread))
-        for n, p in library.items()
+        n: p.write(simt.Setting(thread="here", lane="(here & 31)", with_thread=with_thread)) for n, p in library.items()
     }
     assert "def asks(here, x):\n    return here + x\n" in text["asks"]
     assert "def calls(here, x):\n    return asks(here, asks(here, x)) + helps(x)\n" in text["calls"]

@@ -30,7 +30,7 @@ BOUNDS = {"differences": 1e-5, "kernels": 1e-2, "compiled": 1e-3, "simulator": 1
 BITS = "compiled, with other options"
 BOUNDS[BITS] = 0.0
 PROMISED = (
-    "threads", "schedule", "effort", "phases", "ghosts", "recycle", "ragged", "fuse", "horizontal", "gather_fusion",
+    "threads", "schedule", "effort", "phases", "recycle", "ragged", "fuse", "horizontal", "gather_fusion",
 )  # fmt: skip
 HUGE = 1e6  # a gradient that is larger says nothing of rounding
 ALONE = 2  # instances that are followed one by one

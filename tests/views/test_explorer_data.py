@@ -194,7 +194,5 @@ def test_models_of_the_zoo_can_be_explored(module: Any, made: Any) -> None:
     trace = made.trace(module.instances(3), p=module.params(16))
     data = data_of(trace, options=False)
     conforms(copy.deepcopy(data))
-    if trace.rounds == 1 and trace.saved:  # after ghost operators, which `depth` wants, fewer are equal
-        data = data_of(made.with_options(equal=False).trace(module.instances(3), p=module.params(16)), options=False)
     if trace.rounds == 1:
         assert all(s["batch"] is not None for s in data["schedules"])

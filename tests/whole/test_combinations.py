@@ -15,7 +15,7 @@ from acronumba.api.check import together
 from tests.support.chosen import one_in, squares
 from tests.support.same_bits import bits
 
-PLANNED = ("hoist", "ghosts", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
+PLANNED = ("hoist", "blocks", "fuse", "horizontal")  # what changes kernels or what is recorded
 BITWISE: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(config.BITWISE, (True, False)),
     "schedule": ("lookahead", "depth", "agenda"),

@@ -14,7 +14,7 @@ from acronumba.analysis import active
 from acronumba.analysis.active import Wanted
 from acronumba.analysis.backward.derive import Backward, Pullback, depends, differentiate, pullback
 from acronumba.analysis.plan import Plan
-from acronumba.ir.nodes import Block, Copy, Emit, Extent, Instr, PadDepth, Var
+from acronumba.ir.nodes import Block, Emit, Extent, Instr, Var
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.types import TensorT
 from acronumba.records import record
@@ -95,20 +95,8 @@ def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[in
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
-    """Return a block whose nodes have what is kept as results.
-
-    No value counts as deeper than it is: what is given would become another value, whose adjoint nobody asks for.
-    """
-    return replace(block, instrs=tuple(_changed(i, kernels) for i in block.instrs))
-
-
-def _changed(i: Instr, kernels: Sequence[Backward | None]) -> Instr:
-    match i:
-        case Emit():
-            return _more(i, kernels)
-        case PadDepth():
-            return Copy(out=i.out, src=i.src, loc=i.loc)
-    return i
+    """Return a block whose nodes have what is kept as results."""
+    return replace(block, instrs=tuple(_more(i, kernels) if isinstance(i, Emit) else i for i in block.instrs))
 
 
 def _more(i: Emit, kernels: Sequence[Backward | None]) -> Instr:

@@ -81,7 +81,7 @@ class World:
 def cannot_fault(instr: ir.Instr) -> bool:
     """Whether an instruction may run before the checks in front of it: it fails on no value."""
     match instr:
-        case ir.Const() | ir.Copy() | ir.IsNull() | ir.New() | ir.ListNew() | ir.Shared() | ir.PadDepth():
+        case ir.Const() | ir.Copy() | ir.IsNull() | ir.New() | ir.ListNew() | ir.Shared():
             return True
         case ir.Scalar():
             return instr.site < 0
@@ -129,7 +129,6 @@ class Facts:
                         | ir.ClassTag()
                         | ir.IsMade()
                         | ir.ExtentOf()
-                        | ir.PadDepth()
                         | ir.ListOp(op="len")
                     ):
                         work += [u for u in reads(i) if u not in seen]

@@ -16,7 +16,7 @@ from acronumba.runtime.library.records import component_of, deeper, depth_of, gr
 from acronumba.runtime.state import MOST_GRAPHS
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ADJACENT, COMPONENT, COMPONENT_FIRST, COUNTS, DEEPEST, DEPTH, FOLLOWED, GHOSTS, GRAPH, GRAPHS, GROUP, GROUPS,
+    ADJACENT, COMPONENT, COMPONENT_FIRST, COUNTS, DEEPEST, DEPTH, FOLLOWED, GRAPH, GRAPHS, GROUP, GROUPS,
     KERNELS, KEY, KEYS, KEYTAB, KFIRST, KIND, KINDS, KNOWN, KNOWN_FIRST, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS,
     LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MARKS, MIXED, MOST_GROUPS, N, PLACE, RECORD_HEAD, REPLACED,
     ROW, SIZE, TABLE, VISIT,
@@ -86,7 +86,7 @@ def add_graph(ST: i64) -> None:
 
 def measure_depths(ST: i64) -> None:
     """Give each node its depth in its component, and note which groups read which."""
-    n, groups, group, marks, ghosts, recorded = lds(ST, N, GROUPS, GROUP, MARKS, GHOSTS, DEPTH)
+    n, groups, group, marks = lds(ST, N, GROUPS, GROUP, MARKS)
     kind, row, place, table, adjacent = lds(ST, KIND, ROW, PLACE, TABLE, ADJACENT)
     component, deepest = lds(ST, COMPONENT, DEEPEST)
     fill_bytes(adjacent, 0, 8 * groups * marks)
@@ -113,34 +113,10 @@ def measure_depths(ST: i64) -> None:
                 if bits & (1 << (s & 63)) == 0:
                     st(reads, s >> 6, bits | (1 << (s & 63)))
                 here = max(here, deeper(p))
-        if ghosts != 0:
-            deep = deepest_operand(ST, v)
-            if depth_of(here) > 0 or deep < 0:
-                here = here + ((ld32(recorded, v) - 1 - deep) << 16)
         st(place, v, here | g)
         depth = depth_of(here)
         if depth >= ld32(deepest, c):
             st32(deepest, c, depth + 1)
-
-
-def deepest_operand(ST: i64, v: i64) -> i64:
-    """Return the largest recorded depth of the nodes that a node reads, -1 without: what it is deeper by are ghosts."""
-    depth = ld(ST, DEPTH)
-    at = ld(ld(ST, ROW), v)
-    k = ld(ST, TABLE) + 8 * K_WORDS * ld32(ld(ST, KIND), v)
-    tensors = ld(k, K_TENSORS)
-    deep = 0 - 1
-    for j in range(tensors):
-        u = node_of(ld(ld(at, j), RECORD_HEAD))
-        if u >= 0:
-            deep = max(deep, ld32(depth, u))
-    for j in range(ld(k, K_LISTS)):
-        items = ld(ld(at, tensors + j), LIST_ITEMS)
-        for i in range(ld(ld(at, tensors + j), LIST_LENGTH)):
-            u = node_of(ld(ld(items, i), RECORD_HEAD))
-            if u >= 0:
-                deep = max(deep, ld32(depth, u))
-    return deep
 
 
 def components(ST: i64) -> None:
