@@ -267,6 +267,15 @@ def fewer(label: str) -> int:
     return sum(row["batches"][label] < row["batches"]["default"] for row in rows)
 
 
+# -------------------------------------------------------------------------------------------------- small passes
+
+
+def without(name: str, model: str, instances: int) -> float:
+    """Return how many times longer a mini-batch of a model takes without a pass of the analysis."""
+    rows = result("small-passes-emeraldrapids-2cores")["rows"]
+    return next(r["times"] for r in rows if (r["pass"], r["model"], r["instances"]) == (name, model, instances))
+
+
 # ---------------------------------------------------------------------------------------------- lesson 1, sentences
 
 
