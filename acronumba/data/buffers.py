@@ -1,6 +1,6 @@
-"""The buffers of a mini-batch, by address: words, arrays and scalars are read from them.
+"""The buffers of a mini-batch by address, for reading words, arrays and scalars.
 
-In: the arrays that addresses lead into. Out: `Memory`, which `data.unpack` reads results from.
+In: the arrays that addresses point into. Out: a `Memory`, from which `data.unpack` reads results.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Pending(Protocol):
         """Copy those that lie at these addresses and have so many bytes."""
 
     def memory(self, arrays: Sequence[npt.NDArray[Any]]) -> Memory:
-        """Return what reads them where they are."""
+        """Return a `Memory` that reads the copies at their original addresses."""
 
 
 class Memory:
@@ -42,9 +42,9 @@ class Memory:
     arrays : iterable of ndarray
         Contiguous arrays that do not overlap: chunks of the heap, arenas of results, packed instances, shared arrays.
     pending : optional
-        What must be asked for tensors before they are read.
+        Results still on a device, which must provide tensors before they are read.
     known : mapping from int to ndarray, optional
-        More of them, by their addresses.
+        Further arrays, by address.
     """
 
     __slots__ = ("_arrays", "_bases", "_edges", "_ends", "_last", "_tables", "_views", "pending")
@@ -116,13 +116,13 @@ class Memory:
         return out
 
     def _owners(self, addresses: Words) -> tuple[Words, Words]:
-        """Return the buffer that each address lies in, if it lies in one; and the ends of all buffers."""
+        """Return the index of the buffer of each address, and the end addresses of all buffers."""
         if self._edges is None:
             self._edges = np.array(self._bases, np.int64), np.array(self._ends, np.int64)
         return np.searchsorted(self._edges[0], addresses, "right") - 1, self._edges[1]
 
     def _only(self, addresses: Words, nbytes: int) -> int:
-        """Return the buffer that all addresses, with so many bytes each, lie in; -1 if it is not one alone."""
+        """Return the index of the one buffer that contains `nbytes` bytes at every address; -1 if there is none."""
         low, high = int(addresses.min()), int(addresses.max()) + nbytes
         k = bisect_right(self._bases, low) - 1
         return k if k >= 0 and high <= self._ends[k] else -1
@@ -202,9 +202,9 @@ class Memory:
 
 
 class Copying(Memory):
-    """The same, but tensors are copies, those of an instance together: the buffers may be used for others.
+    """A `Memory` that returns copies of tensors, so that the buffers can be reused.
 
-    Buffers come and go. One that comes several times is there until it has gone as often.
+    The copies of one instance share an allocation. Buffers are reference counted: each `add` needs its own `remove`.
     """
 
     __slots__ = ("_times",)
@@ -214,7 +214,7 @@ class Copying(Memory):
         self._times: dict[int, int] = {}  # how often each buffer has come, by its address
 
     def add(self, base: int, array: npt.NDArray[Any]) -> None:
-        """Let a buffer be read from, which begins at an address."""
+        """Add a buffer that begins at address `base`."""
         self._times[base] = self._times.get(base, 0) + 1
         k = bisect_right(self._bases, base)
         if k and self._bases[k - 1] == base:
@@ -272,7 +272,7 @@ class Copying(Memory):
         return out
 
     def _copied(self, addresses: Words, size: int) -> npt.NDArray[Any]:
-        """Return what lies at addresses, so many bytes each: void[n]."""
+        """Copy `size` bytes from each address: void[n]."""
         out = np.empty(len(addresses), f"V{size}")
         owners, _ = self._owners(addresses)
         for k in set(owners.tolist()):

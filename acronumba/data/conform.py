@@ -1,8 +1,7 @@
-"""Which values do not have their type, and where they are.
+"""Locates values that do not have their type, instance by instance.
 
-Packing works on whole columns and only notices *that* something is wrong. This second walk, one instance after the
-other, says what and where: the path of the first such value in each instance, as a `DataError`. It accepts exactly
-what packing accepts.
+Packing works on whole columns and only notices *that* something is wrong. This second walk reports the path of the
+first wrong value of each instance, as a `DataError`. It accepts exactly the values that packing accepts.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def _fits_float(value: int | float) -> bool:
 
 
 def case_of(cases: Sequence[Type], value: Any) -> int:
-    """Return which case of a union with a tag a value is, if possible one without a conversion; -1 if it is none."""
+    """Return the case of a union with a tag that a value has, preferably one without conversion; -1 if none."""
     fitting = [k for k, case in enumerate(cases) if accepts(case, value)]
     if len(fitting) < 2:
         return fitting[0] if fitting else -1
@@ -184,7 +183,7 @@ def _class_may(t: Type, cls: type) -> bool:
 
 
 class Conformance:
-    """Finds what is wrong with instances, one after the other.
+    """Finds the values of instances that do not have their type.
 
     Parameters
     ----------
@@ -193,7 +192,7 @@ class Conformance:
     layouts : mapping from class to StructLayout
         The fields that count.
     visible : mapping from class to Visible
-        What objects must not hide by attributes of their own.
+        The class attributes that instance attributes must not hide.
     """
 
     def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout], visible: AllVisible) -> None:
@@ -201,10 +200,10 @@ class Conformance:
         self._visible = visible
         self._layouts = layouts
         self._free = free_bytes()
-        self._clean: dict[tuple[int, Type | None], object] = {}  # what instances without errors reach; keeps it alive
+        self._clean: dict[tuple[int, Type | None], object] = {}  # reached without errors; keeps it alive
 
     def check(self, instance: int, values: Sequence[Any]) -> DataError | None:
-        """Return the first value of an instance that does not have its type, or None."""
+        """Return an error for the first value of an instance that does not have its type, or None."""
         return next((error for error, _ in self._wrong(instance, values)), None)
 
     def faults(self, column: Any) -> set[tuple[type, str]]:
@@ -252,7 +251,7 @@ class Conformance:
             self._clean |= seen
 
     def _inner(self, value: Any, t: Type, link: Link, field: Field | None) -> list[tuple[str, _Place | None]]:
-        """Return what is inside a value, by name; None for a field that it does not have."""
+        """Return the values inside a value, by field name ("" for elements); None for a missing field."""
         if isinstance(t, TupleT):
             return [
                 ("", (v, item, (link, f"[{k}]"), field)) for k, (v, item) in enumerate(zip(value, t.items, strict=True))

@@ -1,9 +1,9 @@
-"""Packed words: rows, lists, value records and tensor data with absolute addresses.
+"""The memory of packed instances: rows, lists, value records and tensor data with absolute addresses.
 
-A `Heap` is what packing makes: one array of int64 words and one pool per dtype. Every reference is an absolute byte
-address, 0 for None, so that a heap is used in place and slicing a pack is free. `regions` say which words are
-references; with them `move` copies a heap to another place or to other layouts (pickling, a model that numbers its
-classes differently).
+Packing fills a `Heap`: one array of int64 words and one pool per dtype. Every reference is an absolute byte address, 0
+for None, so that a heap is used in place and slicing a pack is free. `regions` describe which words are references. So
+they can be updated after the heap has moved (`rebase`, for pickling), and a heap can be copied to other layouts
+(`relayout`, for a model that numbers its classes differently).
 
     rows        tag, fields                                         one region per class
     heads       address of the segment, length, capacity            one region per type of list
@@ -13,7 +13,7 @@ classes differently).
     texts       records of strings, see `data.texts`                one region
     tables      slots less 1, the slots                             one region per type of dict
 
-`data.collect` fills one.
+`data.collect` fills the regions.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Mismatch(Exception):
 
 
 class TooLarge(Exception):
-    """The arrays do not fit in memory; `data.conform` finds out whether those of one instance alone do not."""
+    """The arrays of all instances do not fit in memory; `data.conform` finds instances whose own arrays do not."""
 
     def __init__(self, nbytes: float) -> None:
         super().__init__(f"the arrays of the instances have {nbytes:,.0f} bytes")
 
 
-class Region(NamedTuple):  # made several times for each mini-batch, in a third of the time of a dataclass
+class Region(NamedTuple):  # created often: a NamedTuple is three times as fast as a dataclass
     """A table inside the words of a heap."""
 
     kind: str  # "rows", "heads", "items", "records", "extents", "texts", "tables"
@@ -100,7 +100,7 @@ class Heap:
 
 
 class Owned:
-    """What belongs to rows, by their addresses: the user's own objects and lists, or what their words do not hold.
+    """Map from addresses of rows to Python values: the user's own objects and lists, or their unpacked attributes.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Owned:
         self._tables = [found[start] for start in self._starts]
 
     def get(self, address: int) -> Any:
-        """Return what belongs to the row that begins at an address, or None."""
+        """Return the value of the row at an address, or None."""
         k = bisect_right(self._starts, address) - 1
         if k < 0:
             return None
@@ -130,7 +130,7 @@ class Owned:
         return low < self._starts[-1] + step * count and high >= self._starts[0]
 
     def among(self, addresses: Words) -> dict[int, Any]:
-        """Return what belongs to rows that begin at some of the addresses, by their places among these."""
+        """Return the values of the rows at some of the addresses, by index into `addresses`."""
         starts = np.array(self._starts, np.int64)
         steps, counts = np.array([(step, count) for step, count, _ in self._tables], np.int64).T
         k = np.searchsorted(starts, addresses, "right") - 1
@@ -141,9 +141,10 @@ class Owned:
 
 
 class Visible:
-    """What a program reads of a class through its objects. An attribute of an object's own would hide it.
+    """The class attributes that a program reads through objects; an instance attribute of the same name would hide one.
 
-    Objects are asked for the attribute instead of for their `__dict__`: Python makes that when it is first asked for,
+    The check reads the attribute itself and not the `__dict__` of an object: Python creates a `__dict__` on first
+    access,
     which takes time, and memory for as long as the object lives.
 
     Parameters
@@ -159,11 +160,11 @@ class Visible:
         self._shows = {name: _shows(cls, name) for name in sorted(names)}
 
     def of(self, objects: list[Any]) -> bool:
-        """Whether no object hides any of it."""
+        """Whether no object hides one of the attributes."""
         return all(shows(objects) for shows in self._shows.values())
 
     def keep(self, objects: list[Any]) -> Callable[[], bool]:
-        """Return the function that says whether these objects, none of which hides any of it now, still do not."""
+        """Return a function that checks that these objects, which hide none of the attributes now, still hide none."""
         of_functions = [attrgetter(name) for name in self._shows if isinstance(_found(self._cls, name), FunctionType)]
         others = [shows for name, shows in self._shows.items() if not isinstance(_found(self._cls, name), FunctionType)]
         methods = [(read, list(map(read, objects))) for read in of_functions]
@@ -187,12 +188,12 @@ _METHODS = frozenset((MethodType,))
 
 
 def _found(cls: type, name: str) -> Any:
-    """Return what a class has under a name as it stands there, None if there is nothing."""
+    """Return the raw attribute of a class from the `__dict__` of its first base that has it, or None."""
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
 def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
-    """Return the function that says whether no object has an attribute of its own in the place of the class's."""
+    """Return a function that checks that no instance attribute hides this class attribute."""
     spaces, read = [vars(base) for base in cls.__mro__ if name in vars(base)], attrgetter(name)
     if not spaces:
         return lambda objects: not [0 for o in objects if hasattr(o, name)]
@@ -217,19 +218,19 @@ def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
 
 
 def expect_shown(objects: list[Any], visible: Visible) -> None:
-    """Raise `Mismatch` if an object hides, by an attribute of its own, what is read of its class."""
+    """Raise `Mismatch` if an instance attribute hides a class attribute that is read."""
     if not visible.of(objects):
         raise Mismatch
 
 
 def rest_of(value: Any, stored: Container[str]) -> Any:
-    """Return what the words of an object do not hold: its other attributes; nothing of a list, tuple, dict or set.
+    """Return the attributes of an object that are not packed, by name; empty for a list, tuple, dict or set.
 
     Parameters
     ----------
     value : object
     stored : container of str
-        The fields that the words hold.
+        The packed fields.
     """
     if type(value) in (list, tuple, dict, set):
         return {}
@@ -286,7 +287,7 @@ def mover(pieces: Sequence[tuple[int, int, int, int]]) -> Move:
 
 
 def rebase(heap: Heap, base: int, pool_bases: Mapping[str, int]) -> Move:
-    """Make references point to where words and pools are now; they were made when these lay at other addresses."""
+    """Update the references in place, from the old addresses of the words (`base`) and pools to the present ones."""
     pieces = [(base, 1, heap.base, 1)]
     pieces += [(pool_bases[name], 1, int(pool.ctypes.data), 1) for name, pool in heap.pools.items()]
     move = mover(pieces)
@@ -302,7 +303,7 @@ def _all_references(region: Region) -> tuple[int, ...]:
 
 
 def relayout(heap: Heap, old: Mapping[type, StructLayout], new: Sequence[StructLayout]) -> tuple[Heap, Move]:
-    """Return a copy of a heap with rows as other layouts say, and the function from its addresses to those of the copy.
+    """Return a copy of a heap with rows in other layouts, and the function that maps old addresses to new ones.
 
     Every field of the new layouts must be in the old ones, with as many words; classes without a new layout keep the
     old one (nothing that is read refers to them).

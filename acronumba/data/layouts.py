@@ -1,4 +1,4 @@
-"""How rows of classes lie in memory.
+"""Memory layouts of the rows of classes.
 
 In: the types of their fields. Out: `StructLayout`s, in the order that numbers the classes.
 """

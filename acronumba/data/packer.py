@@ -1,9 +1,9 @@
 """The text of a packer: readable Python, made from a schema's types and from nothing else.
 
-A generated packer does two things. It follows the instances by rounds: in each round every field of the objects
-that were new in the last one becomes part of a column, and what the columns refer to is new in the next. Then it
-gives every object its address and writes each column into the rows, at the speed of NumPy. The functions that it
-calls are in `data.collect`.
+A generated packer has two phases. First a breadth-first walk: in each round every field of the objects found in the
+round before is appended to a column, and the objects that the columns refer to are those of the next round. Then every
+object gets its address, and each column is written into the rows by NumPy. The functions that a packer calls are in
+`data.collect`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PackerText:
     """A generated packer."""
 
     text: str  # defines `pack(columns, count, careful) -> (Heap, int64[count, words of the parameters])`
-    names: Mapping[str, Any]  # what the text refers to besides the functions of `data.collect`
+    names: Mapping[str, Any]  # globals of the text besides the functions of `data.collect`
 
 
 @record(frozen=False)
@@ -80,11 +80,11 @@ class _Slot:
 def packer_text(
     params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible, exact: bool = False
 ) -> PackerText:
-    """Return the packer of parameters of these types, whose classes lie in memory as the layouts say.
+    """Return the text of a packer for parameters of these types, with classes in these layouts.
 
-    With `exact` it converts nothing: what is packed has these very types.
+    With `exact` the packer converts nothing: values must have exactly these types.
 
-    It raises `Mismatch` for an object that hides, by an attribute of its own, what must be visible.
+    The packer raises `Mismatch` for an object whose instance attribute hides a class attribute in `visible`.
     """
     return _Writer(params, layouts, visible, exact).text()
 
@@ -275,7 +275,7 @@ class _Writer:
             self.line(indent, "pass")
 
     def _walk(self, slot: _Slot, source: str, indent: int) -> None:
-        """Add values to the columns of a slot, and what they refer to to the next round."""
+        """Write the lines that append values to the columns of a slot, and their references to the next round."""
         t = slot.type
         match t:
             case OpaqueT():

@@ -1,11 +1,10 @@
-"""The types of a mini-batch: what the instances are, found from annotations and from the data.
+"""Type inference for the instances of a mini-batch, from annotations and from the data.
 
-In come the columns of a batch (one per positional parameter) and the fields that the model reads; out comes a
-`Schema`, the type of each parameter and of each field of each class that can be reached. Annotations of dataclass
-fields decide where they can (`int`, `Tree | None`, `list[Tree]`); what they leave open (`np.ndarray`, `Any`,
-nothing) is observed in the data. The walk is by rounds over whole columns, without recursion, and sees every object
-once, so that depth, sharing and cycles cost nothing. `data.layouts` says how rows of the classes lie
-in memory; `data.pack` fills them.
+In: the columns of a batch (one per positional parameter) and the fields that the model reads. Out: a `Schema`, the type
+of each parameter and of each field of each reachable class. Annotations of dataclass fields decide where they can
+(`int`, `Tree | None`, `list[Tree]`); types that they leave open (`np.ndarray`, `Any`, no annotation) are inferred from
+the data. The walk is breadth-first over whole columns, without recursion, and visits every object once, so that depth,
+sharing and cycles cost nothing. `data.layouts` computes the memory layout of the classes; `data.pack` fills their rows.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannota
 LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is one of any length
 NODES = "give the nodes a class, such as a dataclass, which may hold itself"
 SHALLOW = 3  # levels that are always followed: tables of tables have few types in the end
-MOST_TYPES = 2048  # of them in one value, beyond which what is in others is not followed either
+MOST_TYPES = 2048  # limit of types in one value, beyond which other values are not followed either
 ENDLESS = OpaqueT(f"a structure inside itself, nested more than {NESTING} deep, or of more than {MOST_TYPES:,} types")
 
 
@@ -87,7 +86,7 @@ class Schema:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What equal schemas have in common; hashable."""
+        """Key: schemas are equal if their keys are; hashable."""
         rows = sorted(self.fields.items(), key=lambda item: class_key(item[0]))
         return self.params, tuple((cls, tuple(fields.items())) for cls, fields in rows)
 
@@ -114,7 +113,7 @@ MISSING = OpaqueT("a missing attribute")
 
 
 def column_of(objects: Sequence[object], name: str) -> list[Any]:
-    """Return one field of each object; those without the attribute give nothing."""
+    """Return one field of each object that has it."""
     try:
         return list(map(operator.attrgetter(name), objects))
     except AttributeError:  # not in all of them
@@ -132,7 +131,7 @@ def column_of(objects: Sequence[object], name: str) -> list[Any]:
 
 
 def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException) -> list[Any]:
-    """Return one field of each object where reading it fails: such objects are reported when they are packed."""
+    """Return one field of each object, without objects where reading fails: packing reports these."""
     found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
     if len(found) == len(objects) and not isinstance(error, Exception):
         raise error  # no object did this
@@ -140,7 +139,7 @@ def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException)
 
 
 def attribute(o: object, name: str) -> object:
-    """Return an attribute, or `MISSING` where reading it fails, whatever it raises: that is a fault of the object."""
+    """Return an attribute, or `MISSING` if reading it raises anything but `KeyboardInterrupt`."""
     try:
         return getattr(o, name)
     except KeyboardInterrupt:
@@ -230,7 +229,7 @@ class Nest:
         return Nest(self.depth + 1, self.made)
 
     def ends(self) -> bool:
-        """Note one more type; return whether it is not followed."""
+        """Count one more type; return whether it is beyond the limits and not followed."""
         self.made.append(None)
         return self.depth >= NESTING or (self.depth > SHALLOW and len(self.made) > MOST_TYPES)
 
@@ -285,7 +284,7 @@ def infer(
 
 
 def hides(columns: Iterable[Sequence[object]], reads: Reads, inherited: Inherited) -> bool:
-    """Whether an object of a plain class has a field of its own where a program reads what the class has."""
+    """Whether an object of a plain class has an instance attribute that hides a class attribute a program reads."""
     walk = _Walk(reads)
     walk.run(c for c in columns if not isinstance(c, np.ndarray))
     plain = ((cls, objects) for cls, objects in walk.objects.items() if not is_record(cls) and cls in inherited)
@@ -296,10 +295,10 @@ _SAMPLE = 1 << 7  # objects from which types are guessed
 
 
 def guess(column: Sequence[Any]) -> Schema | None:
-    """Return the types of a column by a look at its beginning, or None where this cannot be enough.
+    """Return the types of a column from a sample of its first values, or None if a sample is not enough.
 
-    If all values are packed with these types, `infer` would have found them, too: packing converts only what an
-    annotation tells it to, and types that an annotation leaves open are those of numbers in no place.
+    If all values can be packed with these types, `infer` would have found the same: packing converts values only where
+    an annotation asks for it, and no type of a number is left open by an annotation.
     """
     if not len(column):
         return None
@@ -348,7 +347,7 @@ def _param(column: Any, hint: Hint) -> Type:
 
 
 def _tensor(dtype: np.dtype[Any], rank: int, column: bool) -> TensorT:
-    """Return the type of arrays; `column`: the extent of their last axis is 1, what is known of no other extent."""
+    """Return the type of arrays with dynamic extents; with `column`, the extent of the last axis is 1."""
     return TensorT(dtype.name, (*(None,) * (rank - 1), 1) if column else (None,) * rank)
 
 
@@ -420,7 +419,7 @@ def _field(hint: Hint, column: Sequence[Any], cls: type, count: int) -> Type:
 
 
 def _possible(t: Type) -> bool:
-    """Whether there can be a value of a type."""
+    """Whether a type has any value."""
     return all(map(_possible, t.items)) if isinstance(t, TupleT | DictT) else t != NEVER
 
 
@@ -429,7 +428,7 @@ def _distinct(column: Sequence[Any], kinds: tuple[type, ...]) -> list[Any]:
 
 
 def _observe(column: Sequence[Any], nest: Nest) -> Type:
-    """Return the type of values about which no annotation says anything."""
+    """Infer the type of values without an annotation."""
     found = []
     for cls in sorted(set(map(type, column)), key=class_key):
         found.append(_observe_class(cls, column, nest))
@@ -557,9 +556,9 @@ def _classes(some: Iterable[Type]) -> set[type]:
 
 
 def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _Walk) -> dict[type, dict[str, Type]]:
-    """Add the classes that annotations name but no object has, where annotations alone say what their fields are.
+    """Add classes that annotations name but no object has, if annotations alone decide the types of their fields.
 
-    Such classes keep the schema of a batch the same whether or not it holds an example of each; the others are dropped.
+    So the schema of a batch is the same whether or not it has an instance of such a class; other classes are dropped.
     """
     front = _classes(params) | _classes(t for row in fields.values() for t in row.values())
     added: dict[type, dict[str, Type] | None] = {}

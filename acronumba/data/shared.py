@@ -1,4 +1,4 @@
-"""The shared values of a call: what they are (`SharedTree`), and their leaves.
+"""The structure of the shared values of a call (`SharedTree`), and their leaves.
 
 Keyword-only parameters, globals and closure variables are the same for every instance of a mini-batch. Their
 *structure* (classes, lengths, keys, bools, strings, dtypes and shapes of arrays) is known when a model is compiled;
@@ -103,7 +103,7 @@ class SharedTree:
 
     @lazy
     def key(self) -> tuple[Any, ...]:
-        """What two trees must have in common to run the same program; hashable."""
+        """Key: trees with equal keys can run the same program; hashable."""
         return tuple((name, shared_key(root)) for name, root in self.roots.items())
 
     @lazy
@@ -145,7 +145,7 @@ def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
 
 
 def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
-    """Yield the leaves of a structure with what they are in a value that has it, depth first."""
+    """Yield the leaves of a structure with their values in `value`, which has this structure, depth first."""
     if isinstance(shared, SharedLeaf):
         yield shared, value
     elif isinstance(shared, SharedNode):
@@ -193,7 +193,7 @@ _PLAIN = (np.ndarray, np.memmap)  # other subclasses have operators of their own
 def describe_value(
     path: str, value: object, _classes: tuple[type, ...] = (), _inside: tuple[object, ...] = ()
 ) -> Shared:
-    """Return the structure of one shared value. `path` is how the user would write it."""
+    """Return the structure of one shared value; `path` is its source expression."""
     cls = type(value)
     if cls not in _CONTAINERS:
         other = _other_behaviour(value)
@@ -261,7 +261,7 @@ def kinds_of(keys: Iterable[object]) -> tuple[Any, ...]:
 
 
 def _other_behaviour(value: object) -> str:
-    """Say why a value of a class that is derived from one of Python's cannot be taken for one of that; "" if it can."""
+    """Return why an instance of a subclass of a built-in class cannot be treated as one of that class; "" if it can."""
     if isinstance(value, enum.Enum):
         named = any(value is member for member in type(value).__members__.values())
         return "" if named else f"{value!r}, a combination of flags: pass them one by one, as bools"
@@ -371,17 +371,17 @@ def _value_type(value: object) -> Type | None:
 
 
 Match: TypeAlias = Callable[[Any], bool]
-# What a program reads of classes through their objects, which an attribute of an object's own would hide.
+# By class, the attributes that a program reads through objects: an instance attribute would hide them.
 Inherited: TypeAlias = Mapping[type, frozenset[str]]
 
 
 def can_hide(cls: type, found: object) -> bool:
-    """Whether an attribute of an object itself goes before what was found in its class (a property goes first)."""
+    """Whether an instance attribute takes precedence over the class attribute `found` (a data descriptor wins)."""
     return cls.__dictoffset__ != 0 and not hasattr(type(found), "__set__")
 
 
 def hiding(cls: type, name: str) -> tuple[str, str]:
-    """Return what is wrong with an object that has an attribute of its own besides its fields, and what to write."""
+    """Return the message for an object with an instance attribute that is no field, and the suggested rewrite."""
     base = cls.__name__
     if issubclass(cls, enum.Enum):
         rewrite = f"a function of {base}, with an `if` for this member"
@@ -393,10 +393,11 @@ def hiding(cls: type, name: str) -> tuple[str, str]:
 
 
 def matcher(shared: Shared, inherited: Inherited) -> Match:
-    """Return a function that says whether a value has a structure.
+    """Return a function that checks whether a value has a structure.
 
-    It is called at each mini-batch, so the decisions are made here, once: what it returns compares classes, lengths,
-    dtypes and shapes, looks whether an object hides what its class has, and nothing else.
+    The function is called at each mini-batch, so all decisions are made here, once. It compares classes, lengths,
+    dtypes
+    and shapes, and checks that no instance attribute hides a class attribute; it does nothing else.
     """
     match shared:
         case SharedConst(value):
@@ -422,7 +423,7 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
         case SharedOpaque(_, what) if what == ENDLESS:
             return lambda v: isinstance(v, dict | list | tuple) or is_object(v)
         case SharedOpaque(path):
-            # Never read by the program; only what could be read must stay unreadable.
+            # Never read by the program: any other unusable value matches.
             return lambda v: isinstance(describe_value(path, v), SharedOpaque)
 
 

@@ -1,13 +1,13 @@
 """Columns of plain data of Python, packed by way of `marshal`.
 
-In: lists of instances that are made of numbers, strings, None, lists, tuples and dicts alone, and their types. Out: the
-same words as a `data.packer` makes of them. Python's `marshal` writes all of it down in a tenth of the time in which a
-packer looks at it, and compiled code (`data.stream_reader`) reads that: a table of nodes says what is expected. What it
-does not expect ends it, and packers take over: they know how to convert, and what is wrong.
+In: lists of instances that consist of numbers, strings, None, lists, tuples and dicts alone, and their types. Out: the
+same words as a `data.packer` makes. Python's `marshal` serialises the instances in a tenth of the time of a packer, and
+compiled code (`data.stream_reader`) decodes the bytes, driven by a table of expected types (nodes). An unexpected value
+ends the decoding, and packers take over: they know the conversions, and report errors.
 
-`marshal` knows classes exactly, and tells what it meets again where more than one refers to it. So lists and dicts that
-are one object are one in words too; where results may be such objects, the reader gives up when one comes again, and
-`Given` finds out which object is which.
+`marshal` distinguishes classes exactly, and writes a back reference for an object that it meets again. So lists and
+dicts that are aliased are aliased in words too. Where results may be such objects, the reader gives up at a back
+reference, and `_Given` maps the lists and dicts to the user's own.
 """
 
 from __future__ import annotations
@@ -100,30 +100,30 @@ def is_plain(t: Type) -> bool:
 
 
 class Nodes:
-    """The tables that tell the reader what is expected.
+    """The tables of expected types, by which the reader decodes.
 
     Parameters
     ----------
     types : sequence of Type
-        Of the columns.
+        Types of the columns.
 
     Raises
     ------
     Unknown
-        If the reader does not know all values of a type.
+        If the reader does not support all values of a type.
     """
 
     def __init__(self, types: Sequence[Type]) -> None:
         self._words: list[int] = []
-        self._addresses: list[int] = []  # the places of words that are addresses: so far they are places in bytes
-        self.numbers: dict[tuple[int, ...], int] = {}  # of the nodes of lists and dicts, by the way to them
+        self._addresses: list[int] = []  # indices of words that are offsets in bytes, to become addresses
+        self.numbers: dict[tuple[int, ...], int] = {}  # of the nodes of lists and dicts, by path
         starts = [self._node(t, (k,)) for k, t in enumerate(types)]
         self.table = np.array(self._words, np.int64)
         self.table[self._addresses] += address(self.table)
         self.roots = [address(self.table) + start for start in starts]  # addresses of the nodes of the columns
 
     def _add(self, values: Mapping[str, int], table: Any, addresses: Iterable[str] = ()) -> int:
-        """Add a row; return its place in bytes."""
+        """Add a row; return its offset in bytes."""
         first = len(self._words)
         self._words += [0] * table.count
         for name, value in values.items():
@@ -180,7 +180,7 @@ class Nodes:
         return {"item": self._parts(parts)}
 
     def _node(self, t: Type, way: tuple[int, ...]) -> int:
-        """Return the place of the node of a type, in bytes; `way` is how it is reached."""
+        """Return the offset of the node of a type, in bytes; `way` is its path."""
         kind = _KINDS.get(type(t))
         if kind is None or isinstance(t, UnsetT) or (isinstance(t, TupleT) and t.listed):
             raise Unknown
@@ -228,13 +228,13 @@ class Stream:
         self._types = types
         self._given = given
         self._nodes = Nodes(types)
-        self.places = [0, *accumulate(len(words(t)) for t in types)]  # of the words of each column, and their end
+        self.places = [0, *accumulate(len(words(t)) for t in types)]  # first word of each column, and the end
         columns = [(n, 8 * at) for n, at in zip(self._nodes.roots, self.places, strict=False)]
         self._columns = np.array(columns, np.int64)
         self._ratio = float(_FIRST)  # bytes of words for each byte of a stream
 
     def pack(self, columns: Sequence[list[Any]]) -> tuple[Words, Heap] | None:
-        """Return the words of the instances and what they refer to; None if that is left to a packer."""
+        """Return the words of the instances and the heap they refer to; None if a packer must do it."""
         count = len(columns[0])
         found = _Given(self._nodes.numbers) if self._given else None
         if found is not None:
@@ -266,10 +266,10 @@ class Stream:
         return roots, Heap(words=memory, regions=(region,), pools={}, objects=objects)
 
     def _read(self, data: bytes, size: int, count: int) -> int | tuple[Words, Words, int, int]:
-        """Return the words of the instances, memory, how many words are in it, and how many heads; or a status."""
+        """Return the words of the instances, the memory, the number of words and of heads in it; or a status."""
         begin = address(np.frombuffer(data, np.uint8))
         memory = aligned(size // 8, np.int64)
-        refs = 1 + len(data) // (2 if len(data) < _LARGE else 5)  # a shorter value that comes again is rare
+        refs = 1 + len(data) // (2 if len(data) < _LARGE else 5)  # back references to shorter values are rare
         scratch = np.empty(w.REF.count * refs + size // 8, np.int64)
         roots = np.zeros((count, self.places[-1]), np.int64)
         base, side = address(memory), address(scratch)
@@ -334,11 +334,11 @@ class _Given:
     """The user's own lists and dicts, in the order in which the reader meets those of each type."""
 
     def __init__(self, numbers: Mapping[tuple[int, ...], int]) -> None:
-        self._numbers = numbers  # of nodes, by the way to them
+        self._numbers = numbers  # numbers of nodes, by path
         self._found: dict[int, list[Any]] = {}
 
     def look(self, values: Sequence[Any], t: Type, way: tuple[int, ...]) -> None:
-        """Add what is in some values of a type."""
+        """Add the lists and dicts inside values of a type."""
         if not _holds_any(t):
             return
         match t:
@@ -394,7 +394,7 @@ class _Objects(Sequence[Any]):
 
 
 def _holds_any(t: Type) -> bool:
-    """Whether there are lists, or dicts with keys of run time, in values of a type."""
+    """Whether values of a type contain lists, or dicts with keys known only at run time."""
     match t:
         case ListT() | MapT():
             return True
@@ -430,7 +430,7 @@ def _may_be(given: Type, made: Type) -> bool:
 
 
 def _all(types: Iterable[Type]) -> Iterator[Type]:
-    """Yield types and what they are made of."""
+    """Yield types and, recursively, their component types."""
     for t in types:
         yield t
         match t:

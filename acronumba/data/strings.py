@@ -80,14 +80,14 @@ def hashes(heap: Heap, keys: Words, kinds: Sequence[Word]) -> Words:
 
 
 def _mixed(out: Words, word: Words) -> Words:
-    """Return the hashes of what has one more word."""
+    """Combine hashes with one more word."""
     new = (out ^ word).view(np.uint64) * np.uint64(6364136223846793005)
     new ^= new >> np.uint64(32)
     return new.view(np.int64)
 
 
 def _hashed(heap: Heap, column: Words, kind: Word) -> Words:
-    """Return what stands for each word in a hash: itself, or of a string or tuple what it holds."""
+    """Return the hash input of each word: the word itself, or for a string or tuple a hash of its contents."""
     if not isinstance(kind, TextT | ListT):
         return column
     out = column.copy()

@@ -1,8 +1,8 @@
-"""Strings as words: how one is stored, and read back.
+"""Strings as words: encoding and decoding.
 
-A string of run time (`ir.types.TextT`) is one word. None is 0. A string of one character is ~c, where c is the number
-of its character: a negative word, which needs no memory, so that `s[i]`, loops over characters and comparisons of
-characters take none. Any other string is the address of a record that never changes:
+A string of run time (`ir.types.TextT`) is one word. None is 0. A string of one character is ~c, where c is its code
+point: a negative word that needs no memory, so that `s[i]`, loops over characters and comparisons of characters
+allocate nothing. Any other string is the address of an immutable record:
 
     length      of the string, in characters (code points)
     hash        see `hash_of`; equal strings have equal hashes

@@ -1,4 +1,4 @@
-"""What values are in words of 8 bytes: tensors and lists."""
+"""Memory layouts of tensors and lists, in words of 8 bytes."""
 
 from __future__ import annotations
 
