@@ -1,10 +1,10 @@
 """The plain call in float64, along the plain call.
 
-In: the user's function and the arguments of an instance. Out: an `Outcome`: what the function returns, with a second
-value in float64 beside each float (`shadow`). Nothing of the compiler takes part: it is the user's own code that runs.
+In: the user's function and the arguments of an instance. Out: an `Outcome`: the result of the function, with a second
+value in float64 beside each float (`shadow`). No compiled code takes part: the user's own code runs.
 
-So that no second value is lost on the way, functions are copied, with other globals: `float` makes a `Number`, and
-NumPy, `math` and the classes of the user are seen through copies, too. No text is edited.
+So that no operation loses the second value, functions are copied, with other globals: `float` makes a `Number`, and
+NumPy, `math` and the user's classes are replaced by copies, too. No source text is edited.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SHARED = -1  # in place of the number of an instance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to."""
+    """Result of a run."""
 
-    result: Any  # the function's, with shadow arrays; see `wide`
-    error: Exception | None  # what it raised
-    choices: int  # how many decisions by near values there were
-    nearest: float  # how near the nearest of them are, in parts of their magnitude
+    result: Any  # result of the function, with shadow arrays; see `wide`
+    error: Exception | None  # exception of the function
+    choices: int  # number of decisions between near values
+    nearest: float  # smallest distance in such a decision, relative to the values' magnitude
     single: bool  # whether there were values of float32
 
 
@@ -73,9 +73,10 @@ class Reference:
         anchors: Anchors | None = None,
         number: int = SHARED,
     ) -> Outcome:
-        """Run an instance, for fewer `steps` if given; `anchors`: of this instance.
+        """Run an instance, with at most `steps` steps if given, and with its `anchors`.
 
-        `number` of the instance: what is in it is apart from what is shared and from others, though it be one object.
+        `number` is that of the instance: objects in it are copied apart from those of shared values and of other
+        instances, even if they are the same object.
 
         Exceptions of the function are in the `Outcome`; see also `PlainCall.run`.
         """
@@ -100,24 +101,24 @@ class Reference:
 
 
 class _Copies:
-    """Values of the plain call, and what is made of them: one copy of each object.
+    """Copies of values of the plain call, with shadow arrays: one copy of each object.
 
     Parameters
     ----------
     code : optional
-        Whose copies of functions, classes and modules these are, too.
+        Another table, whose copies of functions, classes and modules are reused.
     """
 
     def __init__(self, code: _Copies | None = None) -> None:
         self._code = code
         self._made: dict[int, Any] = {}  # by `id`
-        self._kept: list[Any] = []  # what the numbers are of
+        self._kept: list[Any] = []  # the copied originals, kept alive so that ids stay unique
         self._globals: dict[int, dict[str, Any]] = {}
         inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=Range)
         self._builtins = inside
 
     def of(self, value: Any) -> Any:
-        """Return the copy of a value, with all that it leads to."""
+        """Return the deep copy of a value."""
         stack = [value]
         later: list[tuple[Any, Any]] = []  # containers, and their empty copies
         while stack:
@@ -263,7 +264,7 @@ _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _AS_ONE: frozenset[Any] = frozenset(
     (nn.sigmoid, nn.erf, nn.scale_gradient, random.threefry)
 )  # operations, though in Python
-_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # what models are made of
+_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # modules of acronumba that models call
 _SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
 
 
@@ -272,7 +273,7 @@ def _is_simple(v: Any) -> bool:
 
 
 def _is_code_of_users(module: str | None) -> bool:
-    """Whether functions and classes of a module are copied: those that are not of a library."""
+    """Whether functions and classes of a module are copied: not those of libraries."""
     if module is None:
         return True
     root = module.partition(".")[0]

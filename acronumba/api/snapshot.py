@@ -1,4 +1,4 @@
-"""Snapshots: instances or shared values that nobody changes any more.
+"""Snapshots: instances or shared values that are frozen.
 
 In: a sequence of instances, or an object or dict of shared values. Out: a pack of `data.pack`, or a `Snapshot`.
 """
@@ -23,7 +23,7 @@ PACKABLE = "pack takes a sequence of instances, or shared values"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Shared values that nobody changes any more; what `pack` makes of them. Accepted wherever the values are."""
+    """Frozen shared values, as `pack` makes them; accepted wherever the values are."""
 
     value: Any
 
