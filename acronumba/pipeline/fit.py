@@ -99,7 +99,7 @@ def holds(wide: Type, narrow: Type) -> bool:
 
 
 def may_hold(wide: Schema, narrow: Schema) -> bool:
-    """Whether one schema may hold another: whether it does by the types of the parameters, without those of fields."""
+    """Whether one schema may contain another, judged by the types of the parameters alone, without those of fields."""
     return len(wide.params) == len(narrow.params) and all(map(holds, wide.params, narrow.params))
 
 
@@ -177,7 +177,7 @@ def getter(path: str, names: Sequence[str]) -> Getter:
 
 
 def _item_getter(index: ast.expr) -> Callable[[Any], Any]:
-    """Return what reads an item by an index, or by a key as `key_text` writes it."""
+    """Return a function that reads an item by an index, or by a key as `key_text` writes it."""
     try:
         return operator.itemgetter(ast.literal_eval(index))
     except ValueError:  # a member of an enumeration, or a tuple with one

@@ -1,7 +1,7 @@
-"""Packed instances that join a run of a specialisation while it goes on, and leave it one by one.
+"""Packed instances that join a run of a specialisation while it goes on, and leave it one at a time.
 
 In: a `Compiled` that waits for values, the values of its shared leaves, then packed instances. Out: after each round,
-the results and failures of those that have left. `runtime.epoch` runs; here are packed words and Python's values.
+the results and failures of the instances that have left. `runtime.epoch` runs them; this module packs and unpacks.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Joined:
     Parameters
     ----------
     compiled
-        Of which `joinable` holds.
+        A specialisation for which `joinable` is true.
     leaves
-        What `Compiled.leaves` returned.
+        The result of `Compiled.leaves`.
     slots
-        How many instances can join.
+        Capacity, in instances.
     bell : int64[1]
         See `Epoch`.
     """
@@ -53,7 +53,7 @@ class Joined:
         given = compiled.shared_batches(leaves)
         words, keep = compiled.shared_words(None, leaves, given)
         self._shared = [heap for batch in given.values() for heap in batch.heaps]
-        self._heaps: dict[int, Sequence[Heap]] = {}  # of who is there
+        self._heaps: dict[int, Sequence[Heap]] = {}  # by instance in the run
         self.epoch = Epoch(compiled.executable, words, slots, keep, bell)
 
     def matches(self, compiled: Compiled, leaves: Sequence[Any]) -> bool:
