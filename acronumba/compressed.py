@@ -1,8 +1,11 @@
-"""Weights in fewer bits: what `compress` puts in the place of arrays, written in the language of models.
+"""Weights in fewer bits: the replacements that `compress` makes for arrays, written in the language of models.
 
-In: an array of float32. Out: a `Compressed`, which models take unchanged: it has methods for what models do with a
-weight, and the compiler reads them as it reads the user's own functions. `sums` alone is an operation of its own to the
-compiler, with the function here as its definition. So the plain call and the compiled model compute the same numbers.
+In: an array of float32. Out: a `Compressed`, which models accept in place of the array: it has methods for the
+operations
+that models apply to weights, and the compiler reads these like the user's own functions. `sums` alone is an operation
+of
+the compiler, with the function here as its definition. So the plain call and the compiled model compute the same
+numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
 BITS = (2, 8)  # of codes that activations are rounded to: least and most
 MOST = 127  # the largest code of 8 bits; -128 is not used, so that codes are symmetric
 LONGEST = 1 << 16  # terms of a sum: more may not fit into 32 bits
-LARGEST = 3.39e38  # magnitude of an element: what stands for a larger one may be infinite
+LARGEST = 3.39e38  # magnitude of an element: the code of a larger one may decode to infinity
 
 
 def sums(codes: Array, weights: Array) -> Array:
@@ -62,8 +65,9 @@ def largest_code(bits: int) -> Array:
 def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
     """Return ``x @ (codes * scale[:, None]).T``, each row of `x` rounded to few bits first.
 
-    A row is divided by its largest magnitude, whatever other rows there are. One with NaN or infinity gives NaN; one
-    below 1e-30, whose codes would overflow, counts as zeros.
+    Each row is scaled by its own largest magnitude. A row with NaN or infinity gives NaN; a row whose magnitude is
+    below
+    1e-30, whose codes would overflow, counts as zeros.
 
     Parameters
     ----------
@@ -91,9 +95,9 @@ class Compressed(OfParts):
     Attributes
     ----------
     kind : str
-        As `compress` calls it.
+        The name of the kind in `compress`.
     choices : tuple of str
-        What `of` takes beside the array: "bits", "vectors".
+        Keyword arguments of `of`, besides the array: "bits", "vectors".
     nbytes : int
         In memory and in a file.
     """
@@ -103,7 +107,7 @@ class Compressed(OfParts):
 
     @property
     def title(self) -> str:
-        """Its kind, and to how many bits it rounds if these are not 8."""
+        """The kind, with the number of bits that it rounds to if this is not 8."""
         return self.kind
 
     @staticmethod
@@ -321,7 +325,7 @@ class Bfloat16(Compressed):
         return Bfloat16(self.halves[i]) if isinstance(i, slice) else widened(self.halves[i])
 
 
-# By what a float of exponent 0 is multiplied for each bit of another exponent: 2 to the 128 itself is no float32.
+# Factors, one per bit of an exponent, to scale a float of exponent 0: 2 to the 128 itself is no float32.
 STEPS = ((1, 2.0), (2, 4.0), (4, 16.0), (8, 256.0), (16, 65536.0), (32, 2.0**32), (64, 2.0**64), (128, 2.0**64),
          (128, 2.0**64))  # fmt: skip
 
@@ -349,8 +353,8 @@ def widened(halves: Array) -> Array:
 
 
 GROUP = 8  # neighbours in a row that are one vector of a pool
-POOL = 256  # vectors of a pool at most: as many as a byte can number
-LOOKED_UP = 64  # vectors of a pool at most, of which sums are looked up where a processor does that fast
+POOL = 256  # largest number of vectors of a pool: indices are bytes
+LOOKED_UP = 64  # largest number of vectors whose sums are looked up, on CPUs with fast lookups
 STEEPEST = 255  # sum of the magnitudes of a vector of such a pool: its products with codes of 8 bits fit 16 bits
 _SAMPLE, _ROUNDS = 1 << 15, 20  # of the search for a pool: vectors that are looked at, and steps
 

@@ -1,4 +1,4 @@
-"""Addresses and sizes: where an array lies, how much memory there is."""
+"""Addresses of arrays, and sizes of memory."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def resident() -> int:
 
 
 def _kernel_file(path: str) -> bytes:
-    """Return what a short file of the kernel says.
+    """Return the contents of a short file of the kernel.
 
-    A plain call reads it at any depth. File objects call functions of Python: one that is opened next to the
-    recursion limit fails after it is open, and stays so.
+    It is read without a file object, since a plain call may need it at any depth: next to the recursion limit, a file
+    object fails after the file is open, and leaves it open.
     """
     file = os.open(path, os.O_RDONLY)
     try:

@@ -7,9 +7,10 @@
 >>> params["w"]
 array([0.9, 1. , 1.1])
 
-An optimiser visits the float arrays that `acronumba.leaves` finds, each once. What it remembers of them is its `state`:
-a dict that `acronumba.save` and `acronumba.load` take. All memory is made at the first update; then a step is one
-compiled pass over each array, by all threads. The steps are those of `torch.optim`.
+An optimiser visits the float arrays that `acronumba.leaves` finds, each once. Its `state` is a dict that
+`acronumba.save`
+and `acronumba.load` accept. The state is allocated at the first update; then a step is one compiled pass over each
+array, by all threads. The steps are those of `torch.optim`.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ _GRADIENT = 1  # where the gradient stands in a group
 
 
 class Optimiser:
-    """What all optimisers have.
+    """Base class of the optimisers.
 
     Attributes
     ----------
     rate : float
         The learning rate; it may be assigned at any time.
     state : dict
-        What is remembered: the number of steps so far, `"step"`, and for each kind of memory a dict from the names of
-        `acronumba.leaves` to arrays. It is empty before the first update.
+        The number of steps so far, `"step"`, and for each kind of memory a dict from the names of `acronumba.leaves` to
+        arrays. Empty before the first update.
     """
 
     _memory: ClassVar[tuple[str, ...]] = ()  # the kinds of arrays that are remembered for each parameter
@@ -52,7 +53,7 @@ class Optimiser:
         self.state: dict[str, Any] = {}
 
     def begin(self, params: object) -> None:
-        """Make the state as it is before the first update: what `load` is given to resume.
+        """Initialise the state as before the first update, so that `load` can read a saved one into its structure.
 
         Parameters
         ----------
@@ -78,8 +79,9 @@ class Optimiser:
         params : object
             As `acronumba.save` takes them; their float arrays are changed.
         grads : object
-            Of the same structure: what `value_and_grad` returns. A parameter whose gradient is None, and what has none
-            in `grads`, stays as it is.
+            Gradients of the same structure, as `value_and_grad` returns them. A parameter whose gradient is None, or
+            that
+            has none in `grads`, is unchanged.
 
         Raises
         ------
@@ -126,11 +128,11 @@ class SGD(Optimiser):
     rate : float
         The learning rate.
     momentum : float
-        How much of the last step's direction stays: 0 for none.
+        Factor of the last step's direction: 0 for none.
     nesterov : bool
         Look ahead along the momentum (Sutskever et al., ICML 2013).
     decay : float
-        What of each parameter is added to its gradient.
+        Factor of each parameter that is added to its gradient.
     """
 
     def __init__(self, rate: float, momentum: float = 0.0, nesterov: bool = False, decay: float = 0.0) -> None:
@@ -219,9 +221,9 @@ def clip(grads: object, norm: float) -> float:
     Parameters
     ----------
     grads : object
-        What `value_and_grad` returns.
+        Gradients as `value_and_grad` returns them.
     norm : float
-        The largest Euclidean norm that is left.
+        The largest Euclidean norm after scaling.
 
     Returns
     -------
@@ -310,9 +312,9 @@ def _dense(group: Sequence[Any]) -> list[Any]:
 
 
 def _step(rule: str, groups: Iterable[Sequence[Any]], numbers: Sequence[float]) -> None:
-    """Change arrays by a rule, but for the gradients; those that do not lie in one piece by way of one that does.
+    """Update the arrays of each group by a rule, except gradients; non-contiguous arrays are updated through copies.
 
-    A gradient by rows changes these rows.
+    A gradient by rows updates these rows alone.
     """
     from acronumba.runtime.updates import step
 

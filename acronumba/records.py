@@ -1,9 +1,10 @@
-"""Records: dataclasses with slots, made in less than half the time.
+"""Records: dataclasses with slots, whose classes are created in less than half the time.
 
-`dataclasses` writes up to seven functions of a class as text and compiles them; for the classes of a compiler that is
-half the time of importing it. Here only `__init__` is compiled; the others are the same functions for all classes.
-Everything else is as in `dataclasses`, whose `field`, `fields` and `replace` hold, but that pickle needs protocol 2 or
-newer. That nobody assigns to a field of a record is checked by type checkers alone.
+`dataclasses` generates up to seven functions per class as text and compiles them; for the classes of this compiler that
+is half the import time. Here only `__init__` is compiled; the other functions are shared by all classes. Everything
+else
+is as in `dataclasses`, whose `field`, `fields` and `replace` work on records, but pickling needs protocol 2 or newer.
+Records are immutable for type checkers alone.
 """
 
 from __future__ import annotations

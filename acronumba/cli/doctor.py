@@ -1,4 +1,4 @@
-"""`acronumba doctor`: what the machine has, and what was found wrong."""
+"""`acronumba doctor`: the properties of the machine and the installation, and problems with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 
 def doctor(args: argparse.Namespace) -> int:
-    """Print what was found, one row each; return 1 if something is wrong. Or compile what models share."""
+    """Print one row per finding; return 1 if there is a problem. With `--prepare`, compile shared code instead."""
     from acronumba import __version__
 
     if args.prepare:

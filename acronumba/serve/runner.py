@@ -1,7 +1,7 @@
-"""What runs requests: mini-batches or, where a model waits for values, rounds that requests join.
+"""Execution of requests: in mini-batches or, if a model waits for values, in rounds that requests join.
 
-In: requests that have got a slot, with the shared values that they begin with. Out, step by step: which of them have
-run, with results or exceptions. A failure is that of one request alone. One thread uses a runner.
+In: requests with a slot, and their shared values. Out, step by step: the requests that have run, with results or
+exceptions. A failure is that of one request alone. A runner is used by one thread.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ Answer = tuple[Any, BaseException | None]  # a result, or an exception in its pl
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Requests that begin."""
+    """Requests to begin."""
 
     requests: list[Request]
-    instances: list[tuple[Any, ...]]  # taken out while the desk was locked: requests that end hold none
+    instances: list[tuple[Any, ...]]  # read while the queue was locked: ended requests hold none
     shared: dict[str, Any]
-    late: Sequence[Outcome] = ()  # those that do not begin any more
+    late: Sequence[Outcome] = ()  # requests that expired before they began
 
 
 @dataclass(frozen=True, slots=True)
 class TracedRun:
     """A mini-batch, or rounds of the same requests."""
 
-    count: int  # of requests that took part
+    count: int  # number of requests that took part
     seconds: float
-    done: list[tuple[Request, Answer, int]]  # who is done, with the number of its rounds
+    done: list[tuple[Request, Answer, int]]  # finished requests, each with its answer and number of rounds
     rounds: int = 1
-    epochs: int = 0  # that have begun until now
-    bytes: int = 0  # of tensors in them
+    epochs: int = 0  # number of epochs begun so far
+    bytes: int = 0  # bytes of tensors in the runs
 
 
 class Runner:
@@ -57,7 +57,7 @@ class Runner:
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to do even if no request begins."""
+        """Whether requests are running."""
         return bool(self._there)
 
     def ring(self) -> None:
@@ -71,7 +71,7 @@ class Runner:
             self._flow.bell[0] = 0
 
     def step(self, work: Work) -> Iterator[TracedRun]:
-        """Begin requests, and run one mini-batch or round of what there is, or several rounds: see `hush`."""
+        """Begin requests, and run one mini-batch, or one or several rounds: see `hush`."""
         self._drop()
         begin = time.perf_counter()
         joined = self._join(work)
