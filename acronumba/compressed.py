@@ -1,11 +1,9 @@
 """Weights in fewer bits: the replacements that `compress` makes for arrays, written in the language of models.
 
 In: an array of float32. Out: a `Compressed`, which models accept in place of the array: it has methods for the
-operations
-that models apply to weights, and the compiler reads these like the user's own functions. `sums` alone is an operation
-of
-the compiler, with the function here as its definition. So the plain call and the compiled model compute the same
-numbers.
+operations that models apply to weights, and the compiler reads these like the user's own functions. `sums` alone is an
+operation of the compiler, with the function here as its definition. So the plain call and the compiled model compute
+the same numbers.
 """
 
 from __future__ import annotations
@@ -66,8 +64,7 @@ def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
     """Return ``x @ (codes * scale[:, None]).T``, each row of `x` rounded to few bits first.
 
     Each row is scaled by its own largest magnitude. A row with NaN or infinity gives NaN; a row whose magnitude is
-    below
-    1e-30, whose codes would overflow, counts as zeros.
+    below 1e-30, whose codes would overflow, counts as zeros.
 
     Parameters
     ----------

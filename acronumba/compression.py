@@ -207,8 +207,7 @@ class Pooled:
         Parameters for the loss: arrays of float32, made of the pools, and changed in place.
     trained : dict
         Parameters for the optimiser: `"params"`, of the structure of `params`, and `"pools"`, arrays by name. `save`
-        and
-        `training.checkpoint` accept it; call `choose` after it has been read back.
+        and `training.checkpoint` accept it; call `choose` after it has been read back.
 
     Raises
     ------

@@ -1,14 +1,13 @@
 """Options of models and the environment.
 
 `Options` control how a model is compiled and run; a model holds one, `Model.with_options` makes another. The
-environment
-is read on each use, never at import:
+environment is read on each use, never at import:
 
     ACRONUMBA_DEBUG=0..6        log to standard error: 1 compilations and their times, 2 the program,
                                 3 the plan, 4 the host program, 5 the kernels, 6 every mini-batch
     ACRONUMBA_VERIFY=0..3       checks: 0 none, 1 (default) the program after each stage, 2 also every mini-batch
-                                against the plain call, and operands marked as shared, by their addresses; 3 also
-                                nodes that were merged as equal: each is computed again, and its bits are compared
+                                against the plain call, and operands marked as shared, by their addresses; 3 also nodes
+                                that were merged as equal: each is computed again, and its bits are compared
     ACRONUMBA_QUIET=0..1        1: no line on standard error where compiling takes more than two seconds
     ACRONUMBA_LESSONS=0..1      1: a check of a lesson (`acronumba.learn`) that fails raises; else it prints the hint
     ACRONUMBA_CACHE_DIR         folder of the cache of compiled code
@@ -55,9 +54,8 @@ class Options:
     """How a model is compiled and run.
 
     The options in `SWITCHES` are optimisations. No option changes a result's bits, except `reuse` and `duplicate`,
-    which
-    change the order of summation in matrix products, and `precision`, which rounds the factors of matrix products on
-    a GPU and does nothing on a CPU.
+    which change the order of summation in matrix products, and `precision`, which rounds the factors of matrix products
+    on a GPU and does nothing on a CPU.
     """
 
     reuse: bool = _switch(bits=True)  # operands that are the same for all instances are not gathered

@@ -1,8 +1,7 @@
 """The type variables for a model's parameters and result, for type checkers.
 
 They have defaults, so that a bare `Model` or `Results` stands for any types. Python supports defaults from 3.13 on;
-type
-checkers take the names of `typing_extensions`, which is not imported.
+type checkers take the names of `typing_extensions`, which is not imported.
 """
 
 from __future__ import annotations

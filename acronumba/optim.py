@@ -8,9 +8,8 @@
 array([0.9, 1. , 1.1])
 
 An optimiser visits the float arrays that `acronumba.leaves` finds, each once. Its `state` is a dict that
-`acronumba.save`
-and `acronumba.load` accept. The state is allocated at the first update; then a step is one compiled pass over each
-array, by all threads. The steps are those of `torch.optim`.
+`acronumba.save` and `acronumba.load` accept. The state is allocated at the first update; then a step is one compiled
+pass over each array, by all threads. The steps are those of `torch.optim`.
 """
 
 from __future__ import annotations
@@ -80,8 +79,7 @@ class Optimiser:
             As `acronumba.save` takes them; their float arrays are changed.
         grads : object
             Gradients of the same structure, as `value_and_grad` returns them. A parameter whose gradient is None, or
-            that
-            has none in `grads`, is unchanged.
+            that has none in `grads`, is unchanged.
 
         Raises
         ------

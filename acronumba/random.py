@@ -416,8 +416,7 @@ def choice(key: Key, p: Array, shape: Shape = ()) -> Array:
     key : Key
     p : int or array [N]
         The number of items (all equally likely, as by `integers`); or a weight for each item, not negative, whose sum
-        is
-        above 0 but need not be 1.
+        is above 0 but need not be 1.
     shape : int or tuple of int
 
     Returns

@@ -347,8 +347,7 @@ def deployment(
     """Return an application for `ray.serve.run`: each replica is a `serve.Server`.
 
     `handle.remote(*instance)` is one request. `handle.many.remote(instances)` sends several at once, which takes far
-    less
-    time for each, and returns a list of results, with exceptions for the instances that failed.
+    less time for each, and returns a list of results, with exceptions for the instances that failed.
     """
     from ray import serve as ray_serve
 

@@ -2,9 +2,8 @@
 
 `dataclasses` generates up to seven functions per class as text and compiles them; for the classes of this compiler that
 is half the import time. Here only `__init__` is compiled; the other functions are shared by all classes. Everything
-else
-is as in `dataclasses`, whose `field`, `fields` and `replace` work on records, but pickling needs protocol 2 or newer.
-Records are immutable for type checkers alone.
+else is as in `dataclasses`, whose `field`, `fields` and `replace` work on records, but pickling needs protocol 2 or
+newer. Records are immutable for type checkers alone.
 """
 
 from __future__ import annotations

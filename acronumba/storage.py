@@ -100,8 +100,7 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
     -------
     object
         As `like`, with new arrays and numbers. A field that older files lack is taken from `like`: the number of bits
-        to
-        which compressed weights round the other operand of a product.
+        to which compressed weights round the other operand of a product.
 
     Raises
     ------

@@ -42,8 +42,7 @@ class Watch:
     """Counts the steps of a training loop and shows its progress.
 
     As a context manager it shows a bar at a terminal: steps, loss, the last measurement, instances per second, time
-    left.
-    Measurements on held-out data are also printed, a line each.
+    left. Measurements on held-out data are also printed, a line each.
 
     Parameters
     ----------

@@ -1,10 +1,8 @@
 """The results of `acronumba tune` on this CPU: optional, read once per process, without effect on any bit.
 
 In: the folder of compiled code (`emit.cache`), which is private and checks each file for corruption. Out: a `Table`,
-and
-the options that a mini-batch of a model runs with. An entry that cannot be parsed counts as missing. A process reads
-the
-table when its first model runs; a table that is written later is for processes that start later.
+and the options that a mini-batch of a model runs with. An entry that cannot be parsed counts as missing. A process
+reads the table when its first model runs; a table that is written later is for processes that start later.
 """
 
 from __future__ import annotations

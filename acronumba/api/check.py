@@ -1,15 +1,14 @@
 """`Model.check`: the batched run against the plain call, with a float64 run along it.
 
 In: a mini-batch that has run. Out: a verdict per instance. The float64 run is the user's own function with a second
-value of float64 beside each float (`acronumba.api.shadow`); no compiled code takes part in it.
-With e the largest difference from it over an array and s the largest magnitude there (without constants that mask, see
-`float_errors`), the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5,
-or 1e-12 if the result is float64 and the model meets no values of float32. Structure, integers, bools and whether the
-instance fails must agree. Otherwise it is *different*, with three exceptions, which are *undecided*: the user's
-function
-gives the batched result if decisions between values that rounding cannot separate are flipped; or the batch is as near
-to float64 as the plain call is, but both are so far from it that the two differ by more than 1000 times the bound; or
-the batch fails where a plain call may not terminate.
+value of float64 beside each float (`acronumba.api.shadow`); no compiled code takes part in it. With e the largest
+difference from it over an array and s the largest magnitude there (without constants that mask, see `float_errors`),
+the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5, or 1e-12 if the
+result is float64 and the model meets no values of float32. Structure, integers, bools and whether the instance fails
+must agree. Otherwise it is *different*, with three exceptions, which are *undecided*: the user's function gives the
+batched result if decisions between values that rounding cannot separate are flipped; or the batch is as near to float64
+as the plain call is, but both are so far from it that the two differ by more than 1000 times the bound; or the batch
+fails where a plain call may not terminate.
 """
 
 from __future__ import annotations
@@ -280,8 +279,8 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
     Parameters
     ----------
     batched, plain, wide
-        Results of the batch and of the plain call, and the reference: the same result in float64, or shadow arrays
-        of it (`acronumba.api.shadow`).
+        Results of the batch and of the plain call, and the reference: the same result in float64, or shadow arrays of
+        it (`acronumba.api.shadow`).
     single : bool
         Values of float64, and Python's floats, may come from values of float32.
     """

@@ -1,10 +1,9 @@
 """Failures of instances: from the record of compiled code to the user's own exception.
 
 In: the failure as compiled code recorded it (name of the exception, message, source line) and the instance. The
-instance
-is run again by the plain call, which is the definition: its exception is reported, with the traceback that the user
-knows. Where the plain call does not raise (an overflow of 64 bits, too many steps) or cannot get that far (a recursion
-too deep for Python, too many steps before it), the recorded exception is reported.
+instance is run again by the plain call, which is the definition: its exception is reported, with the traceback that the
+user knows. Where the plain call does not raise (an overflow of 64 bits, too many steps) or cannot get that far (a
+recursion too deep for Python, too many steps before it), the recorded exception is reported.
 """
 
 from __future__ import annotations

@@ -208,8 +208,7 @@ class ValueAndGrad:
         """Return the gradients of a mini-batch, and the failures of its instances.
 
         The reference runs one instance at a time; with `together`, compiled code runs where it exists. `one`: for a
-        call
-        with one instance.
+        call with one instance.
         """
         run = self._ran(call, wide, together)
         return run.done(one), dict(sorted(run.errors.items()))

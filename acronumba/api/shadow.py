@@ -388,8 +388,7 @@ def _bound(operands: Sequence[Any], *compared: Any) -> tuple[Any, Any]:
     """Return the largest distance of values that rounding cannot separate, and their magnitude.
 
     The magnitude is that of the values compared, or of the rounded elements of their arrays, if that is larger.
-    Elements
-    that are not rounded do not count: the largest may be a masking constant.
+    Elements that are not rounded do not count: the largest may be a masking constant.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Chooses the arrays whose last axis a program specialises to extent 1, so-called columns.
 
 In: the types of a mini-batch, as inferred. Out: the types that a program is compiled for. An array that is a column in
-all instances of the first mini-batch is specialised; once a later mini-batch has another extent there, that array has
-a dynamic extent in every later program.
+all instances of the first mini-batch is specialised; once a later mini-batch has another extent there, that array has a
+dynamic extent in every later program.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def fold(
     children : function
         Maps a node to its children, in order.
     make : function
-        Maps a node and the list of its children's results to the node's result. It is called once for each node, so
-        a node that is reached twice becomes one object.
+        Maps a node and the list of its children's results to the node's result. It is called once for each node, so a
+        node that is reached twice becomes one object.
     key : function
         Identity of a node: by default `id`. Nodes that are compared by value, such as the names of `networkx`, need
         ``key=lambda n: n``.

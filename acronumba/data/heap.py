@@ -144,8 +144,7 @@ class Visible:
     """The class attributes that a program reads through objects; an instance attribute of the same name would hide one.
 
     The check reads the attribute itself and not the `__dict__` of an object: Python creates a `__dict__` on first
-    access,
-    which takes time, and memory for as long as the object lives.
+    access, which takes time, and memory for as long as the object lives.
 
     Parameters
     ----------

@@ -142,8 +142,8 @@ class Packer:
     layouts : sequence of StructLayout
         Of all classes. Only the fields in them are looked at, and their types are those of the layouts.
     inherited : mapping from class to frozenset of str, optional
-        Class attributes that are read through objects. An object with an instance attribute of such a name is an
-        error, since it hides the class attribute.
+        Class attributes that are read through objects. An object with an instance attribute of such a name is an error,
+        since it hides the class attribute.
     exact : bool
         Whether conversion is off: a number or list whose class is not that of its type does not conform.
     streams : Streams, optional
@@ -206,8 +206,7 @@ class Packer:
         -------
         Batch
             With a `DataError` for every instance that has a value of another type than in the schema. With `whole`,
-            None
-            if there is such an instance.
+            None if there is such an instance.
 
         Raises
         ------
@@ -567,8 +566,8 @@ class Packed(Sequence[Any]):
     ) -> tuple[Words, Heap] | None:
         """Return the words of the instances for a program with these layouts, and the heap that they refer to.
 
-        None if the program's types differ so much that the instances must be packed anew, or if some object hides
-        a class attribute that is read.
+        None if the program's types differ so much that the instances must be packed anew, or if some object hides a
+        class attribute that is read.
         """
         bound = self._store.bind(t, layouts, visible) if self._store.usable else None
         if bound is None:

@@ -396,8 +396,7 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
     """Return a function that checks whether a value has a structure.
 
     The function is called at each mini-batch, so all decisions are made here, once. It compares classes, lengths,
-    dtypes
-    and shapes, and checks that no instance attribute hides a class attribute; it does nothing else.
+    dtypes and shapes, and checks that no instance attribute hides a class attribute; it does nothing else.
     """
     match shared:
         case SharedConst(value):

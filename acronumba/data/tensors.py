@@ -1,10 +1,8 @@
 """Map from the float arrays in a value to the words that represent them.
 
 In: a Python value, its type, its words, and an object that follows references. Out: each float array with its words:
-the
-address of a value record, or the interpreter's substitute for one. Gradients, which are keyed by record, are so
-assigned
-to the structures of users, and cotangents to records.
+the address of a value record, or the interpreter's substitute for one. Gradients, which are keyed by record, are so
+assigned to the structures of users, and cotangents to records.
 """
 
 from __future__ import annotations

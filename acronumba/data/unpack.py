@@ -3,8 +3,8 @@
 In: the result words of a mini-batch (one row per instance) and the buffers that their addresses point into. Out: a
 `Decoder`: results are made lazily, one at a time here, several at once in `unpack_columns`. Arrays are read-only views
 of the buffers and keep them alive. Aliasing is preserved within one instance. The user's own objects are returned
-themselves: rows that were packed from objects have owners (`heap.Owned`). There is no recursion over data: a chain of
-a million objects is a long list here.
+themselves: rows that were packed from objects have owners (`heap.Owned`). There is no recursion over data: a chain of a
+million objects is a long list here.
 """
 
 from __future__ import annotations
@@ -328,8 +328,7 @@ class Reader:
     """Decodes values, of one instance or of several that share objects.
 
     First all reachable objects and lists are found and created empty. Immutable values (NamedTuples, tuples) are
-    created
-    after their contents, and then the others are filled.
+    created after their contents, and then the others are filled.
 
     Parameters
     ----------

@@ -2,9 +2,8 @@
 
 In: the words of some instances. Out: the list of their values, equal to those that `unpack.Reader` makes one at a time.
 First all references are followed from the outside in. Each type of list, dict, object or array has a pool (`pools`):
-the
-addresses in a column are added to its pool, and the words at these addresses become columns again. Then values are made
-from the inside out, a whole column at a time.
+the addresses in a column are added to its pool, and the words at these addresses become columns again. Then values are
+made from the inside out, a whole column at a time.
 """
 
 from __future__ import annotations

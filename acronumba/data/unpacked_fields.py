@@ -19,8 +19,7 @@ class UnpackedFields(Sequence[Any]):
     """The unpacked attributes of the objects of one class, by row; see `heap.rest_of`.
 
     Fields have their values at the time of packing. Attributes that are no fields are read when asked for: to collect
-    them
-    would take longer than packing.
+    them would take longer than packing.
     """
 
     def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:

@@ -2,8 +2,7 @@
 
 `CODES` has one entry per code: exception class, message and rewrite. A code never changes its meaning and is never
 reused. `refuse` makes the exception. The page of each code (its meaning, a program that raises it and one that works)
-is
-a Markdown file in `pages/`, read only when it is shown.
+is a Markdown file in `pages/`, read only when it is shown.
 
     ACR1xx statements and expressions     ACR4xx shapes                       ACR6xx values of tensors that Python needs
     ACR2xx calls and functions            ACR5xx shared parameters            ACR7xx run time

@@ -33,8 +33,7 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     """Return the executable of a plan on a device.
 
     Per-batch constants, computed once before all other kernels, run on the CPU. Memory of results is not reused: a
-    later
-    read may be of any result in the arena.
+    later read may be of any result in the arena.
     """
     options = options.replace(recycle=False, parts=False, threads=1)
     host = make_host(plan, options)

@@ -1,8 +1,7 @@
 """Compiled pullbacks of a specialisation: from adjoints of results to adjoints of parameters.
 
 In: a `Compiled`, and the selection of gradients. Out: a `Pullback`, which runs a mini-batch and, any number of times,
-its
-backward pass.
+its backward pass.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Source position of each recorded node, for kernels that are recorded at several positions.
 
 Compiled code records only the kernel of each node. In: a `Plan`. Out: the same plan with one kernel per source
-position.
-A mini-batch that is recorded again with it has the same nodes, in the same order, and the kernel gives the position.
-Runs without a trace do not pay for it.
+position. A mini-batch that is recorded again with it has the same nodes, in the same order, and the kernel gives the
+position. Runs without a trace do not pay for it.
 """
 
 from __future__ import annotations

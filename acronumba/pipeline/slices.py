@@ -113,8 +113,7 @@ class _Turn:
         """Run instances; return those that have not run, in three groups, and the number that may fit at once.
 
         The first group may fit together, each of the second should run alone, and the third apart from the others.
-        None:
-        all instances have run, or are lost.
+        None: all instances have run, or are lost.
         """
         none = piece[:0]
         try:

@@ -6,9 +6,8 @@ requests that run next, and the outcome of each request, exactly one. The caller
     admit --> QUEUED --take--> RUNNING --finish--> ENDED      at any time: withdraw, expire, close --> ENDED
 
 A running request has one of `max_batch` slots. The requests of a mini-batch begin and end together. If a model waits
-for
-values, requests join the running ones, but only when a quarter of the slots is free: a request that joins alone would
-read the weights for itself alone.
+for values, requests join the running ones, but only when a quarter of the slots is free: a request that joins alone
+would read the weights for itself alone.
 """
 
 from __future__ import annotations
