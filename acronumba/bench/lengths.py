@@ -1,4 +1,4 @@
-"""Sets of lengths of sentences: what ragged models are measured on.
+"""Sets of lengths of sentences, as data for ragged models.
 
 In: a folder, or nothing. Out: lengths by the name of their set. Docstrings of Python's library are on every machine;
 their lengths differ as those of texts and of sentences do.
@@ -45,7 +45,7 @@ def read(path: str | PathLike[str]) -> list[int]:
     Raises
     ------
     ValueError
-        If something else is there, or nothing.
+        If the file is empty, or has other words.
     """
     words = Path(path).read_text(encoding="utf-8").split()
     out = [int(word) for word in words if word.isdecimal()]

@@ -1,14 +1,13 @@
 """Kernels that measure a GPU, as PTX: the driver compiles it, so that no toolkit is needed where they run.
 
-In: nothing. Out: the text of modules. Parameters are words of 64 bits. Whoever waits for others counts how often it
-has looked: after `LOOKS` times it stops, and says so in memory, so that a GPU that does otherwise than expected
-does not hang.
+In: nothing. Out: the text of modules. Parameters are words of 64 bits. A thread that waits for others polls at most
+`LOOKS` times, then gives up and records this in memory, so that a GPU with unexpected behaviour does not hang.
 
     empty()                         nothing
-    spin(nanoseconds)               keeps a multiprocessor, so that what comes after it queues up
+    spin(nanoseconds)               keeps a multiprocessor busy, so that later work queues up
     counter(P, rounds)              barriers of the whole grid by a counter that only grows; P[1]: gave up
     flip(P, rounds)                 the same by the highest bit of a counter, as `cooperative_groups` does it
-    hop(P, rounds, other)           block 0 and another one answer each other through memory; P[2], P[3]: where they run
+    hop(P, rounds, other)           block 0 and another one answer each other through memory; P[2], P[3]: their SMs
     read(P, turns, rounds, O)       16 bytes a load, past the first cache; a turn is `LOADS` loads of each thread
     multiply(rounds, O)             `REPEATS` * `CHAINS` fused multiply-adds per thread and round
     tensor(rounds, O)               `REPEATS` * `TILES` products of 16 x 8 x 8 in TF32 per warp and round

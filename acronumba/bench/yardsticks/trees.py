@@ -68,7 +68,7 @@ class _Heights:
 
 
 def flatten(trees: Sequence[tree_lstm.Tree], *, by_word: int = 0) -> tuple[Forest, list[int]]:
-    """Return the trees numbered and the words of their leaves; with `by_word`, a leaf's number is its word."""
+    """Number the nodes of trees, and return the words of their leaves; with `by_word`, a leaf's number is its word."""
     heights = _Heights()
     words: list[int] = []
 
