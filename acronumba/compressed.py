@@ -55,7 +55,7 @@ def whole_numbers(x: Array) -> Array:
 
 
 def largest_code(bits: int) -> Array:
-    """Return the largest code of so many bits, and 1 / it, float32 [2]; models read it: another compiles nothing."""
+    """Return the largest code of `bits` bits, and 1 / it, float32 [2]; as data, so that a change compiles nothing."""
     most = (1 << bits - 1) - 1
     return np.array([most, 1 / most], np.float32)
 
@@ -109,7 +109,7 @@ class Compressed(OfParts):
 
     @staticmethod
     def unfit(array: Array) -> str | None:
-        """Say why an array cannot be made one; None if it can."""
+        """Return the reason why an array cannot be compressed to this kind; None if it can."""
         raise NotImplementedError
 
     @staticmethod
@@ -360,7 +360,7 @@ _SAMPLE, _ROUNDS = 1 << 15, 20  # of the search for a pool: vectors that are loo
 class Pool(OfCodes):
     """A matrix whose rows are made of vectors of a pool, given by their numbers: the weight pools of Li & Gupta 2022.
 
-    Few matrices are near such a one: train with the pool, see `compression.Pooled`.
+    Few matrices are near such a matrix: train with the pool, see `compression.Pooled`.
     """
 
     kind = "pool"
@@ -381,7 +381,7 @@ class Pool(OfCodes):
 
     @staticmethod
     def of(array: Array, bits: int = 8, vectors: int = POOL) -> Pool:
-        """Return a near matrix of this kind, by a search that begins with some vectors of it (k-means)."""
+        """Return a near matrix of this kind, by k-means that starts from some vectors of the matrix."""
         rows = np.reshape(array, (-1, GROUP))
         some = rows[np.random.default_rng(0).permutation(len(rows))[:_SAMPLE]]
         pool = some[:vectors].copy()
@@ -392,7 +392,7 @@ class Pool(OfCodes):
 
     @staticmethod
     def made_of(index: Array, pool: Array, bits: int = 8) -> Pool:
-        """Return a matrix from the numbers of its vectors, and vectors that are still float32 [vectors, 8]."""
+        """Return a matrix from the indices of its vectors, and the vectors, float32 [vectors, 8]."""
         step = np.abs(pool).max() / np.float32(MOST)
         if len(pool) <= LOOKED_UP:  # each code is rounded by a half at most
             step = np.maximum(step, np.abs(pool / (STEEPEST - GROUP // 2)).sum(axis=1).max())
@@ -417,7 +417,7 @@ class Pool(OfCodes):
 
 
 def rows_of(pool: Array, index: Array) -> Array:
-    """Return the rows that are made of vectors of a pool; a number that is too large stands for the last vector.
+    """Return the rows that are made of vectors of a pool; an index that is too large stands for the last vector.
 
     Parameters
     ----------
@@ -432,7 +432,7 @@ def rows_of(pool: Array, index: Array) -> Array:
 
 
 def nearest(vectors: Array, pool: Array) -> Array:
-    """Return the numbers of the vectors of a pool that are nearest, the first of several.
+    """Return the indices of the nearest vectors of a pool, the first of equally near ones.
 
     Parameters
     ----------
@@ -451,7 +451,7 @@ def nearest(vectors: Array, pool: Array) -> Array:
 
 
 def summed(vectors: Array, index: Array, n: int) -> tuple[Array, Array]:
-    """Return the sum of the vectors of each of n numbers, float64 [n, 8], and how many they are, int64 [n]."""
+    """Return the sum of the vectors of each of n indices, float64 [n, 8], and their number, int64 [n]."""
     sums = [np.bincount(index, weights=column, minlength=n) for column in vectors.T]
     return np.stack(sums, axis=1), np.bincount(index, minlength=n)
 

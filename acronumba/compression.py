@@ -268,7 +268,7 @@ class Pooled:
             array[...] = Pool.made_of(self._index[name], pools[name]).whole() if name in pools else behind
 
     def compressed(self) -> Any:
-        """Return parameters as `compress` gives them, of the structure of `params`; they share nothing with it."""
+        """Return compressed parameters of the structure of `params`, as by `compress`, without shared memory."""
         pools = self.trained["pools"]
 
         def one(name: str, array: npt.NDArray[Any]) -> Any:
@@ -358,7 +358,7 @@ def report(params: object, small: object) -> Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How far results are from others.
+    """Differences of two lists of results.
 
     Attributes
     ----------

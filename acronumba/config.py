@@ -107,7 +107,7 @@ class Options:
 
 
 def _switches(**facts: Any) -> tuple[str, ...]:
-    """Return the names of the optimisations with some facts, in order."""
+    """Return the names of the optimisations with these facts (metadata of `_switch`), in order."""
     found = ((f.name, f.metadata) for f in dataclasses.fields(Options) if f.metadata.get("switch"))
     return tuple(name for name, of in found if all(of[k] == v for k, v in facts.items()))
 
@@ -164,7 +164,7 @@ def is_strict_lesson() -> bool:
 
 
 def is_open(stream: Any) -> bool:
-    """Whether one of the process's standard streams can be written to: a service may have none, or closed ones."""
+    """Whether a standard stream can be written to: a service may have none, or a closed one."""
     return stream is not None and not getattr(stream, "closed", False)
 
 
@@ -174,7 +174,7 @@ def at_terminal(stream: Any) -> bool:
 
 
 def cache_limit() -> int:
-    """Return the bytes that compiled code may take on disk: the megabytes of `ACRONUMBA_CACHE_LIMIT`, else 1024."""
+    """Return the limit of the disk cache in bytes: `ACRONUMBA_CACHE_LIMIT` megabytes, by default 1024."""
     return _level("ACRONUMBA_CACHE_LIMIT", 10**6, 1024) << 20
 
 

@@ -101,7 +101,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class lazy(Generic[T]):
-    """An attribute that is made when it is first read. Two threads may make it at once; the first one's stays."""
+    """A lazy attribute. Two threads may compute it at once; the first value stays."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make = make

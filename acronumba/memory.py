@@ -24,7 +24,7 @@ ALIGNMENT = 64  # bytes: a cache line
 
 
 def aligned(size: int, zero: bool = False) -> NDArray[np.uint8]:
-    """Return so many bytes that begin on a cache line: zeros, or uninitialised."""
+    """Return an array of bytes that begins on a cache line: zeros, or uninitialised."""
     raw = (np.zeros if zero else np.empty)(size + ALIGNMENT, np.uint8)
     skip = -address(raw) % ALIGNMENT
     return raw[skip : skip + size]
@@ -45,7 +45,7 @@ def available() -> int:
 
 
 def installed() -> int:
-    """Return how many bytes of memory the machine has, or 8 GB where that is not known."""
+    """Return the memory of the machine in bytes, or 8 GB if unknown."""
     try:
         return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -53,7 +53,7 @@ def installed() -> int:
 
 
 def resident() -> int:
-    """Return how many bytes of memory the process has, or 0 where that is not known."""
+    """Return the resident memory of the process in bytes, or 0 if unknown."""
     try:
         return int(_kernel_file("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):

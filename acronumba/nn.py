@@ -102,7 +102,7 @@ def scale_gradient(x: Array, factor: float) -> Array:
 
 
 def stop_gradient(x: Array) -> Array:
-    """Return `x`; its gradient is zero.
+    """Return `x`; no gradient flows through it.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ class Optimiser:
             _step(rule, groups if self._by_rows() else map(_dense, groups), numbers)
 
     def _by_rows(self) -> bool:
-        """Whether a gradient by rows changes these rows alone; if not, the others have gradients that are zero."""
+        """Whether a gradient by rows updates these rows alone; if not, the other rows have gradient zero."""
         return False
 
     def _kinds(self) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ class Adam(Optimiser):
     rate : float
         The learning rate.
     betas : (float, float)
-        How much of the mean of gradients, and of their squares, stays at each step.
+        Decay factors of the means of gradients and of their squares.
     eps : float
         Added to the root of the mean square.
     """
@@ -200,7 +200,7 @@ class AdamW(Adam):
     rate, betas, eps
         As of `Adam`.
     decay : float
-        How much of each parameter is taken away at each step, times the learning rate.
+        Fraction of each parameter to subtract at each step, times the learning rate.
     """
 
     def __init__(

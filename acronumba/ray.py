@@ -132,7 +132,7 @@ class Pool:
             raise InstanceErrors(errors)
 
     def update(self, **shared: Any) -> None:
-        """Let shared values be others of the same kind, for all instances that are sent from now on."""
+        """Replace shared values by others of the same kind, for all instances that are sent from now on."""
         expect_kinds(self._shared, shared, "pool")
         self._shared |= shared
         self._version, self._values = self._version + 1, _put(self._shared)
@@ -266,7 +266,7 @@ class _Worker:
 
 
 def _put(shared: Mapping[str, Any]) -> Any:
-    """Return a reference to shared values as they are now; their arrays are in the memory of each node once."""
+    """Return a reference to a snapshot of shared values, whose arrays are stored once per node."""
     buffers: list[pickle.PickleBuffer] = []
     values = {name: _snapshot(value) for name, value in shared.items()}
     text = cloudpickle.dumps(values, protocol=5, buffer_callback=buffers.append)
@@ -296,7 +296,8 @@ def _chunks(source: Iterable[Any], size: int) -> Iterator[tuple[int, list[Any]]]
 class Mapper:
     """A model for `Dataset.map_batches`: the last column that is named is the new one, the others are its arguments.
 
-    With ``batch_format="pyarrow"`` columns of Arrow are taken over whole: structs are objects of annotated classes.
+    With ``batch_format="pyarrow"`` columns of Arrow are packed without Python objects: structs become objects of
+    annotated classes.
 
     Examples
     --------

@@ -28,7 +28,7 @@ def record(*, kw_only: bool = False, eq: bool = True, frozen: bool = True) -> Ca
         Whether objects with equal fields are equal, and, if they are frozen, have one hash. The class must not define
         `__eq__` or `__hash__` itself then.
     frozen
-        Whether nobody assigns to a field.
+        Whether fields must not be assigned (checked by type checkers alone).
     """
 
     def decorate(cls: type[T]) -> type[T]:

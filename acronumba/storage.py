@@ -141,7 +141,7 @@ def replaced(like: Params, change: Callable[[str, Any], Any]) -> Params:
 
 
 def shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
-    """Return the names of a file's tensors with their shapes, where its structure is not known; errors as of `load`."""
+    """Return the names and shapes of a file's tensors, without knowing its structure; errors as for `load`."""
     with _opened(path) as file:
         return {name: entry.shape for name, entry in file.entries.items()}
 
@@ -188,7 +188,7 @@ class _File:
             raise _Damaged(f"{left} bytes of tensors in place of {at}")
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """Return a tensor; of a float of 16 bits that NumPy does not have, the float32."""
+        """Return a tensor; bfloat16, which NumPy lacks, as float32."""
         kind, shape, start, end = self.entries[name]
         data = np.empty(end - start, np.uint8)
         self._raw.seek(self._start + start)
@@ -200,7 +200,7 @@ class _File:
 
 
 def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the dict of pairs, if no two have one key."""
+    """Return the dict of pairs; raise if two have the same key."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name comes twice")

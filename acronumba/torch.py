@@ -329,7 +329,7 @@ class _Follow(torch.autograd.Function):  # type: ignore[misc]
 
 
 class _Once(torch.autograd.Function):  # type: ignore[misc]
-    """Gradients that cannot be followed back in turn, where somebody may want to."""
+    """Gradients without second derivatives: raises if they are differentiated again."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Any) -> Any:
@@ -376,5 +376,5 @@ def _tensors(value: Any) -> Any:
 
 
 def _tensor(value: Any) -> Any:
-    """Return an array as a tensor of its own; anything else as it is."""
+    """Return a copy of an array as a tensor; any other value unchanged."""
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray | np.generic) else value

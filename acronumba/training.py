@@ -95,7 +95,7 @@ class Watch:
 
     @property
     def over(self) -> bool:
-        """Whether all steps are done, or the last tests have found nothing better."""
+        """Whether all steps are done, or the last tests brought no improvement."""
         if self.step >= self.steps:
             return True
         since = self.best[0] if self.best else -1
@@ -245,7 +245,7 @@ def resume(
 
 
 def _check(opt: object, watch: object, rng: object) -> None:
-    """Raise a `TypeError` for arguments in another order, or of another kind."""
+    """Raise `TypeError` for arguments in the wrong order, or of the wrong kind."""
     wanted = {"opt": (opt, Optimiser), "watch": (watch, Watch), "rng": (rng, np.random.Generator)}
     for name, (value, kind) in wanted.items():
         if not isinstance(value, kind):

@@ -37,7 +37,7 @@ class Call:
     _trees: list[SharedTree] = field(default_factory=list)  # see `tree`
 
     def tree(self) -> SharedTree:
-        """Return the structure of the shared parameters; it is found once for all parts of a call."""
+        """Return the structure of the shared parameters, computed once for all parts of a call."""
         if not self._trees:
             self._trees.append(describe(self.shared))
         return self._trees[0]

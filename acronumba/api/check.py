@@ -100,7 +100,7 @@ def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapp
     Parameters
     ----------
     fn : function
-        The user's.
+        The user's function.
     columns, shared
         Its arguments.
     done : Done
@@ -251,7 +251,7 @@ class Checker:
         return "different"
 
     def _fits(self, k: int, found: Outcome) -> bool:
-        """Whether the batch has the outcome of a run for instance `k`."""
+        """Whether the batch's outcome for instance `k` is that of a run."""
         mine = self._errors.get(k)
         if mine is not None or found.error is not None:
             return mine is not None and found.error is not None and _same_failure(mine, found.error)
@@ -263,7 +263,7 @@ _TRIES = 100  # runs with other decisions, at most
 
 
 def _alike(a: Outcome, b: Outcome) -> bool:
-    """Whether two runs came to the same, except for rounding."""
+    """Whether two runs have the same outcome, except for rounding."""
     if a.error is not None or b.error is not None:
         return type(a.error) is type(b.error)
     return compare(b.result, a.result, a.result, single=a.single)[0] == "close"

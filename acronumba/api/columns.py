@@ -129,7 +129,7 @@ def _has_length(values: Iterator[Any]) -> bool:
 
 
 def _is_table(value: Any) -> bool:
-    """Whether a value is a table with named columns, such as a DataFrame: as a sequence it would be those names."""
+    """Whether a value is a table with named columns, such as a DataFrame, which iterates over the names."""
     return hasattr(type(value), "__dataframe__") or not callable(getattr(value, "columns", len))
 
 

@@ -57,7 +57,7 @@ def matched(result: Any, cotangent: Any, number: int) -> dict[int, Any]:
 
 
 def _fitting(value: Any, given: Any, number: int, path: str) -> Any:
-    """Return a cotangent of an array as an array, if it is one."""
+    """Return a cotangent of an array, converted and validated."""
     array = np.asarray(value)
     if type(given) in (int, float) and not array.ndim:
         return np.asarray(given, array.dtype)

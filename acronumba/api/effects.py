@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def accounts(trace: TraceData, options: Options) -> list[list[tuple[Account, int]]]:
-    """Return for each batch of a trace, of its nodes with the same extents: the account, how many nodes or rows."""
+    """Return for each batch, per group of nodes with equal extents, the account and the number of nodes or rows."""
     strategy = options.decisions
     of = {name: accountant(spec, strategy) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
     return [
@@ -50,7 +50,7 @@ def count(trace: TraceData, options: Options) -> Count:
 
 
 def changes(options: Options) -> list[tuple[str, bool | str]]:
-    """Return the changes of one option each that `effects` tries: each optimisation, and each other schedule."""
+    """Return the single-option changes that `effects` tries: each optimisation, and each other schedule."""
     out: list[tuple[str, bool | str]] = [(name, not getattr(options, name)) for name in OPTIMISATIONS]
     return out + [("schedule", name) for name in SCHEDULES if name != options.schedule]
 

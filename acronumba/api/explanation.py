@@ -142,7 +142,7 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
 
 
 def _places(spec: KernelSpec, uses: Sequence[Use]) -> Iterator[Loc]:
-    """Yield where a kernel is recorded, then where its operations stand."""
+    """Yield the source positions where a kernel is recorded, then those of its operations."""
     yield from (use.loc for use in uses)
     operations = chain((loc for use in uses for loc, _ in use.operations), (op.loc for op in spec.body))
     yield from (loc for loc in operations if loc.line)
@@ -178,7 +178,7 @@ def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
 def _functions(
     compiled: Compiled, blocks: Sequence[Block], trace: TraceData, more: Sequence[Note]
 ) -> tuple[SourceFunction, ...]:
-    """Return the source of every function that is compiled, with blocks and remarks; the model's own file first."""
+    """Return the source of every compiled function, with blocks and remarks; the model's file first."""
     letters: dict[tuple[str, int], list[Block]] = defaultdict(list)
     for block in blocks:
         for place in dict.fromkeys((p.file, p.line) for p in block.places):

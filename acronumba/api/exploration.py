@@ -142,7 +142,7 @@ class _Recorded:
 
 
 def _texts(compiled: Compiled) -> Iterator[Text]:
-    """Yield the stages of the compiler, with places and kernels."""
+    """Yield the stages of the compiler, with source positions and kernels."""
     plan, options = compiled.plan, compiled.options
     for name, title, found in (
         ("ir", "IR", ir_lines(compiled.program, plan)),

@@ -37,16 +37,16 @@ def beyond_64_bits(machine: BaseException) -> bool:
 
 
 def plain_failure(call: PlainCall, instance: Sequence[Any], machine: BaseException) -> BaseException:
-    """Return the exception of an instance that the machine found to fail.
+    """Return the exception of an instance that failed in compiled code.
 
     Parameters
     ----------
     call : PlainCall
-        The user's function; beyond its bounds it is given up.
+        The user's function, stopped at its bounds.
     instance
         Its positional arguments.
     machine : BaseException
-        The machine's own account (see `pipeline.failures`).
+        The recorded exception (see `pipeline.failures`).
     """
     if is_final(machine):
         return machine

@@ -195,11 +195,11 @@ class ValueAndGrad:
         return backward_notes(compiled.active(*where), compiled.backward(*where))
 
     def on(self, device: str) -> ValueAndGrad:
-        """Return the same on another device: see `Model.on`."""
+        """Return a copy for another device: see `Model.on`."""
         return ValueAndGrad(self.model.on(device), self.choices)
 
     def with_options(self, **changes: Any) -> ValueAndGrad:
-        """Return the same with other options: see `Model.with_options`."""
+        """Return a copy with other options: see `Model.with_options`."""
         return ValueAndGrad(self.model.with_options(**changes), self.choices)
 
     def _run(
@@ -275,7 +275,7 @@ class _Run:
         self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Any], tensors: Mapping[int, int],
         frozen: frozenset[str], whole: bool,
     ) -> None:  # fmt: skip
-        """Run instances by compiled code, as many at once as fit into memory; `whole`: they are the mini-batch."""
+        """Run instances by compiled code, as many at once as fit into memory; `whole`: they are all of the call."""
         of: dict[int, Any] = {}
         self.means = whole and self.choices.reduce == "mean"
 

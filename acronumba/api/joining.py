@@ -119,7 +119,7 @@ class Flow:
             self._close(member.run)
 
     def round(self) -> list[Gone]:
-        """Run a round of the run whose turn it is, or several while the bell is 0 and nobody is done; return who is."""
+        """Run a round of the next run, or several while the bell is 0 and none is done; return the instances done."""
         run = next(iter(self._runs))
         members = self._runs[run] = self._runs.pop(run)
         before = run.rounds

@@ -111,7 +111,7 @@ class Model(Generic[P, R]):
         return self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The plain call: the user's own function on one instance, with arrays of other libraries as NumPy's."""
+        """The plain call: the user's own function on one instance, with foreign arrays converted to NumPy."""
         named: dict[str, Any] = dict(kwargs)
         if any(type(v) is Snapshot or is_packed(v) for v in named.values()):
             named = {k: value_of(v) for k, v in named.items()}
@@ -455,7 +455,7 @@ class Model(Generic[P, R]):
             yield members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, 0.0)
 
     def _tell_of_groups(self, count: int) -> None:
-        """Say once that mini-batches run in several groups."""
+        """Print once that mini-batches run in several groups."""
         cache = self._cache
         first, cache.groups = cache.groups < MANY_GROUPS <= count, max(cache.groups, count)
         if first:
@@ -464,7 +464,7 @@ class Model(Generic[P, R]):
             say(groups_text(self.__qualname__, count))
 
     def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float, spent: float) -> Done:
-        """Run a mini-batch; `spent` is how many of the seconds since `begin` compiling took."""
+        """Run a mini-batch; `spent` are the seconds of compilation since `begin`."""
         from acronumba.api.running import Running
 
         compiled, leaves, packed = found
@@ -483,7 +483,7 @@ class Model(Generic[P, R]):
         return Done(results, errors, compiled=compiled, trace=data, call=call)
 
     def _failures(self, call: Call, compiled: Compiled, failed: Mapping[int, Failure]) -> dict[int, BaseException]:
-        """Return the exceptions of instances that the machine found to fail."""
+        """Return the exceptions of instances that failed in compiled code."""
         errors: dict[int, BaseException] = {}
         own: list[int] = []  # whose failure the plain call does not tell, or not soon
         for k, record in failed.items():
@@ -495,7 +495,7 @@ class Model(Generic[P, R]):
         return errors | self._in_order(call, own) if own and compiled.forks else errors
 
     def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
-        """Return the plain call's own exception, if it raises one; `soon`: only if it does so after few steps."""
+        """Return the plain call's exception, or else the recorded one; `soon`: stop the plain call after few steps."""
         plain = PlainCall.of(self.__wrapped__, call.shared, self._options)
         return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
 
@@ -557,7 +557,7 @@ class Model(Generic[P, R]):
         return None
 
     def _tuned(self, call: Call) -> tuple[Options, list[Compiled]]:
-        """Return the options that a call runs with, and the specialisations with these."""
+        """Return the options of a call after tuning, and the specialisations with these options."""
         options = self._options
         if self.device == "cpu":
             options = options_for(self._plain(), options, call.count)
@@ -625,7 +625,7 @@ def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], refused: dict[i
 
 
 def _unless(errors: Mapping[int, BaseException], decode: Decoder) -> Decoder:
-    """Return a decoder that gives None for instances that have failed."""
+    """Return a decoder that returns None for instances that have failed."""
     if not errors:
         return decode
 

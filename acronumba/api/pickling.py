@@ -64,7 +64,7 @@ def _written(model: Any) -> bytes:
     own = {types.CodeType: lambda code: (_of_file, (code.co_filename, *known[types.CodeType](code)))}
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-        """Keeps the file names of code, by which its text is found; since 3.1.2 cloudpickle leaves them out."""
+        """Keeps the file names of code, by which source texts are found; cloudpickle omits them since 3.1.2."""
 
         dispatch_table: ClassVar[Any] = ChainMap(own, known)
 

@@ -35,7 +35,7 @@ inside = _Inside()  # whether this thread runs a plain call, whose arguments are
 
 
 class Endless(BaseException):
-    """The plain call has taken more steps, or more memory, than it may. Nothing that it calls catches this."""
+    """The plain call has exceeded its limit of steps or memory. `except Exception` does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)

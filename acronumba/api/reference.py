@@ -57,7 +57,7 @@ class Reference:
         self._call = replace(call, fn=self._copies.of(call.fn), shared=shared)
 
     def move(self, value: Any, second: Any, number: int = SHARED) -> None:
-        """Let a shared array or NumPy scalar, or one of an instance, have another second value from now on."""
+        """Replace the second value of an array or NumPy scalar, which is shared or of an instance."""
         made = self._of(number).of(value)
         if isinstance(made, ShadowArray):
             made._wide = second
@@ -217,7 +217,7 @@ class _Copies:
         return made
 
     def _class(self, cls: Any) -> Any:
-        """Return the class whose methods are the copies; classes of libraries, and odd ones, are left as they are."""
+        """Return a copy of a class with copied methods; classes of libraries, and unusual ones, stay unchanged."""
         if self._code is not None:
             return self._code._class(cls)
         if id(cls) in self._made:
@@ -300,7 +300,7 @@ def _calls(func: Any) -> Callable[..., Any]:
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
-    """Yield the names that code, and the code inside of it, looks up."""
+    """Yield the names that a code object and its nested code objects look up."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
@@ -308,7 +308,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _state(v: Any) -> dict[str, Any]:
-    """Return the attributes of an object: of its own dict and of slots."""
+    """Return the attributes of an object, from its `__dict__` and slots."""
     slots = (s for cls in type(v).__mro__ for s in _slots(cls))
     found = {name: getattr(v, name) for name in slots if hasattr(v, name)}
     return {**found, **getattr(v, "__dict__", {})}

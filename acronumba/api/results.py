@@ -53,7 +53,7 @@ class Results(Sequence[T]):
 
     @classmethod
     def of(cls, values: Iterable[R]) -> Results[R]:
-        """Return the values as results, without running anything."""
+        """Wrap values as results."""
         out: Any = cls(0, Decoder.of(_nothing))
         out._values = list(values)
         return out  # type: ignore[no-any-return]
@@ -90,7 +90,7 @@ class Results(Sequence[T]):
             yield from self._some(range(first, min(first + MANY, len(self))))
 
     def _some(self, places: Sequence[int]) -> list[Any]:
-        """Return some of the results; several are decoded in less time together than one by one."""
+        """Return some of the results; decoding several together takes less time."""
         values = self._values
         new = [k for k in places if values[k] is _UNSET]
         found = self._decode.some(new)
@@ -169,7 +169,7 @@ class Results(Sequence[T]):
 
 
 class Ragged(NamedTuple):
-    """Arrays that differ in their first dimension as one, as jagged tensors of other libraries are made of."""
+    """Arrays with different first dimensions in one, in the layout of other libraries' jagged tensors."""
 
     values: Any  # all rows
     offsets: Any  # int64 [n + 1]: the first row of each array, and the end of the last
@@ -315,7 +315,7 @@ def _form_text(value: Any) -> str:
 
 
 def _stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """Return the arrays with a leading axis, as a view where they lie evenly spaced in one buffer."""
+    """Stack the arrays along a leading axis, as a view if they are evenly spaced in one buffer."""
     first = arrays[0]
     addresses = _addresses(arrays)
     out = None

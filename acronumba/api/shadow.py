@@ -78,7 +78,7 @@ class Run:
 
 
 class ShadowArray(np.ndarray):
-    """An array as the plain call has it. `wide`: its values in float64, if it is one of floats."""
+    """An array of the plain call. `wide`: its float64 values, if it is a float array."""
 
     _wide: Any = None  # float64 array of this shape; None: the values are the same
 
@@ -192,7 +192,7 @@ _OTHER = ("view", "tobytes", "tofile", "dump", "dumps", "setflags", "getfield", 
 
 
 def _methods(cls: type) -> list[str]:
-    """Return the names of the methods of numbers and arrays that give numbers or arrays."""
+    """Return the names of the methods of numbers and arrays that return numbers or arrays."""
     found = (n for n in dir(cls) if not n.startswith("_") and n not in _OTHER and callable(getattr(cls, n)))
     return [n for n in found if isinstance(getattr(cls, n), types.MethodDescriptorType)]
 
@@ -277,7 +277,7 @@ def _carries(value: Any) -> bool:
 
 
 def _wrap(value: Any, second: Any) -> Any:
-    """Return a result with its second value; None: the same."""
+    """Return a result with its second value; None: the result itself."""
     cls = type(value)
     if cls is np.ndarray:
         shadow = value.view(ShadowArray)
@@ -338,7 +338,7 @@ def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
 
 
 def _wide_for(result: Any, value: Any) -> Any:
-    """Return an operand in float64. NumPy makes a float32 of a constant whose operation has a result of float32."""
+    """Return an operand in float64. A constant is first rounded to float32 if NumPy would do so."""
     number = type(value) is float or (type(value) is Number and value.wide == value.narrow)
     if number and getattr(result, "dtype", None) == np.float32:
         with np.errstate(all="ignore"):
@@ -353,7 +353,7 @@ _WIDE_FUNCTIONS: dict[Any, Any] = {
 
 
 def _into(func: Any, args: Any, kwargs: Any) -> Any:
-    """Carry out an operation that writes to given arrays."""
+    """Apply an operation with `out` arrays."""
     outs = kwargs["out"] if isinstance(kwargs["out"], tuple) else (kwargs["out"],)
     result = apply(func, args, {k: v for k, v in kwargs.items() if k != "out"})
     for out, value in zip(outs, result if len(outs) > 1 else (result,), strict=True):
@@ -413,7 +413,7 @@ def _bound(operands: Sequence[Any], *compared: Any) -> tuple[Any, Any]:
 
 
 def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
-    """Return the result of a comparison, where it could be another one too, as it is chosen."""
+    """Return the result of a comparison, with choices where the values are near each other."""
     try:
         x, y = (np.asarray(wide(v), np.float64) for v in (a, b))
     except (TypeError, ValueError):

@@ -75,7 +75,7 @@ def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> 
 
 
 def likely(found: Sequence[tuple[Compiled, list[Any]]], call: Call) -> Iterable[tuple[Compiled, list[Any]]]:
-    """Return the specialisations that may fit a call by the types of its columns, which are found once for many."""
+    """Return the specialisations that may fit a call by the types of its columns, which are inferred only once."""
     from acronumba.data.pack import infer
     from acronumba.pipeline.fit import may_hold
 
@@ -101,7 +101,7 @@ class Cache:
             CACHES.add(self)
 
     def of(self, options: Options) -> list[Compiled]:
-        """Return the specialisations with some options, the last compiled first: the list itself."""
+        """Return the list (not a copy) of specialisations with some options, the last compiled first."""
         with _keeping:
             return self.entries.setdefault(options, [])
 

@@ -69,7 +69,7 @@ class Stages(Mapping[str, str]):
 
 
 def _source(compiled: Compiled) -> str:
-    """Return the source of the model, then of every function of the user that has instructions in the program."""
+    """Return the source of the model, then of every other user function with instructions in the program."""
     texts = {compiled.fn.__code__.co_filename: {compiled.fn.__code__.co_firstlineno: inspect.getsource(compiled.fn)}}
     from acronumba.ir.source import functions_of
 

@@ -116,7 +116,7 @@ def float_arrays(value: Any) -> list[Any]:
 
 
 def paths_of(value: Any, root: str) -> dict[int, str]:
-    """Return how each float array of a value is reached, by its id: `p.cells[0].w`."""
+    """Return the path of each float array of a value, by id: `p.cells[0].w`."""
     found: dict[int, str] = {}
     seen: set[int] = set()
     stack = [(root, value)]
@@ -131,7 +131,7 @@ def paths_of(value: Any, root: str) -> dict[int, str]:
 
 
 def objects_of(value: Any) -> dict[int, Any]:
-    """Return the objects that a value is, or leads to, by their ids."""
+    """Return all objects reachable from a value, itself included, by id."""
     found: dict[int, Any] = {}
     seen: set[int] = set()
     stack = [value]

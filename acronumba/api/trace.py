@@ -47,7 +47,7 @@ class Trace:
 
     @property
     def saved(self) -> int:
-        """Number of nodes that were not recorded, as an equal one was. Who shares them: `graph`."""
+        """Number of nodes that were not recorded because an equal one was; `graph` shows the sharing instances."""
         return len(self.data.sharers)
 
     @property
@@ -65,7 +65,7 @@ class Trace:
 
     @property
     def lower_bound(self) -> int:
-        """No schedule has fewer batches; of several micro-batches, none of these."""
+        """A lower bound of the number of batches of any schedule; with several micro-batches, of these."""
         return self.data.lower_bound
 
     @property
@@ -80,9 +80,9 @@ class Trace:
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """Who waited for a computed value, in order: each with `round`, `instance` and `loc` (`loc.line`).
+        """The waits for computed values, in order, each with `round`, `instance` and `loc` (`loc.line`).
 
-        A wait belongs to the round that gives it its value.
+        A wait belongs to the round that computes its value.
         """
         return self.data.waits
 
@@ -156,7 +156,7 @@ class Trace:
         return exploration(self.model, self.data, self.errors, count, self.ran, schedules=schedules, options=options)
 
     def html(self, path: str | Path, *, schedules: bool = True, options: bool | None = None) -> Path:
-        """Write the explorer, a page that needs nothing else; return its path. See `explored`."""
+        """Write the explorer, a self-contained page; return its path. See `explored`."""
         return self.explored(schedules=schedules, options=options).html(path)
 
     def json(self, path: str | Path, *, schedules: bool = True, options: bool | None = None) -> Path:

@@ -46,7 +46,7 @@ def vjp(f: Callable[..., Any], *, wrt: str | Sequence[str] | None = None) -> Vjp
 
 
 class Vjp:
-    """A model whose results can be followed back. Made by `vjp`."""
+    """A model with results and a pullback. Made by `vjp`."""
 
     __acronumba_gradients__ = True  # how the front end knows it inside a model
 
@@ -94,11 +94,11 @@ class Vjp:
             return done
 
     def on(self, device: str) -> Vjp:
-        """Return the same on another device: see `Model.on`."""
+        """Return a copy for another device: see `Model.on`."""
         return Vjp(self.model.on(device), self.choices)
 
     def with_options(self, **changes: Any) -> Vjp:
-        """Return the same with other options: see `Model.with_options`."""
+        """Return a copy with other options: see `Model.with_options`."""
         return Vjp(self.model.with_options(**changes), self.choices)
 
     def _ran(self, call: Call, together: bool) -> Forward:

@@ -61,7 +61,7 @@ def _wrong(name: str, value: Any, right: str, rewrite: str) -> Exception:
 
 
 def _paths_in(name: str, value: Any) -> tuple[str, ...]:
-    """Return the paths that a choice names; they begin with parameters."""
+    """Return the paths in an argument; each begins with the name of a parameter."""
     paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
     if not all(isinstance(path, str) for path in paths):
         raise _wrong(name, value, "a path, or several of them", f'{name}="p", {name}=("p.w", "x")')
@@ -189,7 +189,7 @@ class Wanted:
         return list(found.values())
 
     def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:
-        """Return the arrays of packed instances that are named; `members`: the numbers of the instances."""
+        """Return the selected arrays of packed instances; `members`: the numbers of the instances."""
         from acronumba.data.buffers import Memory
         from acronumba.data.tensors import InMemory, arrays_in
         from acronumba.pipeline.gradients import Asked
@@ -262,7 +262,7 @@ class Wanted:
 
 
 def _by_id(ids: Mapping[int, int], found: Mapping[int, Any]) -> dict[int, Any]:
-    """Return adjoints by the ids of the arrays whose values have these numbers."""
+    """Return adjoints by array id, from adjoints by value number."""
     out: dict[int, Any] = {}
     for n in sorted(ids.keys() & found.keys()):
         out[ids[n]] = total([out[ids[n]], found[n]]) if ids[n] in out else found[n]

@@ -55,7 +55,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """Where an option is worth most, and where it costs most."""
+    """The models for which an option gains most, and costs most."""
 
     option: str
     model: str  # where switching it off costs most; "" if nowhere

@@ -35,14 +35,14 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """A loop that does nothing but multiply and add, in one core, as fast as that can be done."""
+    """A loop of independent multiply-adds at the peak rate of one core."""
 
     run: Callable[[], object]
     flops: int  # of a run
 
 
 def burst(rounds: int = _ROUNDS // 8) -> Burst:
-    """Return such a loop; it takes about half a millisecond."""
+    """Return a loop of multiply-adds that takes about half a millisecond."""
     lanes = host().lanes(tree.F32)
     out = np.zeros(lanes, np.float32)
     (function,) = parse.parse(_peak_text(f"f32x{lanes}"))

@@ -48,7 +48,7 @@ def chart(path: Path) -> str:
 
 
 def ratios(told: Mapping[str, Any], size: str, instances: int) -> dict[str, dict[str, float]]:
-    """Return for each model how many times longer each baseline takes."""
+    """Return for each model the ratios of the baselines' times to ours."""
     out: dict[str, dict[str, float]] = {}
     for row in told["rows"]:
         if (str(row["size"]), row["instances"]) == (size, instances):
@@ -59,7 +59,7 @@ def ratios(told: Mapping[str, Any], size: str, instances: int) -> dict[str, dict
 
 
 def loss_panels(told: Mapping[str, Mapping[str, Any]]) -> list[Panel]:
-    """Return the curves of some that were trained: losses, as means of 20 steps, and accuracies after each epoch."""
+    """Return the curves of trainings: losses, as means of 20 steps, and accuracies after each epoch."""
     losses = []
     for name, t in told.items():
         k = min(20, len(t["losses"]))

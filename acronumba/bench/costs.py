@@ -61,7 +61,7 @@ class Costs:
     rows: tuple[KernelCost, ...]
 
     def within(self, instances: int, share: float = 0.0) -> tuple[int, int]:
-        """Return how many estimates are good, and of how many: kernels with at least a share of their mini-batch."""
+        """Return the numbers of good estimates and of all, over kernels with at least a share of their mini-batch."""
         rows = [row for row in self.rows if row.instances == instances]
         total: dict[tuple[str, str | int], float] = defaultdict(float)
         for row in rows:
@@ -149,7 +149,7 @@ def _kernels(one: Model, xs: Any, shared: Any, rounds: int, stop: float) -> list
 
 @contextmanager
 def by_thread() -> Iterator[None]:
-    """Time the batches of traced runs by the clock of the thread."""
+    """Time the batches of traced runs by the CPU time of the thread."""
     before = CLOCK.set(time.thread_time)
     try:
         yield
@@ -159,7 +159,7 @@ def by_thread() -> Iterator[None]:
 
 @model
 def nothing(n: int, *, p: Array) -> Array:
-    """Return an array after so many steps that are a batch each."""
+    """Return an array after `n` steps that are a batch each."""
     for _ in range(n):
         p = np.tanh(p)
     return p

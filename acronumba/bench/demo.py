@@ -76,7 +76,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
 
 
 def _answers(instances: list[Any], p: Any) -> tuple[float, bool]:
-    """Print whether plain and batched results agree; return the seconds of the plain calls, and whether."""
+    """Print whether plain and batched results agree; return the seconds of the plain calls, and the agreement."""
     import numpy as np
 
     from acronumba.bench import yardsticks

@@ -31,7 +31,7 @@ SHOWN = 8  # functions at the end
 
 @model
 def loss(t: Tree, module: int, *, p: Params) -> Any:
-    """Return how far the model is from saying which module a function is from."""
+    """Return the cross-entropy of the model's prediction of a function's module."""
     h, _ = encode(t, p)
     return nn.cross_entropy(p.w_out @ h + p.b_out, module)
 

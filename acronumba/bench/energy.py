@@ -78,7 +78,7 @@ def _processors(root: Path) -> tuple[dict[str, Counter], list[str]]:
 
 
 def _gpus(nvml: Any) -> dict[str, Counter]:
-    """Return the counters of the GPUs that NVML knows and that have one."""
+    """Return the counters of the GPUs that NVML lists, if they have one."""
     found: dict[str, Counter] = {}
     count = ctypes.c_uint()
     if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):

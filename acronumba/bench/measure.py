@@ -35,7 +35,7 @@ class Quartiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """How many times longer one function takes than another, from interleaved pairs."""
+    """Ratio of the times of two functions, from interleaved pairs."""
 
     median: float
     low: float  # from six pairs on, the true median lies between these in 19 of 20 measurements
@@ -129,8 +129,8 @@ def pairs(a: Callable[[], Any], b: Callable[[], Any], count: int = 15) -> tuple[
 def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
     """Return the median of the ratios of pairs, with the order statistics between which the true median lies.
 
-    The interval assumes nothing of the distribution: that the true median is below the k-th smallest of n ratios has
-    the probability of fewer than k heads in n throws of a coin (David & Nagaraja, Order Statistics, 7.1).
+    The interval assumes nothing about the distribution: the probability that the true median is below the k-th smallest
+    of n ratios is that of fewer than k heads in n coin tosses (David & Nagaraja, Order Statistics, 7.1).
     """
     ratios = sorted(x / y for x, y in zip(a, b, strict=True))
     n = len(ratios)

@@ -73,7 +73,7 @@ class Turns:
     wrong: tuple[str, ...]  # those whose errors are larger than rounding explains; only we are timed all the same
 
     def best(self, name: str) -> float:
-        """Return the seconds that count: of a busy machine only the time of one thread has a median."""
+        """Return the seconds that count: the median of the CPU time of one thread, or the least for several threads."""
         return statistics.median(self.seconds[name]) if self.threads == 1 else min(self.seconds[name])
 
     def times(self, name: str, of: str = OURS) -> float:
@@ -84,12 +84,12 @@ class Turns:
 
     @property
     def spread(self) -> float:
-        """Half of our turns are so near to the median, in parts of it."""
+        """Half the interquartile range of our turns, relative to the median."""
         q = quartiles(self.seconds[OURS])
         return (q.high - q.low) / q.median / 2
 
     def share(self, name: str = OURS) -> float:
-        """Return the part of the ceiling that products reach."""
+        """Return the fraction of the ceiling that products reach."""
         return self.flops / self.burst_flops / self.times(name, BURST) / self.threads
 
 
@@ -132,7 +132,7 @@ class Attention(Turns):
 
     @property
     def causal_share(self) -> float:
-        """The part of the ceiling that `CAUSAL` reaches: of the products that it needs."""
+        """The fraction of the ceiling that `CAUSAL` reaches, counting only the products that it needs."""
         return self.share(CAUSAL) * (self.length + 1) / (2 * self.length)
 
 
@@ -367,7 +367,7 @@ def _compared(
 
 
 def _apart(a: Any, b: Any) -> float:
-    """Return how far two arrays are apart, in parts of the largest number; infinitely if that is not a number."""
+    """Return the largest difference of two arrays relative to the largest number; infinity if it is NaN."""
     out = float(np.abs(a - b).max(initial=0.0) / max(np.abs(b).max(initial=0.0), 1e-30))
     return out if out < np.inf else np.inf
 
@@ -378,7 +378,7 @@ def _flops(lengths: Sequence[int], width: int) -> tuple[int, int]:
 
 
 def _traced(ours: Model, times: int, *columns: Any, **shared: Any) -> tuple[dict[str, float], dict[str, int], int]:
-    """Return the seconds and the product flops of each kernel in the fastest of some traces, and how many batches."""
+    """Return seconds and product flops of each kernel in the fastest of some traces, and the number of batches."""
     traces = [ours.trace(*columns, **shared).data for _ in range(times)]
     best = min(traces, key=lambda t: t.seconds["execute"])
     flops: dict[str, int] = dict.fromkeys(kernel_seconds(best), 0)

@@ -152,7 +152,7 @@ def _fill_in(args: argparse.Namespace) -> None:
 
 
 def _confine(threads: int) -> None:
-    """Let the process use so many cores and no more: our updates have no setting for it."""
+    """Restrict the process to `threads` cores, since our updates have no setting for it."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 

@@ -184,9 +184,9 @@ def row(
     workload, size, batch, trees, rounds, threads, device
         As for `measure`.
     compared
-        How many instances are computed by plain calls, to compare results with; None: all.
+        Number of instances computed by plain calls, to compare results with; None: all.
     without
-        Yardsticks that are left out; on another device also `HERE`.
+        Yardsticks to leave out; on another device also `HERE`.
     by
         Counters of energy.
     """
@@ -232,7 +232,7 @@ def _own(ours: Model, objects: tuple[Any, Any], packed: tuple[Any, Any]) -> dict
 
 
 def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -> dict[str, Any]:
-    """Return the fields of `Speed` from the fastest of several traces."""
+    """Return the fields of `Speed` from several traces: medians of times, and counts of the first trace."""
     trace, stages, kernels = _traced(ours, packed, shared, traces)
     counted = count(trace, ours.options)
     return {
@@ -251,7 +251,7 @@ def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -
 def _made(
     makers: Mapping[str, Callable[[Any, Any], Program]], p: Any, xs: Any
 ) -> tuple[dict[str, tuple[float, Program]], dict[str, str]]:
-    """Return the yardsticks with the seconds that each took to prepare, and why others cannot be had."""
+    """Return the yardsticks with the seconds to prepare each, and the reasons for missing ones."""
     made: dict[str, tuple[float, Program]] = {}
     reasons: dict[str, str] = {}
     for name, make in makers.items():
@@ -265,7 +265,7 @@ def _made(
 def _agreements(
     model: Model, xs: Any, p: Any, results: Mapping[str, Sequence[Any]], ours: Sequence[Any]
 ) -> dict[str, tuple[str, float]]:
-    """Return how well the results of yardsticks and ours agree with the plain calls: verdict and difference."""
+    """Return verdict and difference of the results of yardsticks and ours against the plain calls."""
     expected = yardsticks.plain(model, xs, p)
     exact = yardsticks.plain(model, xs, yardsticks.in_float64(p))
     found = {name: yardsticks.agreement(got, expected, exact, alone=False) for name, got in results.items()}
@@ -289,7 +289,7 @@ def _traced(ours: Model, packed: Any, shared: Any, times: int) -> tuple[TraceDat
 
 
 def _launched(trace: TraceData, options: Options) -> int:
-    """Return how many functions are launched for a mini-batch."""
+    """Return the number of functions launched for a mini-batch."""
     from acronumba.kernels.cuda.generate import generate
 
     wanted = {b.kernel for b in trace.batches}

@@ -143,7 +143,7 @@ def first_batches(name: str, size: str | int, batch: int, edit: str = "") -> tup
 
 
 def source_of(workload: Workload) -> str | None:
-    """Return the text of the file that a model of the zoo is in; None for others."""
+    """Return the source of a model's file in the zoo; None for other models."""
     function = workload.model.__wrapped__
     if not function.__module__.startswith("acronumba.zoo.") or not hasattr(
         sys.modules[function.__module__], function.__name__
@@ -190,7 +190,7 @@ def _with_factor(source: str, workload: Workload) -> str | None:
 
 
 def _with_branch(source: str, workload: Workload) -> str | None:
-    """Return a text whose model begins with a test of its first argument; None where nothing in that can be tested."""
+    """Return a source whose model begins with a test of its first argument; None if that has nothing to test."""
     tree = ast.parse(source)
     name = workload.model.__wrapped__.__name__
     function = next(s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == name)

@@ -63,12 +63,12 @@ class TrainingStep:
 
     @property
     def of_inference(self) -> float:
-        """How many times longer loss and gradients take than the loss alone."""
+        """Ratio of the time of loss and gradients to that of the loss alone."""
         return self.seconds[BARE].median / self.seconds[INFERENCE].median
 
     @property
     def of_ideal(self) -> float:
-        """How many times longer loss and gradients take than their products, if cores did nothing but these."""
+        """Ratio of the time of loss and gradients to that of their products at the peak rate."""
         ideal = PRODUCTS * self.product_flops / self.burst_flops * self.seconds[BURST].median
         return self.seconds[BARE].median / ideal * self.threads
 
@@ -242,7 +242,7 @@ def _compared(
 
 
 def error(found: Gradient, exact: Gradient) -> float:
-    """Return the largest error of a loss and of gradients, each in parts of the largest number of its array."""
+    """Return the largest error of a loss and of gradients, each relative to the largest number of its array."""
     if found[1].keys() != exact[1].keys():
         return float("inf")
     out = abs(found[0] - exact[0]) / abs(exact[0])

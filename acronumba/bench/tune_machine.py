@@ -143,6 +143,6 @@ def fit(known: Counted, begin: Figures) -> Figures:
 
 
 def _wrong(known: Counted, figures: Figures) -> float:
-    """Return the median factor by which estimates of the second half are wrong."""
+    """Return the median factor of error of the estimates on the second half."""
     each = known.counts @ np.array([getattr(figures, name) for name in NAMES])
     return math.exp(statistics.median(map(float, np.abs(np.log(each / known.second)))))

@@ -151,7 +151,7 @@ def text_of(one: Variant, columns: Sequence[Any], shared: Mapping[str, Any]) -> 
 
 
 def turns(variants: Sequence[Variant], count: int) -> dict[str, list[float]]:
-    """Return the seconds of each variant in so many turns, or fewer if they are slow; who begins changes."""
+    """Return the seconds of each variant in `count` turns, or fewer if they are slow; the order alternates."""
     once = {v.name: min(timed(v.run, time.thread_time)[0] for _ in range(2)) for v in variants}
     repeats = max(1, math.ceil(_SHORT / max(min(once.values()), 1e-7)))
     count = max(5, min(count, int(_SECONDS / max(sum(once.values()) * repeats, 1e-9))))

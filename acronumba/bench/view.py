@@ -481,7 +481,7 @@ def numbers(result: Any) -> dict[str, Any]:
 
 
 def plot_scaling(s: Scaling, path: str | Path) -> Path:
-    """Draw the time of an instance over their number, a line per model and size; write the picture to `path`.
+    """Plot the time per instance over the number of instances, a line per model and size; write the plot to `path`.
 
     Raises
     ------
@@ -511,7 +511,7 @@ def plot_scaling(s: Scaling, path: str | Path) -> Path:
 
 
 def plot(a: Ablation, path: str | Path) -> Path:
-    """Draw the times without each option, with all on as 1, and the batches likewise; write the picture to `path`.
+    """Plot times and batches without each option, relative to all options on; write the plot to `path`.
 
     Raises
     ------

@@ -53,7 +53,7 @@ TESTED = ("3.11", "3.12", "3.13")  # versions of Python that the tests run with,
 
 
 def supported() -> str:
-    """Return whether tests run on such a system, with such a Python."""
+    """Return a text that says whether this system and version of Python are tested."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         return "no test runs on such a system: Numba may have no wheels"
     version = ".".join(platform.python_version_tuple()[:2])

@@ -82,5 +82,5 @@ def _tune_model(file: str, name: str, sizes: list[int]) -> int:
 
 
 def _has_arrays(value: Any) -> bool:
-    """Whether a shared value is worth packing: numbers and texts are constants."""
+    """Whether a shared value is worth packing: numbers and strings are constants."""
     return not isinstance(value, int | float | str | bytes | None)

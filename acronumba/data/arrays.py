@@ -36,12 +36,12 @@ def _room(column: npt.NDArray[Any]) -> int:
 
 
 def ids_of(objects: Sequence[Any]) -> Words:
-    """Return the ids of objects: their addresses, which NumPy has in an array of objects, without an int for each."""
+    """Return the ids of objects: the pointers in a NumPy object array, without a Python int for each."""
     return np.frombuffer(np.fromiter(objects, object, len(objects)), np.int64)
 
 
 class ArrayColumn:
-    """A column of arrays, or of NumPy scalars if the rank is 0; with `points` of arrays of rank 0."""
+    """A column of arrays, or of NumPy scalars if the rank is 0; with `points`, of arrays of rank 0."""
 
     def __init__(self, arrays: Arrays, rank: int, optional: bool, points: bool = False, column: bool = False) -> None:
         self._arrays = arrays
@@ -267,7 +267,7 @@ class Arrays:
             raise Mismatch
 
     def block_addresses(self, first: int, number: int) -> Words:
-        """Return the addresses of the records of rows, by the number of the first."""
+        """Return the addresses of the records of rows, from row number `first` on."""
         return self._base + RECORD.size * np.arange(len(self._found) + first, len(self._found) + first + number)
 
 

@@ -46,7 +46,7 @@ def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDAr
 
 
 def _stored(array: Any) -> Any:
-    """Return an array whose values are stored in the plain way: not as views, in dictionaries, or under other names."""
+    """Return an array in plain storage: string views, dictionary encoding and extension types are resolved."""
     import pyarrow as pa
 
     if isinstance(array, pa.FixedShapeTensorArray):
@@ -72,7 +72,7 @@ def _plain_type(kind: Any) -> Any:
 
 
 def _rows(array: Any) -> npt.NDArray[Any] | None:
-    """Return lists of one length, and tensors, as the rows of an array; None if they are none."""
+    """Return lists of equal length, and tensors, as the rows of an array; None for other columns."""
     import pyarrow as pa
 
     if isinstance(array, pa.FixedShapeTensorArray):
@@ -120,7 +120,7 @@ def _cut(array: Any, values: Any) -> list[Any]:
 
 
 def _objects(array: Any, cls: Any, path: str) -> list[Any]:
-    """Return structs as objects of a class, which is called with the fields that it has."""
+    """Convert structs to objects of a class, which is called with the fields that it declares."""
     hints = class_hints(cls)
     given = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
     names = [name for name in field_names(cls) or given if name in given]

@@ -51,7 +51,7 @@ class _Unfit(Exception):
 
 @record()
 class _Column:
-    """Values of one type, as a column for each of their words."""
+    """The words of values of one type, a column per word."""
 
     type: Type
     fills: Sequence[Fill]

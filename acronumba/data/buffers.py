@@ -23,12 +23,12 @@ _TOGETHER = 48  # arrays of one shape that pay for being made together
 
 
 class Pending(Protocol):
-    """Results that are copied here when they are asked for."""
+    """Results on a device, copied to the CPU on access."""
 
     def all(self) -> None: ...
 
     def some(self, starts: Words, sizes: Words) -> None:
-        """Copy those that lie at these addresses and have so many bytes."""
+        """Copy the results at these addresses, with these sizes in bytes."""
 
     def memory(self, arrays: Sequence[npt.NDArray[Any]]) -> Memory:
         """Return a `Memory` that reads the copies at their original addresses."""
@@ -148,7 +148,7 @@ class Memory:
     def alike(
         self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
     ) -> list[Any]:
-        """Return a tensor of one shape from each address, see `tensor`; `owners` are numbers of their instances."""
+        """Return a tensor of one shape from each address, see `tensor`; `owners` are the instance numbers."""
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         k = self._only(addresses, size) if n > 1 and size else -1
         if k < 0:

@@ -27,7 +27,7 @@ class Store(Protocol):
 
 
 class Copies(Sequence[Any]):
-    """The objects of a region of a pack that was pickled. Each is made once, when it is first asked for."""
+    """The objects of a region of an unpickled pack, each created once, on first access."""
 
     def __init__(self, maker: Maker, region: Region) -> None:
         self._maker = maker

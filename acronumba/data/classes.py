@@ -38,7 +38,7 @@ _registered: dict[type, tuple[str, ...]] = {}
 
 
 def register(cls: type, fields: Iterable[str]) -> None:
-    """Say which fields the objects of a class have, where acronumba cannot know: it computes attributes, say.
+    """Declare the fields of a class's objects if acronumba cannot find them, as for a class with computed attributes.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def field_names(cls: type) -> tuple[str, ...]:
 
 
 def fields_in_order(cls: type, names: Iterable[str]) -> list[str]:
-    """Return some fields of a class in the order in which its rows have them: declared ones first, others by name."""
+    """Return some fields of a class in the order of its rows: declared ones first, others by name."""
     given = set(names)
     declared = [n for n in field_names(cls) if n in given]
     return declared + sorted(given.difference(declared))
@@ -152,7 +152,7 @@ def names_of(value: Any) -> tuple[str, ...]:
 
 
 def names_among(cls: type, objects: Iterable[Any]) -> set[str]:
-    """Return the fields that any of some objects of a plain class have."""
+    """Return the union of the fields of some objects of a plain class."""
     slots, computed = _places_of(cls)
     found: set[str] = set(slots)
     if cls.__dictoffset__:

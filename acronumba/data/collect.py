@@ -93,7 +93,7 @@ class HeapBuilder:
         return References(pools)
 
     def arrays(self, dtype: str, rank: int, optional: bool, column: bool = False) -> ArrayColumn:
-        """Return a column of arrays of a dtype and rank; of None too if `optional`; see `TensorT.column`."""
+        """Return a column of arrays of a dtype and rank, or None if `optional`; see `TensorT.column`."""
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional, column=column)
 
     def texts(self) -> TextColumn:
@@ -107,7 +107,7 @@ class HeapBuilder:
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), 0, False, points=True)
 
     def take(self, nbytes: float) -> None:
-        """Raise `TooLarge` if the data of all arrays take more memory than is free, before they take it."""
+        """Raise `TooLarge` if the data of all arrays would take more memory than is free."""
         self._bytes += nbytes
         if self._bytes <= SMALL:
             return
@@ -170,7 +170,7 @@ class Pooled:
         self._check_at = FIRST_CHECK
 
     def take(self) -> list[Any]:
-        """Return the next new objects; none if there are no more."""
+        """Return the next new objects; an empty list at the end."""
         todo = self.todo
         while self.done < len(todo):
             values = todo[self.done : self.done + STEP]
@@ -226,7 +226,7 @@ class Pooled:
 
 
 class Lists(Pooled):
-    """The lists, or tuples, of one type: a row for each, and their elements one after the other."""
+    """The lists, or tuples, of one type: a row for each, and their elements contiguously."""
 
     def __init__(self, room: HeapBuilder, listed: ListT | MapT, width: int, refs: tuple[int, ...], kind: type) -> None:
         super().__init__(room, frozenset((kind,)), width, refs, None)
@@ -372,7 +372,7 @@ class References:
 
 
 class Ints:
-    """A column of ints; with `exact` of nothing that becomes one."""
+    """A column of ints; with `exact`, without conversion."""
 
     def __init__(self, exact: bool = False) -> None:
         self._values = array("q")
@@ -394,7 +394,7 @@ class Ints:
 
 
 class Floats:
-    """A column of floats: the words are the bits of doubles; with `exact` of nothing that becomes one."""
+    """A column of floats, whose words are the bits of doubles; with `exact`, without conversion."""
 
     def __init__(self, exact: bool = False) -> None:
         self._values = array("d")

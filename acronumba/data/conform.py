@@ -212,7 +212,7 @@ class Conformance:
         return {field for field in found if field is not None}
 
     def _wrong(self, instance: int, values: Sequence[Any]) -> Iterator[tuple[DataError, Field | None]]:
-        """Yield each value that does not have its type, and the field that it is in, if it is in one."""
+        """Yield an error for each value that does not have its type, and the field that contains the value, or None."""
         seen: dict[tuple[int, Type | None], object] = {}
         clean, nbytes = True, 0  # of its arrays
         todo: list[_Place] = []
@@ -303,7 +303,7 @@ def _depth(link: Link) -> int:
 
 
 def _path(link: Link) -> tuple[str, str]:
-    """Return a path as a message shows it, and all of it."""
+    """Return a path as shown in messages, and the full path."""
     path = path_text(link)
     return (path if len(path) <= _LONG else f"{path[: _LONG // 2]} ... {path[-_LONG // 2 :]}"), path
 
@@ -367,7 +367,7 @@ def _short(value: Any) -> str:
 
 
 def _rewrite(t: Type, value: Any) -> str:
-    """Return a conversion that makes the value conform, if there is an obvious one."""
+    """Return advice on a conversion that makes the value conform, or ""."""
     wanted = [m for m in members(t) if not isinstance(m, NoneT)]
     if len(wanted) != 1:
         return ""

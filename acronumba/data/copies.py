@@ -51,12 +51,12 @@ def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
 
 
 def unchanging(values: list[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
-    """Return values as they are now, as `copied` does; themselves, if none of them can change."""
+    """Return copies as `copied` does, or the values themselves if none is mutable."""
     return (values, []) if _SAME.issuperset(map(type, values)) else copied(values)
 
 
 def _slots(cls: type) -> tuple[str, ...] | None:
-    """Return which attributes objects of a class hold outside their `__dict__`; None if they are not copied."""
+    """Return the attributes of a class's objects outside their `__dict__`; None if such objects are not copied."""
     if not is_struct(cls):
         return None
     spaces = [vars(base) for base in cls.__mro__]

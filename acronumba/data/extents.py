@@ -16,7 +16,7 @@ CHANGES = 3  # so many changes of the set of columns, and a model prefers a prog
 
 
 class Columns:
-    """The columns in the mini-batches that a model was compiled for."""
+    """State of the choice: the columns in the mini-batches that a model was compiled for."""
 
     def __init__(self) -> None:
         self._found: set[str] = set()
@@ -58,7 +58,7 @@ def arrays_of(schema: Schema) -> dict[str, bool]:
 
 
 def with_columns(schema: Schema, places: Container[str]) -> Schema:
-    """Return a schema in which only the arrays at some places are columns, and others have any extent."""
+    """Return a schema in which only the arrays at some paths are columns, and others have dynamic extents."""
     return _map(schema, lambda t, place: t if place in places else TensorT(t.dtype, (None,) * t.rank))
 
 

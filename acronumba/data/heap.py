@@ -250,7 +250,7 @@ def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> npt.NDArray
 
 
 def reference_columns(types: Iterable[Word], first: int = 0) -> tuple[int, ...]:
-    """Return which of these words are references; `first` is the column of the first one."""
+    """Return the columns of the words that are references; `first` is the column of the first word."""
     return tuple(k for k, w in enumerate(types, first) if isinstance(w, TextT | TensorT | ListT | RefT))
 
 

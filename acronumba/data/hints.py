@@ -203,7 +203,7 @@ def hints_guard(cls: type) -> SourceGuard:
 
 
 def _local_names(cls: type, others: Iterable[type]) -> dict[str, Any]:
-    """Return the names that a nested class sees: itself, and the known classes of the same scope."""
+    """Return the names visible to a nested class: itself, and the known classes of the same scope."""
     scope, dot, _ = cls.__qualname__.rpartition(".")
     if not dot:
         return {}

@@ -18,7 +18,7 @@ from acronumba.ir.types import (
 
 
 def make_layouts(rows: Mapping[type, Mapping[str, Type]]) -> tuple[StructLayout, ...]:
-    """Return how rows of every class lie in memory, sorted by `class_key`, from the types of the fields of each."""
+    """Return the memory layout of every class, sorted by `class_key`, from the types of its fields."""
     return tuple(_layout(cls, rows[cls]) for cls in sorted(rows, key=class_key))
 
 

@@ -319,7 +319,7 @@ class Packer:
             return error
 
     def _call(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words]:
-        """Run the generated packer, with care where objects are reached twice."""
+        """Run the generated packer, in careful mode if objects are reached twice."""
         _, function = self._make(params)
         if not self._careful:
             try:
@@ -624,7 +624,7 @@ def _store_of_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Hea
 
 
 def packed_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Heap, roots: Words) -> Packed:
-    """Return a pack of words that were made of no objects; the heap has `rests`."""
+    """Return a pack of words without objects, such as Arrow data; the heap has `rests`."""
     return Packed(_store_of_words(schema, layouts, heap, True, len(roots)), roots, None)
 
 

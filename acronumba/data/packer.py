@@ -67,7 +67,7 @@ class _Pool:
 
 @record(frozen=False)
 class _Slot:
-    """A column of values of one type, and the columns that it is taken apart into."""
+    """A column of values of one type, and the columns that it is split into."""
 
     type: Type
     name: str  # the variable
@@ -385,7 +385,7 @@ def item_type(t: ListT | MapT) -> Type:
 
 
 def parts_of(t: Type) -> list[Type]:
-    """Return the types that a tuple, dict or union is made of."""
+    """Return the component types of a tuple, dict or union."""
     return list(getattr(t, "items", getattr(t, "members", ())))
 
 

@@ -62,7 +62,7 @@ class Reading:
         return lambda: self.values[pool] if last - first == self.counts[pool] else self.values[pool][first:last]
 
     def referred(self, pool: int, first: int) -> tuple[Words, Words]:
-        """Return the addresses of a pool from a number on, and the instance of each: they begin a piece."""
+        """Return the addresses of a pool from index `first` on, and the instance of each."""
         pieces, owners = self.addresses[pool], self.owners[pool]
         if first:
             count = 0
@@ -236,7 +236,7 @@ class Lists(Pool):
         self.immutable = tupled
 
     def entries(self, reading: Reading, addresses: Words, owners: Words) -> tuple[Words, Words, list[int]]:
-        """Return the words of all elements, the instance of each, and where each list ends."""
+        """Return the words of all elements, the instance of each, and the end of each list."""
         memory, width = reading.memory, self._width
         heads = memory.gather(addresses, 2)
         counts = heads[:, 1]
@@ -298,7 +298,7 @@ class Maps(Lists):
 
 
 def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any, Any]]:
-    """Return dicts; `ends` says where the keys and values of each end."""
+    """Return dicts; `ends` are the ends of each dict's keys and values."""
     count = ends[0] if ends else 0
     if not 0 < count <= FEW_KEYS or len(keys) != count * len(ends) or keys != keys[:count] * len(ends):
         pairs = list(zip(keys, values, strict=True))
@@ -308,7 +308,7 @@ def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any
 
 @lru_cache(FEW_KEYS)
 def dict_maker(count: int) -> Callable[[Sequence[Any], Iterable[tuple[Any, ...]]], list[dict[Any, Any]]]:
-    """Return the function that makes dicts of the same keys, so many, from the values of each.
+    """Return a function that makes dicts with the same `count` keys from tuples of values.
 
     It is a comprehension of displays, which is three times as fast as `dict` and `zip`.
     """
@@ -323,7 +323,7 @@ def dict_maker(count: int) -> Callable[[Sequence[Any], Iterable[tuple[Any, ...]]
 
 @lru_cache(FEW_CLASSES)
 def assignment(names: tuple[str, ...]) -> Callable[..., None]:
-    """Return the function that gives objects these attributes, from a column of each; a third of `setattr`'s time."""
+    """Return a function that sets attributes of objects from one column each, in a third of the time of `setattr`."""
     parts = ", ".join(f"v{k}" for k in range(len(names)))
     columns = ", ".join(f"c{k}" for k in range(len(names)))
     body = "; ".join(f"one.{name} = v{k}" for k, name in enumerate(names))
@@ -333,12 +333,12 @@ def assignment(names: tuple[str, ...]) -> Callable[..., None]:
 
 
 class Kind:
-    """How objects of a class are made.
+    """Constructor of the objects of a class.
 
     Parameters
     ----------
     layout
-        How their rows lie in memory.
+        Memory layout of their rows.
     """
 
     def __init__(self, layout: StructLayout) -> None:
@@ -356,7 +356,7 @@ class Kind:
         self._assign = assignment(names) if names and plain else None
 
     def fill_all(self, objects: list[Any], columns: Sequence[list[Any]]) -> None:
-        """Give objects their fields, of which there is a column each."""
+        """Set the fields of objects, from one column per field."""
         put, usual = setter_of(self.cls), cast(object, self.cls.__setattr__)
         if self._assign is not None and put is usual:
             self._assign(objects, *columns)

@@ -38,7 +38,7 @@ def reached(heap: Heap, addresses: Words) -> Reached | None:
 
 
 def _ranges(starts: Words, lengths: Words) -> Words:
-    """Return the numbers from each start, as many as its length."""
+    """Return the concatenated ranges `start .. start + length`."""
     ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
     out: Words = np.arange(total) + (starts - ends + lengths).repeat(lengths)
@@ -46,7 +46,7 @@ def _ranges(starts: Words, lengths: Words) -> Words:
 
 
 class _Walk:
-    """The pieces of a heap that were found: in each region words that belong together, by their first one."""
+    """The visited pieces of a heap, by region: each is a range of words, known by the first one."""
 
     def __init__(self, heap: Heap) -> None:
         self._heap = heap
@@ -141,7 +141,7 @@ class _Walk:
         return Reached(heap=out, move=move, rows=rows)
 
     def _pools(self, regions: list[Region], words: Words) -> tuple[dict[str, Pool], dict[Region, Words]]:
-        """Return the data of the arrays that were found, and where each lies, by the regions of their records."""
+        """Return the data of the visited arrays, and the offset of each, by the region of their records."""
         pools: dict[str, Pool] = {}
         moves: dict[Region, Words] = {}
         for region, kept in zip(self._heap.regions, regions, strict=True):

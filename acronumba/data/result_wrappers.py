@@ -23,7 +23,7 @@ class Whole:
 
 @record()
 class Parts:
-    """A tuple or dict of which some items are made of others."""
+    """A tuple or dict with items to convert."""
 
     items: tuple[Any, ...]  # wraps
     keys: tuple[str, ...] | None = None  # of a dict

@@ -36,7 +36,7 @@ class RowGrad:
 
 
 def total(parts: Sequence[Any], fresh: bool = False) -> Any:
-    """Return the sum of gradients: by rows if all of them are. A new one; or the first, if it is `fresh`."""
+    """Return the sum of gradients, by rows if all of them are; computed in the first one if it is `fresh`."""
     if not all(isinstance(g, RowGrad) for g in parts):
         out = np.asarray(parts[0]) if fresh else np.array(parts[0])
         for g in parts[1:]:

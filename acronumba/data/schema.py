@@ -169,7 +169,7 @@ class _Walk:
         return class_hints(cls, self.objects)
 
     def run(self, columns: Iterable[Sequence[object]]) -> None:
-        """Find everything that the values of some columns reach."""
+        """Visit everything reachable from the values of some columns."""
         front: list[Sequence[object]] = list(columns)
         while front:
             by_class: dict[type, list[object]] = {}
@@ -219,7 +219,7 @@ def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
 
 @record()
 class Nest:
-    """Where in lists, tuples and dicts something is that no annotation describes."""
+    """Nesting depth in lists, tuples and dicts without annotations, and the count of types."""
 
     depth: int
     made: list[None]  # as many as such types were made of the same value
@@ -313,7 +313,7 @@ def guess(column: Sequence[Any]) -> Schema | None:
 
 
 def _loose(hint: Hint, t: Type) -> bool:
-    """Whether values of other types than one that was found would be packed as if they had it, or be left out."""
+    """Whether values of other types than the sample's type `t` would be packed as if they had it, or be left out."""
     if decided(hint):
         return False
     match t:
@@ -356,7 +356,7 @@ def _array_text(dtype: np.dtype[Any]) -> str:
 
 
 def storable_union(*found: Type) -> Type:
-    """Return the union of the types that can be stored; an `OpaqueT` if none but None can, `NEVER` of nothing."""
+    """Return the union of the storable types; an `OpaqueT` if only None is storable, `NEVER` for no types."""
     flat = [m for t in found for m in members(t)]
     stored = [t for t in flat if not isinstance(t, OpaqueT)]
     opaque = [t for t in flat if isinstance(t, OpaqueT)]
@@ -500,7 +500,7 @@ def _tuples(values: list[tuple[Any, ...]], nest: Nest) -> Type:
 
 
 def _dicts(values: list[dict[Any, Any]], hint: Hint, nest: Nest) -> Type:
-    """Return the type of dicts: a record if all have the same strings for keys, else data found by their keys."""
+    """Return the type of dicts: a record if all have the same string keys, else a map."""
     keys = {tuple(v) for v in values}
     if not keys:
         return NEVER
@@ -536,7 +536,7 @@ def classes_of(t: Type) -> set[type]:
 
 
 def loses(schema: Schema) -> bool:
-    """Whether words hold only a part of some value; a field that is not stored at all is in `heap.rest_of`."""
+    """Whether some value is represented only in part; fields that are not stored at all are in `heap.rest_of`."""
     fields = [t for row in schema.fields.values() for t in row.values() if not isinstance(t, OpaqueT)]
     todo: list[Type] = [*schema.params, *fields]
     while todo:
@@ -611,7 +611,7 @@ def _merge_fields(
 
 
 def restrict(schema: Schema, reads: Reads | None) -> Schema:
-    """Return the schema without the fields that are not read and the classes that are then out of reach."""
+    """Return the schema without unread fields, and without the classes that are then unreachable."""
     fields: dict[type, dict[str, Type]] = {}
     front = _classes(schema.params)
     while front:

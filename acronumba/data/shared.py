@@ -63,7 +63,7 @@ class SharedLeaf:
 
 @record()
 class SharedConst:
-    """A value that is part of the compiled program: it changes, so does the program."""
+    """A constant of the compiled program: another value needs another program."""
 
     value: Any  # bool, str, None, enum member, function, class, module, np.dtype
 
@@ -86,7 +86,7 @@ class SharedNode:
 
 @record()
 class SharedOpaque:
-    """Something that cannot be a shared value. Reading it is refused."""
+    """A value that cannot be shared; reading it is an error."""
 
     path: str
     what: str  # for the message: "a float16 array: use float32"
@@ -158,7 +158,7 @@ def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
 
 
 def reaches_twice(value: object, seen: set[int]) -> str:
-    """Return how something is reached that was seen before and can be changed: ".a", "['b'][0]"; "" if nothing is."""
+    """Return the path of the first mutable value that was seen before: ".a", "['b'][0]"; "" if there is none."""
     if isinstance(value, (*CONSTANTS, str, np.generic)) or type(value) in (int, float):
         return ""
     parts: Iterable[tuple[str, object]] = ()
@@ -245,7 +245,7 @@ def describe_value(
 
 
 def key_text(key: object) -> str | None:
-    """Return a key of a dict as it is written in a path, None if it cannot be a part of the program."""
+    """Return the text of a dict's key in a path, or None if the key cannot be a constant of the program."""
     if isinstance(key, enum.Enum):
         return None if _other_behaviour(key) else f"{type(key).__name__}.{key.name}"
     if type(key) is tuple:
@@ -274,7 +274,7 @@ def _other_behaviour(value: object) -> str:
 
 
 def leaf_type(value: object) -> Type | str | None:
-    """Return the type of a leaf, None if the value is no leaf, or a sentence why it cannot be one."""
+    """Return the type of a leaf, None if the value is no leaf, or a sentence with the reason why it is unsupported."""
     if type(value) is int:
         return INT if -(2**63) <= value < 2**63 else "an int of more than 64 bits"
     if type(value) is float:
@@ -324,7 +324,7 @@ def _is_plain(t: Type) -> bool:
 
 
 def table_type(value: dict[Any, Any]) -> MapT | None:
-    """Return the type of a dict that is found by its keys; None if it cannot be one."""
+    """Return the map type of a dict; None if it cannot be a map."""
     key = union(*map(_key_type, _kinds(value)))
     items = [_value_type(v) for v in _kinds(value.values())]
     item = union(*(t for t in items if t is not None))
@@ -337,7 +337,7 @@ def table_type(value: dict[Any, Any]) -> MapT | None:
 
 
 def _kinds(values: Iterable[Any]) -> list[Any]:
-    """Return values of which one of each class that says its own type is enough."""
+    """Return the values, with only one of each simple class (int, str, float, bool)."""
     every = list(values)
     simple = frozenset((int, str, float, bool))
     one_each = dict(zip(map(type, every), every, strict=True))
@@ -356,7 +356,7 @@ def _key_type(key: object) -> Type:
 
 
 def _value_type(value: object) -> Type | None:
-    """Return the type of a value of a dict that is data; None if it cannot be stored."""
+    """Return the type of a value of a map; None if it cannot be stored."""
     if type(value) is tuple:
         items = list(map(_value_type, value))
         return None if None in items else TupleT(tuple(t for t in items if t is not None))
@@ -427,7 +427,7 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
 
 
 def is_itself(value: Any) -> bool:
-    """Whether a constant is the same only if it is the same object."""
+    """Whether constants like this one are compared by identity."""
     return isinstance(value, enum.Enum) or not isinstance(value, str | np.dtype | types.MethodType)
 
 

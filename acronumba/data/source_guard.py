@@ -91,7 +91,7 @@ class SourceGuard:
         return vars(owner)[name]
 
     def layout(self, cls: type) -> None:
-        """Note the fields of a class, and their annotations."""
+        """Record the fields of a class, and their annotations."""
         for name in ("__dataclass_fields__", "_fields", "_field_defaults"):
             self.attribute(cls, name)
         for base in cls.__mro__:
@@ -118,7 +118,7 @@ class SourceGuard:
         return all(mine[key][1] is theirs[key][1] for key in mine.keys() & theirs.keys())
 
     def is_valid(self) -> bool:
-        """Whether everything that was read is still the same."""
+        """Whether every recorded lookup still gives the same object."""
         same = operator.is_
         try:
             for read, holders, values in self._attributes.values():

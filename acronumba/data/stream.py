@@ -68,17 +68,17 @@ _LARGE = 1 << 24  # bytes of a stream
 
 
 class Unknown(Exception):
-    """A type with values that the reader does not know."""
+    """A type has values that the reader does not support."""
 
 
 @functools.cache
 def _reader() -> Any:
-    """Return the compiled reader, a function of the address of its state."""
+    """Return the compiled reader, a function that takes the address of its state."""
     return load([reader()])[0].function("read")
 
 
 def reader() -> Deferred:
-    """Return the reader as a module that need not be made where its code is known."""
+    """Return the module of the reader, generated only if its machine code is not cached."""
     return Deferred(name="stream", key="stream", make=stream_module)
 
 
@@ -219,9 +219,9 @@ class Stream:
     Parameters
     ----------
     types : sequence of Type
-        Of the columns.
+        Types of the columns.
     given : bool
-        Whether results may be lists or dicts that come in.
+        Whether results may be lists or dicts of the input.
     """
 
     def __init__(self, types: Sequence[Type], given: bool) -> None:
@@ -288,7 +288,7 @@ class Stream:
 
 
 class Streams:
-    """Packs the columns of mini-batches that are plain data, where that can be done.
+    """Packs the columns of mini-batches that are plain data, if the reader supports their types.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ class Streams:
         self._wait, self._failures = 1, 0  # mini-batches until the next attempt: a first one is in no hurry
 
     def pack(self, columns: Sequence[Any]) -> list[tuple[int, Words, Heap]]:
-        """Return the columns that could be packed, by their numbers."""
+        """Return number, words and heap of each column that could be packed."""
         some = tuple([k for k in self._plain if type(columns[k]) is list])
         if self._deep.isdisjoint(some) or not columns[some[0]] or len({len(columns[k]) for k in some}) > 1:
             return []
@@ -363,7 +363,7 @@ class _Given:
                     self.look(values, case, (*way, k))
 
     def objects(self, numbers: Words) -> Sequence[Any] | None:
-        """Return the object of each head, whose nodes have these numbers, the last one first; None if that fails."""
+        """Return the object of each head, by the node numbers of the heads, the last first; None if counts differ."""
         counts = np.bincount(numbers, minlength=len(self._numbers)).tolist()
         found = self._found
         if any(count != len(found.get(number, ())) for number, count in enumerate(counts)):
@@ -372,7 +372,7 @@ class _Given:
 
 
 class _Objects(Sequence[Any]):
-    """The objects of heads: they are put into their order when one is asked for."""
+    """The user's objects by head, sorted on first access."""
 
     def __init__(self, numbers: Words, found: Mapping[int, list[Any]]) -> None:
         self._numbers = numbers
@@ -404,7 +404,7 @@ def _holds_any(t: Type) -> bool:
 
 
 def may_return(params: Iterable[Type], result: Type, layouts: Sequence[StructLayout]) -> bool:
-    """Whether a result may hold a list or dict that came in."""
+    """Whether a result may contain a list or dict of the input."""
     made = list(_all([result]))
     if any(isinstance(t, StructT) for t in made):
         made += _all([f.type for layout in layouts for f in layout.fields])
@@ -443,5 +443,5 @@ def _all(types: Iterable[Type]) -> Iterator[Type]:
 
 
 def free_bytes_for(size: int) -> int:
-    """Return how many bytes the words may take; not looked up where they are few."""
+    """Return the limit of bytes for the words; small sizes are not checked against free memory."""
     return 1 << 62 if size < 1 << 24 else free_bytes() // 2

@@ -109,7 +109,7 @@ def new_ref(P: i64, code: i64, at: i64) -> i64:
 
 
 def class_of(P: i64, at: i64) -> i64:
-    """Return of which class the value is that begins somewhere, as the parts of a union count them; -1: of another."""
+    """Return the class number of the value at an address, as the parts of a union count classes; -1: unsupported."""
     code = byte(at) & 127
     if code == 114:
         n = number(at + 1)
@@ -143,7 +143,7 @@ def class_of(P: i64, at: i64) -> i64:
 
 @inline
 def is_text(code: i64) -> i64:
-    """Whether a letter is of a string: 1 with a length of one byte, 2 of four, 3 in UTF-8."""
+    """Return the form of a string's letter: 1 with a length of one byte, 2 of four, 3 in UTF-8; 0: not a string."""
     if code == 122:
         return 1
     if code == 90:
@@ -407,7 +407,7 @@ def new_head(P: i64) -> i64:
 
 @inline
 def length_of_tuple(at: i64, code: i64) -> i64:
-    """Return how many elements a tuple has; -1: it is none."""
+    """Return the number of elements of a tuple; -1: not a tuple."""
     if code == 41:
         return byte(at + 1)
     if code == 40:
@@ -417,7 +417,7 @@ def length_of_tuple(at: i64, code: i64) -> i64:
 
 @inline
 def behind_length(at: i64, code: i64) -> i64:
-    """Return where the elements of a list or tuple begin."""
+    """Return the address of the first element of a list or tuple."""
     if code == 41:
         return at + 2
     return at + 5
@@ -500,7 +500,7 @@ def fields(P: i64, t: i64, to: i64, at: i64, code: i64) -> i64:
 
 
 def entries(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
-    """Write a dict that is found by its keys, with its table."""
+    """Write a map, with its hash table."""
     if code != 123:
         return WRONG
     st(P, STATE_POS, at + 1)

@@ -1,4 +1,4 @@
-"""Columns of strings, and hashes of the keys of dicts, while instances are packed. See `data.texts`."""
+"""Packing of columns of strings, and hashing of the keys of dicts. See `data.texts`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Texts:
         self._region: Region
 
     def reserve(self, add: Callable[..., Region], take: Callable[[float], None]) -> None:
-        """Make the records; `add` reserves a region, `take` says how many bytes it takes."""
+        """Make the records; `add` reserves a region, `take` counts its bytes."""
         found = dict.fromkeys(v for column in self.columns for v in column.values)
         self.at = {text: 0 if text is None else ~ord(text) for text in found if text is None or len(text) == 1}
         rest = [text for text in found if text not in self.at]

@@ -140,7 +140,7 @@ def arrays_in(value: Any, t: Type, given: Sequence[Any], references: References)
 
 
 def _member(v: Any, t: UnionT, given: Sequence[Any]) -> tuple[Type, Sequence[Any]]:
-    """Return the type that a value has of a union, and its words."""
+    """Return the member of a union that a value has, and its words."""
     if union_word(t) is None:
         case, place = case_slices(t)[given[0]]
         return case, given[place]

@@ -38,7 +38,7 @@ def signed(value: int) -> int:
 
 
 def hash_of(characters: Sequence[int]) -> int:
-    """Return the sum of each character and 1, times a power of `FACTOR`, in 64 bits."""
+    """Return the 64-bit polynomial hash of characters: the sum of (character + 1) times a power of `FACTOR`."""
     out, power = 0, FACTOR
     for c in characters:
         out += (c + 1) * power
@@ -58,7 +58,7 @@ def record_of(text: str) -> tuple[int, ...]:
 
 
 def records_of(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the records of strings, one after the other, and where each begins."""
+    """Return the concatenated records of strings, and the index of each."""
     counts = np.fromiter(map(len, texts), np.int64, len(texts))
     characters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
     starts = np.cumsum(counts) - counts
@@ -75,7 +75,7 @@ def records_of(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray
 
 
 def text_at(word: int, read: Callable[[int, int], Iterable[int]]) -> str:
-    """Return the string with a word; `read` gives words at an address."""
+    """Return the string of a word; `read` returns words at an address."""
     if word < 0:
         return chr(~word)
     (length,) = read(word, 1)

@@ -151,10 +151,10 @@ class _Last(NamedTuple):
 
 
 class Latest:
-    """A shared value as it was packed last; threads may ask for several at once.
+    """Cache of the last packed shared value, for use by several threads.
 
-    A guard is made at once, or, where that of the last value was for nothing, when the value comes again; and after a
-    value has changed, later and later. A value that nobody changes needs none.
+    A guard is made at once, or, if the last value's guard was never used, when the value is seen again; after changes,
+    after more and more calls (backoff). A frozen value needs no guard.
     """
 
     def __init__(self) -> None:

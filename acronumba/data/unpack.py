@@ -92,7 +92,7 @@ class Unpacker:
     result : Type
         Of the values.
     layouts : sequence of StructLayout
-        Of the classes that can be among them; the tag of a row is an index into it.
+        Layouts of the classes of objects in values; the tag of a row is an index into it.
     """
 
     def __init__(self, result: Type, layouts: Sequence[StructLayout]) -> None:
@@ -238,7 +238,7 @@ def _case_starts(t: UnionT, at: int) -> list[int]:
 
 
 def _read(t: Type, at: int) -> Read:
-    """Return the function that reads a value whose words begin at a place of a row."""
+    """Return the function that reads a value whose words begin at index `at` of a row."""
     match t:
         case IntT():
             return lambda reader, row: row[at]
@@ -366,7 +366,7 @@ class Reader:
         return self._unpacker.read(self, row)
 
     def find(self, found: list[tuple[Type, int]]) -> None:
-        """Make the objects and lists at some addresses, and all that they reach."""
+        """Create the objects and lists at some addresses, and everything reachable from them."""
         if not found:
             return
         self._discover(found)
@@ -381,7 +381,7 @@ class Reader:
             self.made[address].update(entries if mapped.item is not None else [key for key, _ in entries])
 
     def _items(self, t: Type, data: list[int], length: int) -> list[Any]:
-        """Return the elements of a list, which are of a type."""
+        """Return the elements of a list, by the type of an element."""
         if isinstance(t, IntT):
             return data
         read, _, width = self._unpacker.item(t)
@@ -448,7 +448,7 @@ class Reader:
         return t.tupled, found
 
     def _map(self, t: MapT, address: int) -> list[tuple[Type, int]]:
-        """Make a dict or set, empty as yet; return the references in it."""
+        """Create an empty dict or set; return the references in it."""
         segment, length, _ = self._memory.words(address, 3)
         _, find, width = self._unpacker.item(t.entry)
         data = self._memory.words(segment, length * width)
@@ -478,7 +478,7 @@ class Reader:
         return out
 
     def written(self, t: ArrayT, part: _Tensor, address: int, numbers: list[int]) -> Any:
-        """Return the elements of an array that the model wrote into, whose parts are in a list."""
+        """Return the contents of an array that the model wrote into, from the list of its parts."""
         segment, length, _ = self._memory.words(address, 3)
         parts = self._memory.words(segment, length)
         out = elements(t, numbers, lambda k: self.array(part, parts[k]))

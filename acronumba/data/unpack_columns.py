@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class InfiniteType(Exception):
-    """A type contains itself, and cannot be made empty."""
+    """A type contains itself through immutable values, which cannot be created empty."""
 
 
 class Columns:
@@ -104,7 +104,7 @@ class Columns:
         )  # whether values may hold others of their type
 
     def read(self, rows: Words, memory: Memory, known: Owned | None) -> list[Any]:
-        """Return the values whose words are the rows, each of an instance of its own.
+        """Return the values of the rows, each row being the words of one instance.
 
         Raises
         ------

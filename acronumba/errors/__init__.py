@@ -144,7 +144,7 @@ class ShapeMismatch(AcronumbaError, ValueError):
 
 
 class ScheduleError(AcronumbaError, ValueError):
-    """Batches of a user's `schedule` that cannot be run."""
+    """The batches of a user's `schedule` function are invalid."""
 
 
 class DataError(AcronumbaError, ValueError):
@@ -153,9 +153,9 @@ class DataError(AcronumbaError, ValueError):
     Attributes
     ----------
     instance : int or None
-        Which instance.
+        Number of the instance.
     path : str
-        Where in it: ``"[17].left.right.word"``.
+        Path of the value: ``"[17].left.right.word"``.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
 
 
 def _member(error: BaseException) -> Exception:
-    """Return the exception, or one that a group of exceptions may hold."""
+    """Return the exception, or for others than `Exception` one that an exception group may hold."""
     if isinstance(error, Exception):
         return error
     made = _member_like(error)

@@ -33,7 +33,7 @@ PASSED = (AcronumbaError, Changed, MemoryError, OSError, ImportError, Warning)
 
 @lru_cache(maxsize=1024)
 def is_library(file: str) -> bool:
-    """Whether code is of Python, of NumPy or of this package, and not the user's: its loops end."""
+    """Whether code belongs to Python, NumPy or this package, and not to the user: its loops terminate."""
     if file.startswith(_STANDARD):
         return "site-packages" not in file
     return file.startswith((_NUMPY, HERE)) and not file.startswith(_MODELS)

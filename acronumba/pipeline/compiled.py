@@ -166,7 +166,7 @@ class Compiled:
         self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None,
         refused: list[Attempt] | None,
     ) -> tuple[Schema, Lowered]:  # fmt: skip
-        """Infer and lower: for columns as they are, if that is not refused and changes the order of no sum."""
+        """Infer and lower, with columns as such unless that is rejected or changes the order of a sum."""
         from acronumba.data.extents import Columns
         from acronumba.data.pack import infer
 
@@ -370,7 +370,7 @@ class Compiled:
 
     @property
     def modules(self) -> int:
-        """How many modules of machine code it has in memory."""
+        """Number of its modules of machine code in memory."""
         made = (self.__dict__.get("executable"), self.__dict__.get("recorder"), *self._devices.values())
         return sum(len(e.linked.modules) + len(e.kernels) for e in made if e is not None)
 
@@ -383,7 +383,7 @@ class Compiled:
 
     @made_once
     def recorder(self) -> Executable:
-        """Machine code of everything but the kernels, which compute nothing, for `record`."""
+        """Executable with kernels that compute nothing, for `record`."""
         from acronumba.pipeline.link import link
         from acronumba.runtime.reference import idle_kernels
 
@@ -417,7 +417,7 @@ class Compiled:
 
     @property
     def constants(self) -> list[str]:
-        """The shared ints and the extents of data that the program has as constants, with their values."""
+        """The shared ints and extents of data that are constants of the program, with their values."""
         from acronumba.data.extents import arrays_of
 
         paths = sorted(self.lowered.demanded)
@@ -433,7 +433,7 @@ class Compiled:
         return self.packer.pack(columns, numbers, whole)
 
     def pack_exact(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch | None:
-        """Return the instances as words, if `takes` holds of them and all conform."""
+        """Return the instances as words if `accepts` is true for them and all conform, else None."""
         if self._observed is not None and not any(hasattr(c, "schema") for c in columns):
             packed = self._exact_packer.pack(columns, numbers, True)  # a faster test than `accepts`
             if packed is not None:
@@ -501,7 +501,7 @@ class Compiled:
             return self.executable.record(packed.roots, words, skip=packed.errors, keep=keep)
 
     def sites(self, packed: Batch, leaves: Sequence[Any], trace: TraceData) -> NDArray[Any] | None:
-        """Return which of its kernel's `uses` recorded each node of a trace; None where instances have several fibers.
+        """Return for each node of a trace the index in its kernel's `uses`; None if instances have several fibers.
 
         The mini-batch is recorded once more for it.
         """
@@ -513,7 +513,7 @@ class Compiled:
         return sites(self.plan, self.options, trace, packed.roots, words, skip=packed.errors, keep=keep)
 
     def records_like(self, other: Compiled) -> bool:
-        """Whether both record and schedule the same: their options differ in nothing that these depend on."""
+        """Whether both have the same recordings and schedules: their options differ in nothing relevant to these."""
         mine, theirs = (
             (c.plan.kernels, c.text("plan"), o.schedule, o.effort, o.ragged, o.equal, o.phases or o.schedule != "depth")
             for c in (self, other)
@@ -532,12 +532,12 @@ class Compiled:
         return words, keep
 
     def shared_batches(self, leaves: Sequence[Any], frozen: frozenset[str] = frozenset()) -> dict[int, Batch]:
-        """Return the shared values that are lists, dicts or objects, packed, by their number."""
+        """Return the packed shared lists, dicts and objects, by number."""
         return {k: p.batch(leaves[k], p.root in frozen) for k, p in self._packed_shared.items()}
 
     @made_once
     def _packed_shared(self) -> dict[int, PackedShared]:
-        """The shared values that are lists, dicts or objects, by their number."""
+        """The shared lists, dicts and objects, by number."""
         from acronumba.data.pack import Packer, Schema
         from acronumba.data.stream import Streams
         from acronumba.pipeline.packed_shared import PackedShared, gives_away

@@ -1,4 +1,4 @@
-"""Whether a specialisation fits a call: types of instances, structure of shared and outer values."""
+"""Matching of a specialisation and a call, by types of instances and structure of shared and outer values."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def may_hold(wide: Schema, narrow: Schema) -> bool:
 
 
 def packed_of(tree: SharedTree, shared: Mapping[str, Any]) -> list[list[Any]]:
-    """Return the shared objects of recursive classes: they are packed like instances, so their fields have types."""
+    """Return the shared objects of recursive classes: they are packed like instances, so their fields need types."""
     names = list(shared)
     return [[getter(leaf.path, names)(shared)] for leaf in tree.leaves if isinstance(leaf.type, StructT)]
 
@@ -122,9 +122,9 @@ def same_types(wide: Schema, narrow: Schema, reads: Mapping[type, frozenset[str]
 
 
 def orders_by_layout(program: ir.Program) -> bool:
-    """Whether a sum may have another order where a vector is known to lie in one piece.
+    """Whether the order of a sum may depend on whether a vector is known to be contiguous.
 
-    That is so of products of vectors that are not shared: a column of one is such a vector only if it is known.
+    That is so for products of vectors that are not shared: a column is contiguous only if its extent is known to be 1.
     """
     views: set[ir.Var] = set()  # of shared arrays
     for op in (o for f in program.functions for block in f.blocks for o in block.instrs if isinstance(o, ir.Op)):

@@ -60,9 +60,9 @@ def loss_type(result: Type, aux: bool) -> Type:
 
 
 def losses_in(t: Type, given: NDArray[np.int64]) -> list[tuple[str, Words, Words]]:
-    """Return the losses that are tensors: of each dtype which rows they are in, and their value records.
+    """Return the rows and value records of the losses that are tensors, by dtype.
 
-    Others are numbers of Python, which are constants.
+    Other losses are Python numbers, which are constants.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Trained:
         )
 
     def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
-        """Return where the backward pass begins: the losses of instances that did not fail, in their order."""
+        """Return the seeds of the backward pass: the losses of instances that did not fail, in order."""
         from acronumba.runtime.backward import Seeds
 
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def joinable(compiled: Compiled) -> bool:
-    """Whether instances can join a run: it waits for values, and all data that it reads is given to it."""
+    """Whether instances can join a run: the program waits for values, and all data it reads is passed to it."""
     known = compiled.derived
     if joinable not in known:
         known[joinable] = not compiled.reads_outer_data and bool(waiting_functions(compiled.plan.program))
@@ -61,18 +61,18 @@ class Joined:
         return compiled is self.compiled and all(a is b for a, b in zip(leaves, self.leaves, strict=True))
 
     def join(self, packed: Batch, places: Sequence[int]) -> range:
-        """Let some of the packed instances take part from the next round on; return their numbers."""
+        """Add some of the packed instances from the next round on; return their numbers."""
         numbers = self.epoch.join(packed.roots[np.asarray(places, np.int64)], packed.keep)
         self._heaps.update(dict.fromkeys(numbers, packed.heaps))
         return numbers
 
     def withdraw(self, number: int) -> None:
-        """Let an instance leave without a result, between two rounds."""
+        """Remove an instance without a result, between two rounds."""
         self.epoch.withdraw(number)
         self._heaps.pop(number, None)
 
     def round(self, alone: bool = False) -> list[tuple[int, Any, Failure | None]]:
-        """Run a round, or several, see `Epoch.round`; return number, result and failure of who has left."""
+        """Run one or several rounds, see `Epoch.round`; return number, result and failure of instances that left."""
         left = self.epoch.round(alone)
         self.rounds = self.epoch.rounds
         done = [one.number for one in left if one.failure is None]

@@ -114,7 +114,7 @@ def with_kernels(
     strategy: Strategy,
     progress: Progress | None,
 ) -> tuple[Native, tuple[KernelEntry, ...]]:
-    """Compile the modules, the kernels and the tiles they want."""
+    """Compile the modules, the kernels and the tiles that the kernels call."""
     target = processor()
     first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]

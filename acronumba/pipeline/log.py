@@ -27,7 +27,7 @@ log.addHandler(logging.NullHandler())
 def bar(
     text: str, log_step: Callable[[str, int, int], None] | None = None
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar at a terminal while the body runs; it gives a function of (name, number, count) of a step."""
+    """Show a progress bar at a terminal while the body runs; yield a function of (name, number, count) of a step."""
     if not at_terminal(sys.stderr):
         yield log_step or (lambda name, number, count: None)
         return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def gives_away(t: Type) -> bool:
-    """Whether a result may be, or hold, a part of the shared values that its owner can change."""
+    """Whether a result may be, or contain, a mutable part of the shared values."""
     match t:
         case StructT() | ListT() | MapT() | DictT():
             return True

@@ -63,7 +63,7 @@ class Attempt:
             return False
 
     def matches(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
-        """Whether it would be refused now, for a call of such types."""
+        """Whether the attempt would be rejected now, for a call of such types."""
         from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
 

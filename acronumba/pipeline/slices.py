@@ -62,16 +62,16 @@ class Slices:
 
 
 class _Turn:
-    """A mini-batch that runs.
+    """The execution of one mini-batch.
 
     Parameters
     ----------
     work
         Runs instances.
     most
-        So many at once.
+        Largest number of instances at once.
     count
-        Of all instances.
+        Number of all instances.
     """
 
     def __init__(self, work: Work, most: int, count: int) -> None:
@@ -128,7 +128,7 @@ class _Turn:
         return (piece[others], piece[alone], piece[suspects], most) if left else None
 
     def _suspects(self, places: Words) -> None:
-        """Run instances that took by far the most steps, the worst first."""
+        """Run the instances that took by far the most steps, the worst first."""
         size, shown = len(places), 0
         while len(places):
             piece, places = places[:size], places[size:]
@@ -145,7 +145,7 @@ class _Turn:
                     return
 
     def _least_first(self, places: Words) -> None:
-        """Run instances alone, the last first, up to one that does not fit; those before it took more steps."""
+        """Run instances alone, from the last one down to one that does not fit; those before it took more steps."""
         for k in reversed(range(len(places))):
             if self._try(places[k : k + 1], True) is not None:
                 self._lose(places[: k + 1])

@@ -66,14 +66,14 @@ class Outcome:
 
 
 class RequestQueue:
-    """Where requests wait, and from where they are taken.
+    """The queue of waiting requests, and the slots of running ones.
 
     Parameters
     ----------
     max_batch, max_queue : int
-        How many run together, and how many may wait.
+        Largest number of requests that run together, and that wait.
     max_wait : float
-        Seconds that a request may wait for others to run with, where nothing runs and fewer than `max_batch` wait.
+        Seconds that a request may wait for others to run with, while none runs and fewer than `max_batch` wait.
     """
 
     def __init__(self, max_batch: int, max_wait: float, max_queue: int) -> None:
@@ -136,7 +136,7 @@ class RequestQueue:
         return len(self._running)
 
     def due(self, now: float) -> float | None:
-        """Return in how many seconds requests can be taken: 0 if they can now, None if none waits or slots are few."""
+        """Return the seconds until requests can be taken: 0 for now, None if none waits or too few slots are free."""
         if not self._queue or self.max_batch - self.running < max(1, self.max_batch // _SHARE):
             return None
         if self.running or len(self._queue) >= self.max_batch or self.closed:
@@ -156,7 +156,7 @@ class RequestQueue:
         return taken
 
     def ran(self, count: int, seconds: float, rounds: int = 1) -> None:
-        """Count a mini-batch of so many requests, or rounds that took so long together."""
+        """Count a mini-batch, or several rounds, with its number of requests and its seconds."""
         self._batches += rounds
         self._sizes.add(count, rounds)
         self._computed.add(seconds / rounds, rounds)
@@ -174,7 +174,7 @@ class RequestQueue:
         return out
 
     def withdraw(self, request: Request) -> bool:
-        """End a request that nobody waits for any more; return whether it had not ended."""
+        """End a request that its caller has cancelled; return whether it had not ended."""
         if request.state == ENDED:
             return False
         self._count(request, "withdrawn")

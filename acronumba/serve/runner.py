@@ -61,12 +61,12 @@ class Runner:
         return bool(self._there)
 
     def ring(self) -> None:
-        """Let `step` return after the round that runs; any thread may."""
+        """Make `step` return after the present round; may be called from any thread."""
         if self._flow is not None:
             self._flow.bell[0] = 1
 
     def hush(self) -> None:
-        """Let `step` run rounds until a request is done, or somebody rings."""
+        """Make `step` run rounds until a request is done, or `ring` is called."""
         if self._flow is not None:
             self._flow.bell[0] = 0
 
@@ -90,7 +90,7 @@ class Runner:
         return [None] * len(work.requests)
 
     def _drop(self) -> None:
-        """Give the slots of requests that were withdrawn, or are too late, to others."""
+        """Free the slots of requests that were withdrawn or are expired."""
         for member in [m for m, request in self._there.items() if request.state == ENDED]:
             assert self._flow is not None
             del self._there[member]
@@ -111,7 +111,7 @@ class Runner:
         return TracedRun(count, time.perf_counter() - begin, done, rounds, epochs, size)
 
     def _told(self, gone: Sequence[Gone]) -> list[Answer]:
-        """Return the answers; instances of a run that broke are run again."""
+        """Return the answers of instances that left a run; those of a broken run are run again."""
         if gone and gone[0].broken:
             calls = [one.member.call for one in gone]
             return self._answers([tuple(column[0] for column in call.columns) for call in calls], calls[0].shared)
@@ -130,7 +130,7 @@ class Runner:
 
 
 def _raisable(error: BaseException | None) -> BaseException | None:
-    """Return an exception that a future can hold, and that ends nothing but its request."""
+    """Return an exception that is safe to set on a future: others than `Exception` are wrapped."""
     if error is None or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
         return error
     made = RuntimeError(f"{type(error).__name__}: {error}")

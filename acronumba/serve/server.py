@@ -231,7 +231,7 @@ class Server(Generic[R]):
                     return Work(requests, [r.instance for r in requests], self._shared, late)
 
     def _begins(self, request: Request) -> bool:
-        """Whether a request still wants to run: a future may have been cancelled."""
+        """Whether a request is still to be run: a future may have been cancelled."""
         if request.loop is not None or request.future.set_running_or_notify_cancel():
             return True
         self._desk.withdraw(request)
@@ -254,7 +254,7 @@ class Server(Generic[R]):
 
     @staticmethod
     def _deliver(ended: Sequence[Outcome]) -> None:
-        """Tell whoever asked; a loop is woken once for all of its requests."""
+        """Deliver outcomes to the callers; an asyncio loop is woken once for all of its requests."""
         loops: defaultdict[Any, list[Outcome]] = defaultdict(list)
         for outcome in ended:
             if outcome.request.loop is not None:
@@ -281,7 +281,7 @@ def _settle(ended: Sequence[Outcome]) -> None:
 
 
 def _snapshot(value: Any) -> Any:
-    """Return a shared value as it is now, if it can change."""
+    """Return a snapshot of a shared value, or a value that needs none (a number, a flag, a function) itself."""
     try:
         return pack(value)
     except AcronumbaError:  # a number, a flag, a function

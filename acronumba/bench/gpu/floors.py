@@ -49,7 +49,7 @@ class Floors:
         meter.wait()
 
     def clusters(self, name: str) -> int:
-        """Return a function that only GPUs of compute capability 9.0 have; they are compiled when first asked for."""
+        """Return a kernel that needs compute capability 9.0; these kernels are compiled on first use."""
         if self.meter.capability < (9, 0):
             raise DriverError("needs compute capability 9.0")
         return self._clusters(name)
@@ -107,7 +107,7 @@ def chain(f: Floors, name: str, blocks: int, *, graph: bool) -> dict[str, float]
 
 
 def chains(f: Floors) -> dict[str, Any]:
-    """Return the time of chains of empty kernels: in a stream, a graph, and where the next one may begin early."""
+    """Return the time of chains of empty kernels: in a stream, in a graph, and with dependent launches."""
     out: dict[str, Any] = {}
     for blocks in (1, f.meter.multiprocessors):
         for where, graph in (("stream", False), ("graph", True)):

@@ -85,7 +85,7 @@ class Meter(Gpu):
         self._events = self._made("cuEventCreate", 0), self._made("cuEventCreate", 0)
 
     def _enter(self) -> None:
-        """Make the GPU's context that of the thread, for good."""
+        """Make the GPU's context the current one of the thread."""
         self._call("cuCtxSetCurrent", self._context)
 
     def module(self, text: str) -> Callable[[str], int]:

@@ -19,7 +19,7 @@ from acronumba.zoo import beam_decoder, berxit, drnn, graph_rnn, stack_rnn
 
 
 def grow(t: Library, p: drnn.Params, xs: Sequence[drnn.Start]) -> Program:
-    """Prepare `drnn.generate`: all families of a level together, a sibling of each at a time."""
+    """Prepare `drnn.generate`: all families of a level together, one sibling of each per step."""
     return _families(t, p, xs, emulated=False)
 
 
@@ -103,7 +103,7 @@ def _grown(t: Library, count: int, levels: list[list[Any]]) -> list[list[drnn.No
 
 
 def _shapes(xs: Sequence[drnn.Start]) -> list[list[tuple[Array, Array]]]:
-    """Return for each level and sibling: which have children, and which have another sibling."""
+    """Return for each level and sibling the masks of nodes with children, and with another sibling."""
     families = [x.shape for x in xs]
     levels = []
     while families:
@@ -204,7 +204,7 @@ def _transformer(
 
 
 def parse(t: Library, p: stack_rnn.Params, xs: Sequence[stack_rnn.Sentence]) -> Program:
-    """Prepare `stack_rnn.parse`: every sentence takes an action at a time; the scores of all are read back."""
+    """Prepare `stack_rnn.parse`: every sentence takes one action per step; the scores of all are read back."""
     return _parser(t, p, xs, emulated=False)
 
 
@@ -353,7 +353,7 @@ def _choose(scores: Array, left: Array, depth: Array) -> Array:
 
 
 def draw_graphs(t: Library, p: graph_rnn.Params, xs: Sequence[graph_rnn.Start]) -> Program:
-    """Prepare `graph_rnn.generate`: every graph has as many nodes, so decisions stay where they are made."""
+    """Prepare `graph_rnn.generate`: all graphs have equally many nodes, so decisions need not be read back."""
     starts, count = t.index([x.vector for x in xs]), len(xs)
     draws = [[t.array(np.array([x.draws[i][k] for x in xs])[:, None]) for k in range(i + 1)] for i in _rounds(xs)]
     w_node, u_node, w, u = map(t.weight, (p.node.w, p.node.u, p.w, p.u))
@@ -438,7 +438,7 @@ def _rounds(xs: Sequence[graph_rnn.Start]) -> range:
 
 
 def decode(t: Library, p: beam_decoder.Params, xs: Sequence[beam_decoder.Start]) -> Program:
-    """Prepare `beam_decoder.decode`: all that have not ended take a step; the best words are read back and sorted."""
+    """Prepare `beam_decoder.decode`: all unfinished hypotheses take a step; the best words are read back and sorted."""
     return _beams(t, p, xs, emulated=False)
 
 

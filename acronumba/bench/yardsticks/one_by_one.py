@@ -49,7 +49,7 @@ def _arrays(*arrays: Array) -> list[Array]:
 
 
 def _numpy(value: Any) -> Any:
-    """Return a result with arrays of NumPy for tensors."""
+    """Return a result with tensors converted to NumPy arrays."""
     if isinstance(value, torch.Tensor):
         return value.cpu().numpy()[()]
     if isinstance(value, list | tuple):

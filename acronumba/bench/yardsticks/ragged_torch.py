@@ -90,7 +90,7 @@ def _together(xs: Sequence[Array]) -> tuple[Array, Array | None]:
 
 
 def _for_all(words: Array | None) -> Array | None:
-    """Return the same as a mask of attention: all queries of all heads see the same keys."""
+    """Return a mask of words as a mask of attention: all queries of all heads see the same keys."""
     return None if words is None else words[:, None, None, :]
 
 
@@ -110,7 +110,7 @@ def _padded(p: encoder.Params, arrays: Sequence[Any], *, module: bool) -> Progra
 
 
 def _nested_by_mask(p: encoder.Params, arrays: Sequence[Any]) -> Program:
-    """Let PyTorch's encoder make nested tensors of padded sentences, and padded ones of its result."""
+    """Make PyTorch's encoder convert padded sentences to nested tensors, and its result back."""
     xs = [torch.from_numpy(a) for a in arrays]
     made = torch.nn.TransformerEncoder(_Weights(p).module(), 1, enable_nested_tensor=True).eval()
     x, words = _together(xs)
@@ -125,7 +125,7 @@ def _nested(p: encoder.Params, arrays: Sequence[Any]) -> Program:
 
 
 def _jagged(p: encoder.Params, arrays: Sequence[Any]) -> Program:
-    """Multiply by three matrices: jagged tensors take no part of one product as queries."""
+    """Multiply by three matrices, since jagged tensors cannot use a slice of one product as queries."""
     w, xs = _Weights(p), [torch.from_numpy(a) for a in arrays]
     x = torch.nested.nested_tensor(xs, layout=torch.jagged)
     matrices = [m.contiguous() for m in w.w_qkv.chunk(3)]

@@ -127,7 +127,7 @@ def encode_texts(t: Library, p: nested_rnn.Params, xs: Sequence[list[list[int]]]
 
 
 def mix(t: Library, p: moe.Params, xs: Sequence[moe.Tokens]) -> Program:
-    """Prepare `moe.mix` and `moe.route`: the decisions for all words are read back, then each expert has its words."""
+    """Prepare `moe.mix` and `moe.route`: the decisions for all words are read back, and words grouped by expert."""
     return _experts(t, p, xs, None)
 
 

@@ -149,7 +149,7 @@ class TreeLSTM:
 
     @staticmethod
     def _of_input(memory: Array, i: Array, u: Array) -> None:
-        """Put the adjoints of input gates and of candidates into both."""
+        """Overwrite input gates and candidates by the adjoints of their inputs."""
         di = memory * u * i * (1 - i)
         u[...] = memory * i * (1 - u * u)
         i[...] = di

@@ -17,7 +17,7 @@ from acronumba.zoo import decoder, encoder
 
 
 def generate(t: Library, p: decoder.Params, xs: Sequence[decoder.Start]) -> Program:
-    """Prepare `decoder.generate`: everyone's words of a step are read back together."""
+    """Prepare `decoder.generate`: the words of all sentences in a step are read back together."""
     return _program(t, p, xs, emulated=False)
 
 
