@@ -45,7 +45,7 @@ class Optimiser:
         arrays. Empty before the first update.
     """
 
-    _memory: ClassVar[tuple[str, ...]] = ()  # the kinds of arrays that are remembered for each parameter
+    _memory: ClassVar[tuple[str, ...]] = ()  # names of the state arrays per parameter
 
     def __init__(self, rate: float) -> None:
         self.rate: float = _number("rate", rate)

@@ -188,7 +188,7 @@ class Pool:
     def _send(self, first: int, columns: bytes, free: list[Any], under_way: dict[Any, _Sent]) -> None:
         """Send a chunk to the next free worker."""
         worker = free.pop(0)
-        # In a list, a reference stays one: the worker fetches the values when they are new.
+        # Inside a list, Ray does not resolve a reference: the worker fetches the values only if they are new.
         sent = worker.run.remote(self._version, [self._values], columns)
         under_way[sent] = _Sent(first, columns, worker, time.monotonic())
 

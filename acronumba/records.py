@@ -32,7 +32,7 @@ def record(*, kw_only: bool = False, eq: bool = True, frozen: bool = True) -> Ca
     """
 
     def decorate(cls: type[T]) -> type[T]:
-        cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` writes its signature there
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` sets it to the signature
         made = dataclass(slots=True, kw_only=kw_only, eq=False, repr=False)(cls)
         own = vars(made)
         if "__repr__" not in own:

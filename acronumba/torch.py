@@ -52,7 +52,7 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, params: object) -> None:
         super().__init__()
         self._params = params
-        self._arrays: dict[str, Any] = {}  # the arrays by their names, so that each keeps its id
+        self._arrays: dict[str, Any] = {}  # the arrays by name, kept so that ids stay the same
         for name, array in leaves(params):
             if not isinstance(array, np.ndarray) or array.dtype.name not in _DTYPES or not array.flags.writeable:
                 seen = f"`{name}` is {type(array).__name__} of {array.dtype}"
@@ -290,7 +290,7 @@ class _Back:
         grads = self.forward.pullback(cotangents, False)
         wanted = self.forward.wanted
         out: dict[int, Any] = {}
-        done: set[tuple[int, int]] = set()  # an array that is reached twice has its whole gradient at both places
+        done: set[tuple[int, int]] = set()  # an array that is reached twice has its whole gradient at both occurrences
         for place, shared, parts, found in zip(wanted.places, wanted.shared, wanted.parts, grads, strict=True):
             if place is not None and (tensor := self.given.tensor_of(self.forward.call.columns[place])) is not None:
                 _add(out, tensor, np.stack(found))

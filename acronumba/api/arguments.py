@@ -30,9 +30,9 @@ class Call:
 
     columns: tuple[Any, ...]  # one sequence per positional parameter
     shared: Mapping[str, Any]  # every keyword-only parameter
-    frozen: frozenset[str]  # names of the shared parameters that are snapshots, so that nobody changes them
+    frozen: frozenset[str]  # names of the shared parameters that are (immutable) snapshots
     count: int  # instances
-    numbers: Sequence[int] | None = None  # of the instances, if they are some of a mini-batch
+    numbers: Sequence[int] | None = None  # numbers of the instances, if they are a part of a mini-batch
     at: int = field(default_factory=clock.__next__)  # when it began, by `clock`
     _trees: list[SharedTree] = field(default_factory=list)  # see `tree`
 

@@ -182,7 +182,7 @@ class Checker:
         wide, single = (expected, False) if along is None else (along.result, along.single)
         text, e, plain_e, where = compare(batched, expected, wide, single=single)
         if text == "different" and along is None and compare(batched, expected, wide, single=True)[0] != text:
-            text = "undecided"  # whether there are values of float32 is not known
+            text = "undecided"  # the presence of float32 values is unknown
         if text == "different" and along is not None:
             text, note = self._otherwise(k, instance, along), where
             where = note + (

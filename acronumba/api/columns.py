@@ -83,7 +83,7 @@ def _column(value: Any, name: str, k: int, hint: Callable[[str], Any] | None) ->
             raise refuse("ACR706", message=f"the column for `{name}` cannot be read", seen=array)
         value = array
     if isinstance(value, np.ndarray) and value.ndim:
-        return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses have rows of their own
+        return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses may override rows
     if isinstance(value, str | bytes | np.ndarray) or is_record(type(value)) or not isinstance(value, Iterable):
         shared = f"; if all instances share it, put `*` before `{name}` and pass it by name" if k else ""
         raise refuse(

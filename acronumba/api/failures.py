@@ -17,7 +17,7 @@ from acronumba.errors import AcronumbaError, DataError, ShapeMismatch, Unsupport
 from acronumba.pipeline.boundary import is_library
 from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
-ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not come back either: too many steps, too much memory
+ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not terminate either: too many steps, too much memory
 
 
 def is_final(machine: BaseException) -> bool:

@@ -49,7 +49,7 @@ class Gone:
 
     member: Member
     result: Any
-    error: BaseException | None  # in place of a result
+    error: BaseException | None  # instead of a result
     broken: bool = False  # whether the run cannot go on: the instance is left to `Model.batch`
 
 
@@ -73,8 +73,8 @@ class Flow:
         self.bell = np.ones(1, np.int64)
         self._runs: dict[Joined, dict[int, Member]] = {}  # members by number; the first run is next
         self._bound: tuple[object, dict[str, Any]] = (None, {})  # the user's shared values, and the bound ones
-        self.epochs = 0  # runs that have begun
-        self.rounds = 0  # of all of them
+        self.epochs = 0  # number of runs begun
+        self.rounds = 0  # number of rounds of all runs
 
     def __len__(self) -> int:
         """Number of instances in runs."""

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.trace import TraceData
 
-TRIES = 8  # to compile code that changes meanwhile
-MANY_GROUPS = 4  # that a mini-batch runs in, from which on this is said
+TRIES = 8  # attempts to compile code that changes meanwhile
+MANY_GROUPS = 4  # number of groups of a mini-batch from which on a remark is printed
 
 
 @overload

@@ -22,7 +22,7 @@ from acronumba.api.structures import native
 from acronumba.config import Options
 from acronumba.pipeline.boundary import is_library
 
-SOON = 100_000  # steps after which it pays to look for another way to tell a failure; some 20 ms
+SOON = 100_000  # steps after which another report of a failure is tried first; about 20 ms
 _LINES = 16  # of Python, for each step of the machine, which counts blocks of straight-line code
 _LOOK = 1e-3  # seconds between two looks at the memory
 

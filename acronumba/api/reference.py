@@ -27,7 +27,7 @@ from acronumba.api.shadow import STAND_INS, Anchors, Number, Run, ShadowArray, a
 from acronumba.data.classes import is_record
 from acronumba.foreign import as_numpy, is_foreign
 
-SHARED = -1  # in place of the number of an instance
+SHARED = -1  # instead of an instance number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 _UNSET: Any = object()
-MANY = 64  # results that are decoded together: of more, one who only looks at the first would wait too long
+MANY = 64  # largest number of results decoded together, so that access to the first one is fast
 
 
 class Results(Sequence[T]):

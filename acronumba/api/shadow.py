@@ -417,7 +417,7 @@ def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
     try:
         x, y = (np.asarray(wide(v), np.float64) for v in (a, b))
     except (TypeError, ValueError):
-        return result  # with something that is no number
+        return result  # comparison with a non-number
     with np.errstate(all="ignore"):
         bound, size = _bound((a, b), x, y)
         distance = np.abs(x - y)

@@ -112,7 +112,7 @@ def compare(
     return Slopes(model=getattr(plain.fn, "__qualname__", str(plain.fn)), slopes=tuple(out))
 
 
-_Array: TypeAlias = "tuple[int, Any]"  # the number of the instance that it is of, or `SHARED`, and the array
+_Array: TypeAlias = "tuple[int, Any]"  # the number of its instance, or `SHARED`, and the array
 
 
 class _Losses:
@@ -153,7 +153,7 @@ class _Losses:
             apart = abs(found - mine) / max(abs(found), abs(mine), size, 1e-12)
             if apart < error:
                 best, error = found, apart
-        self.total(arrays, along, 0.0)  # where they were
+        self.total(arrays, along, 0.0)  # restores the arrays
         rounding = off / (size or 1.0)
         return Slope(path=path, slope=mine, difference=best, error=error, rounding=rounding, close=close)
 

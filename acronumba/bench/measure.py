@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SLOW = 0.25  # seconds: who takes longer takes part in three rounds only,
+SLOW = 0.25  # seconds: a slower competitor takes part in three rounds only,
 SLOWEST = 2.5  # a competitor slower than this takes part in one
 HOST = ("record", "schedule", "layout")  # stages before the execution of batches
 SHORT = 5e-3  # seconds: a shorter run is repeated until it takes this long

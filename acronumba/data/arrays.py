@@ -22,7 +22,7 @@ from acronumba.foreign import is_foreign, is_foreign_class, natives
 from acronumba.memory import address
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
-_MANY = 256  # arrays from which on NumPy counts and orders them in less time than Python
+_MANY = 256  # number of arrays from which on NumPy counts and sorts faster than Python
 
 _dtype, _rank, _size, _shape = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size"), attrgetter("shape")
 _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
@@ -127,8 +127,8 @@ class Arrays:
         self.pool: Pool
         self._found: list[Any] = []
         self.converted: dict[int, tuple[Any, Any]] = {}  # by id: an array of another library, and its NumPy array
-        self._flat = True  # whether all of them have one axis
-        self._pieces: list[Words] = []  # their sizes, or those of some
+        self._flat = True  # whether all arrays have one axis
+        self._pieces: list[Words] = []  # sizes of the arrays, or of some
         self._ids: list[Words] = []  # likewise
         self._blocks: list[npt.NDArray[Any]] = []
         self._block_rows = 0

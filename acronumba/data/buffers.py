@@ -19,7 +19,7 @@ from acronumba.memory import address as address_of
 Words: TypeAlias = npt.NDArray[np.int64]
 
 _NOTHING = (0, 0, memoryview(b"").cast("q"))
-_TOGETHER = 48  # arrays of one shape that pay for being made together
+_TOGETHER = 48  # number of arrays of one shape from which on they are made together
 
 
 class Pending(Protocol):
@@ -63,9 +63,9 @@ class Memory:
         self._arrays = [by_base[base] for base in self._bases]
         self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
         self._views: list[npt.NDArray[Any] | None] = [None] * len(self._bases)
-        self._edges: tuple[Words, Words] | None = None  # the bases and ends, when they were asked for
+        self._edges: tuple[Words, Words] | None = None  # the bases and ends as arrays, made on first use
         self._tables: dict[int, memoryview[int]] = {}  # buffers as int64
-        # The buffer that words were read from last: its base, end and table.
+        # The buffer of the last read: its base, end and table.
         self._last: tuple[int, int, memoryview[int]] = _NOTHING
 
     def _find(self, address: int, nbytes: int) -> int:
@@ -211,7 +211,7 @@ class Copying(Memory):
 
     def __init__(self) -> None:
         super().__init__(())
-        self._times: dict[int, int] = {}  # how often each buffer has come, by its address
+        self._times: dict[int, int] = {}  # reference count of each buffer, by address
 
     def add(self, base: int, array: npt.NDArray[Any]) -> None:
         """Add a buffer that begins at address `base`."""

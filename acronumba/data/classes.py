@@ -30,7 +30,7 @@ _HOOKS = (
     "__class__",
 )  # methods that let code decide over attributes
 _ARRAYS = ("__array__", "__array_interface__", "__cuda_array_interface__", "__dlpack__")
-_PLAIN_BASES = ("typing", "abc", "collections.abc", "argparse")  # modules of classes that hold nothing of their own
+_PLAIN_BASES = ("typing", "abc", "collections.abc", "argparse")  # modules of base classes without state
 _NO_OBJECTS = (type, enum.Enum, BaseException, np.generic, np.ndarray, types.ModuleType)
 
 
@@ -193,7 +193,7 @@ def own_constructor(cls: Any) -> str:
     if type(cls).__call__ is not type.__call__:
         return "__call__ of the metaclass"
     if issubclass(cls, tuple):
-        made = getattr(cls.__new__, "__globals__", {}).get("__name__", "")  # `collections.namedtuple` says so
+        made = getattr(cls.__new__, "__globals__", {}).get("__name__", "")  # set by `collections.namedtuple`
         own = "__init__" if cls.__init__ is not object.__init__ else "__new__"
         return "" if own == "__new__" and made.startswith("namedtuple_") else own
     code = getattr(cls.__init__, "__code__", None)

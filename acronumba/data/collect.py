@@ -28,8 +28,8 @@ from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
 from acronumba.ir.types import NO_VALUE, ListT, MapT, words
 
-FEW = 32  # numbers that are not worth a call of NumPy
-FIRST_CHECK = 1 << 16  # objects after which is looked for the first time whether one was found twice
+FEW = 32  # count of numbers below which a NumPy call does not pay
+FIRST_CHECK = 1 << 16  # number of objects before the first check for repetitions
 
 
 def _extend(out: array[Any], values: list[Any], dtype: npt.DTypeLike) -> None:
@@ -59,7 +59,7 @@ class HeapBuilder:
         self.careful = careful
         self._size = 0
         self._bytes = 0.0  # of the data of arrays
-        self._free = 0  # bytes, when that was first asked
+        self._free = 0  # free bytes at the first check
         self._regions: list[Region] = []
         self._pools: list[Pooled] = []
         self._arrays: dict[str, Arrays] = {}

@@ -54,7 +54,7 @@ Field: TypeAlias = "tuple[type, str]"  # class and name
 _Place: TypeAlias = "tuple[Any, Type, Link, Field | None]"  # a value, its type, its path, and the field that it is in
 
 _ARRAYS = (np.ndarray, np.memmap)
-_LONG = 200  # characters of a path that a message shows
+_LONG = 200  # largest number of characters of a path in a message
 
 
 def accepts(t: Type, value: Any) -> bool:
@@ -136,7 +136,7 @@ def case_numbers(cases: Sequence[Type], values: Sequence[Any]) -> list[int]:
     for cls in set(map(type, values)):
         fitting = [k for k, case in enumerate(cases) if _class_decides(case, cls)]
         may = [k for k, case in enumerate(cases) if _class_may(case, cls)]
-        if len(may) == 1 and (fitting == may or cls in (int, float)):  # that an int is too large, is seen later
+        if len(may) == 1 and (fitting == may or cls in (int, float)):  # the size of an int is checked later
             by_class[cls] = may[0]
     if len(by_class) == len(set(map(type, values))):
         return [by_class[type(v)] for v in values]
@@ -335,7 +335,7 @@ def _hidden(instance: int, link: Link, cls: type, name: str) -> DataError:
 
 
 def _wanted(t: Type) -> str:
-    if t == NEVER:  # no value of the mini-batch was one that the annotation allows
+    if t == NEVER:  # no value of the mini-batch conforms to the annotation
         return "what its annotation says"
     text = type_text(t)
     return text if isinstance(t, UnionT | NoneT | TupleT) else f"{'an' if text[0] in 'aeiou' else 'a'} {text}"

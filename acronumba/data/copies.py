@@ -30,7 +30,7 @@ def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
 
     later = list(values)
     while later:
-        todo = [(later.pop(), False)]  # True: all that this tuple holds has been made
+        todo = [(later.pop(), False)]  # True: the elements of this tuple have been made
         while todo:
             value, ready = todo.pop()
             if ready:

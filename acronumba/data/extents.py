@@ -20,7 +20,7 @@ class Columns:
 
     def __init__(self) -> None:
         self._found: set[str] = set()
-        self._wide: set[str] = set()  # places of arrays that were not columns
+        self._wide: set[str] = set()  # paths of arrays that were not columns
         self._changes = 0
 
     @property

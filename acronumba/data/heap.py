@@ -40,7 +40,7 @@ Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
 
 INPUT = -1  # word 1 of the value record of an input: node -1, depth -1
-SMALL = 1 << 24  # bytes that are taken without a look at how many are free
+SMALL = 1 << 24  # bytes that are allocated without a check of free memory
 
 
 class Mismatch(Exception):
@@ -61,7 +61,7 @@ class Region(NamedTuple):  # created often: a NamedTuple is three times as fast 
     start: int  # first word
     rows: int
     width: int  # words per row
-    refs: tuple[int, ...]  # columns that hold references into the words
+    refs: tuple[int, ...]  # columns with references into the words
     cls: type | None = None  # of "rows"
     listed: ListT | MapT | None = None  # of "heads"
     dtype: str = ""  # of "records": their column 0 holds addresses in the pool of this dtype
@@ -75,11 +75,11 @@ class Region(NamedTuple):  # created often: a NamedTuple is three times as fast 
 class Heap:
     """Packed instances."""
 
-    words: Words  # every region, one after the other
+    words: Words  # all regions, contiguously
     regions: tuple[Region, ...]
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
-    objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own, where each row is one
-    rests: Mapping[Region, Sequence[Any]] | None = None  # of a heap that was pickled, by row: see `rest_of`
+    objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own objects, one per row
+    rests: Mapping[Region, Sequence[Any]] | None = None  # of an unpickled heap, by row: see `rest_of`
     base: int = field(init=False)  # the address of the words
 
     def __post_init__(self) -> None:
@@ -171,7 +171,7 @@ class Visible:
         def shown() -> bool:
             for read, kept in methods:
                 now = list(map(read, objects))
-                if kept != now or not _METHODS.issuperset(map(type, now)):  # equal: of one function and one object
+                if kept != now or not _METHODS.issuperset(map(type, now)):  # equal: same function and object
                     return False
             return all(shows(objects) for shows in others)
 

@@ -325,7 +325,7 @@ class Packer:
             try:
                 return function(columns, count, False)  # type: ignore[no-any-return]
             except Twice:
-                self._careful = True  # data like this will come again
+                self._careful = True  # such data is likely to recur
         return function(columns, count, True)  # type: ignore[no-any-return]
 
     def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
@@ -504,12 +504,12 @@ class Packed(Sequence[Any]):
     def __init__(
         self, store: _Store, roots: Words, plain: list[Any] | None, array: npt.NDArray[Any] | None = None
     ) -> None:
-        self._array = array  # if they are its rows: the array, or one of its dtype and axes without rows
+        self._array = array  # if the instances are its rows: the array, or an empty one of its dtype and rank
         self.schema = store.schema
         self._store = store
         self._roots = roots  # int64[n, words]
-        # Copies of the instances, if the words do not hold all that is in them: a value that cannot be stored, or is
-        # not what its annotation says. Only a model that reads it can tell if it matters.
+        # Copies of the instances, if a value is not packed since it cannot be stored or contradicts its annotation.
+        # Whether that matters depends on the fields that a model reads.
         self._plain = plain
 
     def __len__(self) -> int:

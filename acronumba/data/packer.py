@@ -61,7 +61,7 @@ class _Pool:
     """Objects of one class, or lists of one type."""
 
     name: str  # of the variable
-    made: str  # the expression that makes it
+    made: str  # the expression that creates the pool
     slots: list[_Slot] = field(default_factory=list)
 
 
@@ -103,7 +103,7 @@ class _Writer:
         self._lists: dict[ListT | MapT, _Pool] = {}
         self._lines: list[str] = []
 
-    # --- What there is ---
+    # --- Pools and columns ---
 
     def _name(self, text: str) -> str:
         name, k = text, 1
@@ -156,7 +156,7 @@ class _Writer:
             case Array0T(sure=False):
                 inner = [("which", BOOL), ("point", Array0T(t.dtype))]
             case DictT():
-                inner = [(str(k), item) for k, item in enumerate(t.items)]  # not the keys: they are data
+                inner = [(str(k), item) for k, item in enumerate(t.items)]  # index as name, since keys are data
             case UnionT() if union_word(t) is None:
                 inner = [(f"case{k}", case) for k, case in enumerate(union_cases(t))]
                 first += 1

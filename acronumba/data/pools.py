@@ -29,8 +29,8 @@ Values: TypeAlias = Callable[[], list[Any]]  # makes a column of values, once th
 Take: TypeAlias = "Callable[[Reading, Words, Words], Values]"
 # Makes the values at some addresses, or fills the given empty ones.
 Make: TypeAlias = "Callable[[list[Any] | None], list[Any]]"
-FEW_KEYS = 16  # of dicts that are made by a display
-FEW_CLASSES = 256  # whose objects are given their attributes by code of their own
+FEW_KEYS = 16  # largest number of keys of dicts that are made by a display
+FEW_CLASSES = 256  # largest number of classes with generated code to set attributes
 Key: TypeAlias = "Type | type"
 MOST = 1 << 16  # instances that are read together
 _WAVES = 64  # of a knot, from which on
@@ -48,7 +48,7 @@ class Reading:
         self.memory = memory
         self.known = known
         self.addresses: list[list[Words]] = [[] for _ in range(pools)]  # by pool, in pieces
-        self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances that refer to these
+        self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances with these references
         self.counts = [0] * pools
         self.values: list[list[Any]] = [[]] * pools  # of all these addresses
         self.texts: dict[int, str] = {}  # by their words
@@ -96,7 +96,7 @@ class Pool:
     number: int
     owned = True  # whether values may be the user's own objects
     hashed = False  # whether it hashes its elements
-    immutable = False  # whether they are made with all that they hold at once
+    immutable = False  # whether values are created with all their contents at once
 
     def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
         """Read the values at addresses, which are all different within an instance."""
@@ -150,7 +150,7 @@ class CycleOfPools:
         Deep
         """
         there: dict[Pool, dict[int, int]] = {pool: {} for pool in self._pools}  # numbers by address and instance
-        numbers: dict[Pool, list[int]] = {pool: [] for pool in self._pools}  # of all that was referred to
+        numbers: dict[Pool, list[int]] = {pool: [] for pool in self._pools}  # of all references
         values: dict[Pool, list[Any]] = {pool: [] for pool in self._pools}  # by number
         makers: list[tuple[Pool, list[Any], Make]] = []
         wave = found = 0

@@ -23,7 +23,7 @@ class Reached:
     """A part of a heap."""
 
     heap: Heap
-    move: Move  # from addresses of the whole heap to those of the part
+    move: Move  # maps addresses of the whole heap to addresses of the part
     rows: Mapping[Region, Words]  # by region of the part: row numbers of its objects and lists in the whole heap
 
 
@@ -52,7 +52,7 @@ class _Walk:
         self._heap = heap
         self._regions = sorted((r for r in heap.regions if r.size), key=lambda r: r.start)
         self._first = np.array([r.start for r in self._regions], np.int64)
-        self._seen = {r: np.zeros(r.size, np.bool_) for r in self._regions}  # memory that is not touched is not taken
+        self._seen = {r: np.zeros(r.size, np.bool_) for r in self._regions}  # untouched memory is not allocated
         self._starts: dict[Region, list[Words]] = {r: [] for r in self._regions}
         self._lengths: dict[Region, list[Words]] = {r: [] for r in self._regions}
 
@@ -151,7 +151,7 @@ class _Walk:
             at, base = self._heap.table(region)[:, RECORD.at["data"]], pool.ctypes.data
             found = np.concatenate([np.zeros(0, np.int64), *self._starts.get(region, ())])
             number = (np.sort(found) - region.start) // region.width
-            # Records lie in the order of their data, so that each array ends where the next one begins.
+            # Records are in the order of their data, so that each array ends at the start of the next one.
             ends = np.where(number + 1 < region.rows, at[np.minimum(number + 1, region.rows - 1)], base + pool.nbytes)
             begin = (at[number] - base) // pool.itemsize
             counts = (ends - base) // pool.itemsize - begin

@@ -70,9 +70,9 @@ from acronumba.records import record
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
 
 NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
-LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is one of any length
+LONG_TUPLE = 16  # an unannotated tuple of one type that is longer has type `tuple[X, ...]`
 NODES = "give the nodes a class, such as a dataclass, which may hold itself"
-SHALLOW = 3  # levels that are always followed: tables of tables have few types in the end
+SHALLOW = 3  # number of levels that are always followed: nested tables have few types
 MOST_TYPES = 2048  # limit of types in one value, beyond which other values are not followed either
 ENDLESS = OpaqueT(f"a structure inside itself, nested more than {NESTING} deep, or of more than {MOST_TYPES:,} types")
 
@@ -82,7 +82,7 @@ class Schema:
     """The types of a mini-batch."""
 
     params: tuple[Type, ...]  # of the positional parameters
-    fields: Mapping[type, Mapping[str, Type]]  # of every class that can be reached, in the order of the class
+    fields: Mapping[type, Mapping[str, Type]]  # of every reachable class, in the order of the class
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -157,8 +157,8 @@ class _Walk:
         self._count = 0
         self.objects: dict[type, dict[int, Any]] = {}  # by class and id, in the order found
         self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
-        self._leaves: set[type] = set()  # classes that hold nothing
-        self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may hold something
+        self._leaves: set[type] = set()  # classes without contents to follow
+        self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may have contents to follow
         self._seen: dict[type, set[str]] = {}  # fields of plain classes
 
     def fields(self, cls: type) -> list[str]:
@@ -201,7 +201,7 @@ class _Walk:
                 self._seen[cls] = set() if self.reads is None else set(self.reads.get(cls, ()))
         objects = _unseen(self.objects[cls], values)
         self._count += len(objects)
-        if cls in self._seen:  # what is not followed yet is in no object that was found before
+        if cls in self._seen:  # earlier objects of the class have been followed
             if self.reads is None:
                 self._seen[cls] |= names_among(cls, objects)
             self._followed[cls] = tuple(self.fields(cls))
@@ -565,7 +565,7 @@ def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _
     while front := front - fields.keys() - added.keys():
         for cls in front:
             hints = class_hints(cls, [*fields, *front])
-            names = field_names(cls)  # all: which classes are dropped must not depend on what is read
+            names = field_names(cls)  # all fields, so that the dropped classes do not depend on the fields read
             added[cls] = {n: _type(hints[n], []) for n in names} if all(decided(hints[n]) for n in names) else None
         front = _classes(t for row in added.values() if row for t in row.values())
     dropped = {cls for cls, row in added.items() if row is None}

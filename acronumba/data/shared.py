@@ -77,7 +77,7 @@ class SharedNode:
     cls: type  # the class of the object; tuple, list, dict for the others
     names: tuple[Any, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
     items: tuple[Shared, ...]  # one per name
-    extra: frozenset[str] = frozenset()  # attributes that an object has besides its fields
+    extra: frozenset[str] = frozenset()  # attributes of the object besides its fields
 
     def item(self, name: Any) -> Shared | None:
         """Return the part with this name, or under this key, or None."""
@@ -187,7 +187,7 @@ ENDLESS = "a structure that contains itself, or is nested too deeply"
 CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType)
 _ARRAYS = (np.ndarray, np.generic)
 _CONTAINERS = frozenset((dict, list, tuple, set))
-_PLAIN = (np.ndarray, np.memmap)  # other subclasses have operators of their own
+_PLAIN = (np.ndarray, np.memmap)  # other subclasses may override operators
 
 
 def describe_value(
@@ -308,7 +308,7 @@ def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
     return None
 
 
-LONG_DICT = 32  # dicts of more entries, all alike and none an array, are data, not structure
+LONG_DICT = 32  # dicts with more entries, all of one type and none an array, are data, not structure
 
 
 def is_table(items: Iterable[Type]) -> bool:

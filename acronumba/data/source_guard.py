@@ -33,10 +33,10 @@ class SourceGuard:
     def __init__(self) -> None:
         self._seen: dict[tuple[int, str], Any] = {}  # by holder and name; keeps the holders alive
         self._attributes: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {}  # by name: holders, values
-        self._holders: list[Any] = []  # dicts that have an item
+        self._holders: list[Any] = []  # dicts with a recorded item
         self._names: list[Any] = []
         self._values: list[Any] = []
-        self._without: list[Any] = []  # dicts that have none
+        self._without: list[Any] = []  # dicts with a recorded missing item
         self._missing: list[Any] = []
 
     def function(self, fn: types.FunctionType) -> types.CodeType:

@@ -60,7 +60,7 @@ _KINDS: Mapping[type, int] = {
 _CASES: Mapping[type, int] = {
     IntT: 0, FloatT: 1, BoolT: 2, NoneT: 3, StrT: 4, TextT: 4, ListT: 5, TupleT: 6, DictT: 7, MapT: 7,
 }  # fmt: skip
-_FLAT = IntT | FloatT | BoolT | NoneT | StrT | NeverT  # types that packers are fast for
+_FLAT = IntT | FloatT | BoolT | NoneT | StrT | NeverT  # types that packers handle fast
 _VERSION = 4  # of the format
 _FIRST = 16  # bytes of words for each byte of the first stream
 _LEAST = 1 << 12  # bytes of room
@@ -305,7 +305,7 @@ class Streams:
         self._deep = {k for k in self._plain if not isinstance(params[k], _FLAT)}
         self._given = may_return([params[k] for k in self._plain], result, layouts)
         self._made: dict[tuple[int, ...], Stream] = {}
-        self._wait, self._failures = 1, 0  # mini-batches until the next attempt: a first one is in no hurry
+        self._wait, self._failures = 1, 0  # mini-batches until the next attempt; not at the first one
 
     def pack(self, columns: Sequence[Any]) -> list[tuple[int, Words, Heap]]:
         """Return number, words and heap of each column that could be packed."""

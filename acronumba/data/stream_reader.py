@@ -186,7 +186,7 @@ def value(P: i64, t: i64, to: i64) -> i64:
     if code & 127 == 114:
         return again(P, t, to, at)
     if at < ld(P, STATE_HIGH):
-        if kind == LIST or kind == MAP:  # a part of a tuple that comes again
+        if kind == LIST or kind == MAP:  # a part of a repeated tuple
             return WRONG
     ref = new_ref(P, code, at)
     if ref < 0:

@@ -23,7 +23,7 @@ from acronumba.data.source_guard import ABSENT
 if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout
 
-MOST = 1 << 24  # bytes of arrays that are kept to be compared
+MOST = 1 << 24  # limit of bytes of arrays that are copied for comparison
 _FIXED = frozenset((int, float, bool, str, bytes, complex, type(None)))  # immutable classes
 _CONTAINERS = (list, tuple, dict, set)
 _form = attrgetter("dtype", "shape")
@@ -147,7 +147,7 @@ class _Last(NamedTuple):
     guard: Guard | None = None  # None: it is frozen, or not guarded
     calls: int = 0  # number of calls with this value since the last guard
     wait: int = 0  # number of calls until the next guard
-    again: bool = True  # whether it came more than once, or there was none
+    again: bool = True  # whether the value was seen more than once, or there is none
 
 
 class Latest:

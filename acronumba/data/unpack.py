@@ -394,7 +394,7 @@ class Reader:
         made, rows, lists = self.made, self._rows, self._lists
         later = [*later]
         while later:
-            todo: list[tuple[Type | None, int]] = [later.pop()]  # None: all that this tuple holds has been made
+            todo: list[tuple[Type | None, int]] = [later.pop()]  # None: the elements of this tuple have been made
             while todo:
                 t, address = todo.pop()
                 if t is None:

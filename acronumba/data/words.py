@@ -14,4 +14,4 @@ items       address of the elements
 length      how many there are
 capacity    ... may be
 """)
-MADE = 1 << 32  # is added to the number of the class in front of a row that the call has made
+MADE = 1 << 32  # added to the tag of rows that the call has created

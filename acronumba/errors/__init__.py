@@ -220,7 +220,7 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
         """Return the group of some of the exceptions (`subgroup` and `split` go through here)."""
         members = zip(self.errors.items(), self.exceptions, strict=True)
         kept = {instance: error for (instance, error), member in members if any(member is e for e in excs)}
-        if len(kept) != len(excs):  # parts of an instance's own exception group: their instance is not known
+        if len(kept) != len(excs):  # parts of an instance's own exception group, whose instance is unknown
             return ExceptionGroup(self.message, excs)
         return InstanceErrors(kept, self.results)
 

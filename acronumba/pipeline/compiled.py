@@ -560,7 +560,7 @@ class Compiled:
         made: list[Decoder] = []
         heaps, wrap = (*packed.heaps, *run.heaps), self.lowered.wrap
 
-        def decode() -> Decoder:  # holds the run, which owns what the words lead to
+        def decode() -> Decoder:  # keeps the run alive, which owns the memory of the words
             if not made:
                 reader = run.reader(stay, copies)
                 made.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))

@@ -50,7 +50,7 @@ class Asked:
     by_rows: bool = False  # whether its gradient is to be by rows
 
 
-SHARED = -1  # in place of the number of an instance
+SHARED = -1  # instead of an instance number
 _NONE = np.zeros(0, np.int64)
 
 

@@ -116,7 +116,7 @@ def with_kernels(
 ) -> tuple[Native, tuple[KernelEntry, ...]]:
     """Compile the modules, the kernels and the tiles that the kernels call."""
     target = processor()
-    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
+    first: dict[object, int] = {}  # kernels that differ only in their shared tensors have the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
     kernels = [Pending(deferred_kernel(specs[number.index(k)], target, strategy)) for k in range(len(first))]
     known = [KernelFacts.of(kernel.notes) for kernel in kernels]

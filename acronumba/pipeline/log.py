@@ -50,7 +50,7 @@ def say(text: str, line: Any = None) -> Any:
     Return the line of a notebook. Given again as `line`, its text is replaced.
     """
     if is_open(sys.stderr) and not is_quiet():
-        with undivided, suppress(Exception):  # where nothing can be written, nobody reads
+        with undivided, suppress(Exception):  # errors of a closed or broken stream are ignored
             from acronumba.views.progress import tell
 
             return tell(text, line)
@@ -94,7 +94,7 @@ class Patience:
     def __exit__(self, *error: object) -> None:
         entered = self._inside[threading.get_ident()]
         since, alarm = entered.pop()
-        if not entered:  # a part of a part is counted with that
+        if not entered:  # nested parts are counted with the outer one
             del self._inside[threading.get_ident()]
             self._spent += self._clock() - since
         if alarm is not None:

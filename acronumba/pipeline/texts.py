@@ -27,7 +27,7 @@ class TextLine:
 
     text: str
     loc: Loc | None = None  # where the user wrote that
-    kernel: int = -1  # number of the kernel that it is of; -1 if it is of none, or of several
+    kernel: int = -1  # number of its kernel; -1 for none or several
 
 
 def host_lines(plan: Plan, options: Options) -> list[Placed]:

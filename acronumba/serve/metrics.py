@@ -19,7 +19,7 @@ class Histogram:
     """How many values lie below which bounds."""
 
     bounds: tuple[float, ...]  # upper ones, included; ascending
-    counts: tuple[int, ...]  # one more: the last is of values above all bounds
+    counts: tuple[int, ...]  # one more than bounds: the last is of values above all bounds
     sum: float  # of all values
 
     @property
@@ -56,7 +56,7 @@ class Metrics:
     """Counts of a server. Each request is in exactly one of the first eight."""
 
     delivered: int  # with a result
-    failed: int  # with an exception of their own
+    failed: int  # with their own exception
     rejected: int  # with `Overloaded`
     expired: int  # with `DeadlineExceeded`
     withdrawn: int  # cancelled by the caller

@@ -62,7 +62,7 @@ class Outcome:
 
     request: Request
     result: Any
-    error: BaseException | None  # in place of a result
+    error: BaseException | None  # instead of a result
 
 
 class RequestQueue:
@@ -86,7 +86,7 @@ class RequestQueue:
         self.updates = self.epochs = self.bytes = 0
         self._queue: OrderedDict[int, Request] = OrderedDict()
         self._running: dict[int, Request] = {}
-        self._deadlines: list[tuple[float, int, Request]] = []  # a heap; also of requests that have ended
+        self._deadlines: list[tuple[float, int, Request]] = []  # a heap, which may include ended requests
         self._numbers = itertools.count()
         self._ended = dict.fromkeys(("delivered", "failed", "rejected", "expired", "withdrawn", "closed"), 0)
         self._sizes, self._waited, self._computed = Tally(SIZES), Tally(SECONDS), Tally(SECONDS)

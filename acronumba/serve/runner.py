@@ -16,7 +16,7 @@ from acronumba.api.model import Model
 from acronumba.errors import InstanceErrors
 from acronumba.serve.request_queue import ENDED, Outcome, Request
 
-Answer = tuple[Any, BaseException | None]  # a result, or an exception in its place
+Answer = tuple[Any, BaseException | None]  # a result, or None and an exception
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ class Server(Generic[R]):
                     if self._desk.closed:
                         self._tell_all()
                 self._deliver(ended)
-                del ran, ended  # while nothing comes, nothing is held
+                del ran, ended  # so that an idle server keeps no data alive
             del work
 
     def _next(self) -> Work | None:
@@ -264,7 +264,7 @@ class Server(Generic[R]):
         for loop, some in loops.items():
             try:
                 loop.call_soon_threadsafe(_settle, some)
-            except RuntimeError:  # the loop is closed: nobody waits
+            except RuntimeError:  # the loop is closed
                 continue
 
 

@@ -23,7 +23,7 @@ class Simulation:
 
     latency: NDArray[np.float64]  # float64[n]: seconds from the arrival of each request to its result; NaN if rejected
     batches: tuple[int, ...]  # sizes of the mini-batches, in order
-    seconds: float  # when the last one is done
+    seconds: float  # time at which the last one is done
     metrics: Metrics
 
     def percentile(self, q: float) -> float:

@@ -390,7 +390,7 @@ def score_graphs(t: Library, p: graph_rnn.Params, xs: Sequence[graph_rnn.Start])
     starts, count, n = t.index([x.vector for x in xs]), len(xs), p.nobody.shape[0]
     rounds = _rounds(xs)
     flags = [t.array(np.array([x.edges[i] for x in xs], np.float32)) for i in rounds]
-    last: list[Array] = []  # of each step: what the edge before was, for the nodes with so many edges, the later first
+    last: list[Array] = []  # by step: the previous edge of the nodes with so many edges, later nodes first
     for k in range(len(rounds)):
         before = [[2 if k == 0 else x.edges[i][k - 1] for x in xs] for i in reversed(rounds) if i >= k]
         last.append(t.index(np.concatenate(before)))
