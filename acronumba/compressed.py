@@ -1,9 +1,8 @@
 """Weights in fewer bits: the replacements that `compress` makes for arrays, written in the language of models.
 
-In: an array of float32. Out: a `Compressed`, which models accept in place of the array: it has methods for the
-operations that models apply to weights, and the compiler reads these like the user's own functions. `sums` alone is an
-operation of the compiler, with the function here as its definition. So the plain call and the compiled model compute
-the same numbers.
+In: an array of float32. Out: a `Compressed`, which models accept in its place: its methods are the operations on
+weights, and the compiler reads them like the user's own functions. `sums` alone is an operation of the compiler, with
+the function here as its definition. So the plain call and the compiled model compute the same numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameters in fewer bits: `compress`, what it costs (`report`), how far results move (`difference`), and `Pooled`.
+"""Parameters in fewer bits: `compress`, its errors (`report`), the change of results (`difference`), and `Pooled`.
 
 In: parameters of float32, or results. Out: the same structure with `Compressed` arrays; tables of errors and bytes.
 `Pooled` trains parameters that are made of pools of vectors.

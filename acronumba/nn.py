@@ -1,8 +1,9 @@
 """Functions of neural networks that NumPy lacks, as plain NumPy definitions.
 
 In: arrays. Out: arrays of the same dtype (float32 stays float32). Every function is ordinary Python that works on its
-own and is compiled together with the model that calls it; `sigmoid` and `erf` alone are operations of the compiler,
-with these functions as their definition. There is no batch axis: a function gets the arrays of one instance.
+own and is compiled together with the model that calls it. Only `sigmoid` and `erf` are operations of the compiler, with
+these functions as their definition. There is no batch axis, in the arguments or in the code: a function sees the arrays
+of one instance.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class Model(Generic[P, R]):
         ----------
         *columns : sequences
             One per positional parameter, all of one length; a parameter with a default may be left out. An array is a
-            column of its rows, and what `pack` gives is a column too.
+            column of its rows, and a pack by `pack` is a column too.
         **shared
             The keyword-only parameters, the same for all instances.
 

@@ -1,7 +1,7 @@
 """`acronumba.vjp`: results of a model, and the function that takes cotangents of them back to gradients.
 
-In: a model with any result. Out: its results, and a `Pullback`. Compiled code keeps what its backward pass needs until
-the pullback is called or dropped; where there is no compiled backward pass, the reference keeps the tapes.
+In: a model with any result. Out: its results, and a `Pullback`. Compiled code keeps the state of its backward pass
+until the pullback is called or dropped; where there is no compiled backward pass, the reference keeps the tapes.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ allocate nothing. Any other string is the address of an immutable record:
 
 Two strings are equal if their words are, or if both are addresses of records with equal contents: hash and length are
 compared first. So nothing is interned: strings of any two packs, of the program and of the call compare right, and the
-memory of a record is that of the heap that it lies in. Records lie in the heap of what was packed (each different
+memory of a record is that of the heap that it lies in. Records are in the heap of the packed values (each distinct
 string of a heap once; they hold no addresses, so that heaps are moved and pickled as before), in the table of constants
 of the host program, and in the heap of the call (`"".join`). As keys of dicts they are hashed by their record's hash
 and compared by contents (`host.maps`). `ir.interpret` has Python's own strings in their place.

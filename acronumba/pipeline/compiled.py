@@ -605,7 +605,7 @@ class Compiled:
     def accepts(self, columns: Sequence[Sequence[Any]]) -> bool:
         """Whether values without an annotation have the types that were compiled.
 
-        The packer converts as annotations allow (a float field takes an int); what was inferred must be the same.
+        The packer converts as annotations allow (a float field accepts an int); inferred types must be the same.
         """
         return self._observed is None or self._holds(columns, self._observed)
 

@@ -77,7 +77,7 @@ def extended(hypothesis: Hypothesis, p: Params) -> list[Hypothesis]:
 
 
 def candidates(beam: list[Hypothesis], p: Params) -> list[Hypothesis]:
-    """Return all candidates of the next round: hypotheses that have ended, and the others with one more word."""
+    """Return all hypotheses of the next round: those that have ended, and the others with a word more."""
     found = []
     for hypothesis in beam:
         if hypothesis.ended:

@@ -62,9 +62,9 @@ def split(x: Array, heads: int) -> Array:
 
 
 def apply(x: Array, kept: Kept | None, layer: Layer, heads: int) -> tuple[Array, Kept]:
-    """Return new words after one layer, and the keys and values of all words so far.
+    """Return new words after one layer, and what it keeps of all words up to them.
 
-    The new words are the first ones, each of which sees itself and the words before it, or one more, which sees all.
+    The new words are the first ones, each of which sees those up to itself, or one more, which sees all.
     """
     q, now = x @ layer.wq.T, Kept(x @ layer.wk.T, x @ layer.wv.T)
     if kept is None:
@@ -80,12 +80,12 @@ def apply(x: Array, kept: Kept | None, layer: Layer, heads: int) -> tuple[Array,
 
 
 def begin(words: list[int], p: Params) -> tuple[list[Array], list[Kept | None]]:
-    """Return the vectors of the first words, float32[H] each, and None for the keys and values of each layer."""
+    """Return the vectors of the first words, float32[H] each, and that the layers have kept nothing."""
     return [p.embed[word] + p.position[k] for k, word in enumerate(words)], [None for _ in p.layers]
 
 
 def following(new: list[Array], kept: list[Kept | None], p: Params) -> tuple[Array, Array, list[Kept | None]]:
-    """Return the most probable next word, int64[], its log-probability, and the keys and values of each layer."""
+    """Return the most probable word after new ones, int64[], its log-probability, and what the layers keep of all."""
     x = nn.layer_norm(np.stack(new))
     longer: list[Kept | None] = []
     for k, layer in enumerate(p.layers):

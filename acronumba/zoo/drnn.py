@@ -77,7 +77,7 @@ def label(h: Array, parent: bool, more: bool, p: Params) -> Array:
 
 
 def family(h_parent: Array, x_parent: Array, level: int, p: Params) -> list[Node]:
-    """Return the children of a node with all their descendants."""
+    """Return the children of a node with all that is below them."""
     ancestral = gru(p.ancestral, x_parent, h_parent)
     fraternal, x = p.first_h, p.first_x
     siblings: list[Sibling] = []

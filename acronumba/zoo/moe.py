@@ -46,7 +46,7 @@ class Params:
 
 
 def apply(e: Expert, x: Array) -> Array:
-    """Return the output of an expert for a vector, float32[H]."""
+    """Return what an expert makes of a vector, float32[H]."""
     return e.w_out @ nn.relu(e.w_in @ x + e.b_in) + e.b_out
 
 
