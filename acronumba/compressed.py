@@ -1,8 +1,8 @@
-"""Weights in fewer bits: what `compress` puts in the place of arrays, written in the language of models.
+"""Weights in fewer bits: the replacements that `compress` makes for arrays, written in the language of models.
 
-In: an array of float32. Out: a `Compressed`, which models take unchanged: it has methods for what models do with a
-weight, and the compiler reads them as it reads the user's own functions. `sums` alone is an operation of its own to the
-compiler, with the function here as its definition. So the plain call and the compiled model compute the same numbers.
+In: an array of float32. Out: a `Compressed`, which models accept in its place: its methods are the operations on
+weights, and the compiler reads them like the user's own functions. `sums` alone is an operation of the compiler, with
+the function here as its definition. So the plain call and the compiled model compute the same numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
 BITS = (2, 8)  # of codes that activations are rounded to: least and most
 MOST = 127  # the largest code of 8 bits; -128 is not used, so that codes are symmetric
 LONGEST = 1 << 16  # terms of a sum: more may not fit into 32 bits
-LARGEST = 3.39e38  # magnitude of an element: what stands for a larger one may be infinite
+LARGEST = 3.39e38  # magnitude of an element: the code of a larger one may decode to infinity
 
 
 def sums(codes: Array, weights: Array) -> Array:
@@ -54,7 +54,7 @@ def whole_numbers(x: Array) -> Array:
 
 
 def largest_code(bits: int) -> Array:
-    """Return the largest code of so many bits, and 1 / it, float32 [2]; models read it: another compiles nothing."""
+    """Return the largest code of `bits` bits, and 1 / it, float32 [2]; as data, so that a change compiles nothing."""
     most = (1 << bits - 1) - 1
     return np.array([most, 1 / most], np.float32)
 
@@ -62,7 +62,7 @@ def largest_code(bits: int) -> Array:
 def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
     """Return ``x @ (codes * scale[:, None]).T``, each row of `x` rounded to few bits first.
 
-    A row is divided by its largest magnitude, whatever other rows there are. One with NaN or infinity gives NaN; one
+    Each row is scaled by its own largest magnitude. A row with NaN or infinity gives NaN; a row whose magnitude is
     below 1e-30, whose codes would overflow, counts as zeros.
 
     Parameters
@@ -91,9 +91,9 @@ class Compressed(OfParts):
     Attributes
     ----------
     kind : str
-        As `compress` calls it.
+        The name of the kind in `compress`.
     choices : tuple of str
-        What `of` takes beside the array: "bits", "vectors".
+        Keyword arguments of `of`, besides the array: "bits", "vectors".
     nbytes : int
         In memory and in a file.
     """
@@ -103,12 +103,12 @@ class Compressed(OfParts):
 
     @property
     def title(self) -> str:
-        """Its kind, and to how many bits it rounds if these are not 8."""
+        """The kind, with the number of bits that it rounds to if this is not 8."""
         return self.kind
 
     @staticmethod
     def unfit(array: Array) -> str | None:
-        """Say why an array cannot be made one; None if it can."""
+        """Return the reason why an array cannot be compressed to this kind; None if it can."""
         raise NotImplementedError
 
     @staticmethod
@@ -321,7 +321,7 @@ class Bfloat16(Compressed):
         return Bfloat16(self.halves[i]) if isinstance(i, slice) else widened(self.halves[i])
 
 
-# By what a float of exponent 0 is multiplied for each bit of another exponent: 2 to the 128 itself is no float32.
+# Factors, one per bit of an exponent, to scale a float of exponent 0: 2 to the 128 itself is no float32.
 STEPS = ((1, 2.0), (2, 4.0), (4, 16.0), (8, 256.0), (16, 65536.0), (32, 2.0**32), (64, 2.0**64), (128, 2.0**64),
          (128, 2.0**64))  # fmt: skip
 
@@ -349,8 +349,8 @@ def widened(halves: Array) -> Array:
 
 
 GROUP = 8  # neighbours in a row that are one vector of a pool
-POOL = 256  # vectors of a pool at most: as many as a byte can number
-LOOKED_UP = 64  # vectors of a pool at most, of which sums are looked up where a processor does that fast
+POOL = 256  # largest number of vectors of a pool: indices are bytes
+LOOKED_UP = 64  # largest number of vectors whose sums are looked up, on CPUs with fast lookups
 STEEPEST = 255  # sum of the magnitudes of a vector of such a pool: its products with codes of 8 bits fit 16 bits
 _SAMPLE, _ROUNDS = 1 << 15, 20  # of the search for a pool: vectors that are looked at, and steps
 
@@ -359,7 +359,7 @@ _SAMPLE, _ROUNDS = 1 << 15, 20  # of the search for a pool: vectors that are loo
 class Pool(OfCodes):
     """A matrix whose rows are made of vectors of a pool, given by their numbers: the weight pools of Li & Gupta 2022.
 
-    Few matrices are near such a one: train with the pool, see `compression.Pooled`.
+    Few matrices are near such a matrix: train with the pool, see `compression.Pooled`.
     """
 
     kind = "pool"
@@ -380,7 +380,7 @@ class Pool(OfCodes):
 
     @staticmethod
     def of(array: Array, bits: int = 8, vectors: int = POOL) -> Pool:
-        """Return a near matrix of this kind, by a search that begins with some vectors of it (k-means)."""
+        """Return a near matrix of this kind, by k-means that starts from some vectors of the matrix."""
         rows = np.reshape(array, (-1, GROUP))
         some = rows[np.random.default_rng(0).permutation(len(rows))[:_SAMPLE]]
         pool = some[:vectors].copy()
@@ -391,7 +391,7 @@ class Pool(OfCodes):
 
     @staticmethod
     def made_of(index: Array, pool: Array, bits: int = 8) -> Pool:
-        """Return a matrix from the numbers of its vectors, and vectors that are still float32 [vectors, 8]."""
+        """Return a matrix from the indices of its vectors, and the vectors, float32 [vectors, 8]."""
         step = np.abs(pool).max() / np.float32(MOST)
         if len(pool) <= LOOKED_UP:  # each code is rounded by a half at most
             step = np.maximum(step, np.abs(pool / (STEEPEST - GROUP // 2)).sum(axis=1).max())
@@ -416,7 +416,7 @@ class Pool(OfCodes):
 
 
 def rows_of(pool: Array, index: Array) -> Array:
-    """Return the rows that are made of vectors of a pool; a number that is too large stands for the last vector.
+    """Return the rows that are made of vectors of a pool; an index that is too large stands for the last vector.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ def rows_of(pool: Array, index: Array) -> Array:
 
 
 def nearest(vectors: Array, pool: Array) -> Array:
-    """Return the numbers of the vectors of a pool that are nearest, the first of several.
+    """Return the indices of the nearest vectors of a pool, the first of equally near ones.
 
     Parameters
     ----------
@@ -450,7 +450,7 @@ def nearest(vectors: Array, pool: Array) -> Array:
 
 
 def summed(vectors: Array, index: Array, n: int) -> tuple[Array, Array]:
-    """Return the sum of the vectors of each of n numbers, float64 [n, 8], and how many they are, int64 [n]."""
+    """Return the sum of the vectors of each of n indices, float64 [n, 8], and their number, int64 [n]."""
     sums = [np.bincount(index, weights=column, minlength=n) for column in vectors.T]
     return np.stack(sums, axis=1), np.bincount(index, minlength=n)
 

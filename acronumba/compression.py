@@ -1,4 +1,4 @@
-"""Parameters in fewer bits: `compress`, what it costs (`report`), how far results move (`difference`), and `Pooled`.
+"""Parameters in fewer bits: `compress`, its errors (`report`), the change of results (`difference`), and `Pooled`.
 
 In: parameters of float32, or results. Out: the same structure with `Compressed` arrays; tables of errors and bytes.
 `Pooled` trains parameters that are made of pools of vectors.
@@ -41,9 +41,9 @@ def compress(
     params: Params, kind: str = "int8", *, skip: str | Sequence[str] = (), bits: int | None = None,
     vectors: int | None = None,
 ) -> Params:  # fmt: skip
-    """Return parameters of the same structure with matrices in fewer bits, which models take unchanged.
+    """Return parameters of the same structure with matrices in fewer bits, which models accept in place of `params`.
 
-    Matrices of float32 are compressed: arrays of two axes. Everything else is as it was, and shared with `params`.
+    Matrices of float32 (arrays of two axes) are compressed. Everything else is unchanged, and shared with `params`.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ def compress(
     kind : str
         "int8": whole numbers of 8 bits, with a scale for each row. Products with float32 (`w @ x`, `x @ w.T`) round the
         other operand, too, each row of it by its own largest magnitude. "bf16": the upper 16 bits of each float;
-        products are those of float32. "pool": each 8 neighbours of a row are one of the vectors of a pool that the
-        array has, given by its number; products are those of "int8". Of little use without `compression.Pooled`.
+        products are those of float32. "pool": every 8 adjacent elements of a row are the index of a vector in the
+        array's pool; products are those of "int8". Of little use without `compression.Pooled`.
     skip : str or sequence of str
-        Names of arrays that stay as they are, as `leaves` gives them; ``*`` stands for any letters: ``"*.embed"``.
+        Names of arrays to leave unchanged, as `leaves` gives them; ``*`` stands for any letters: ``"*.embed"``.
     bits : int, optional
-        Of "int8" and "pool", 2 to 8 (the default): of what products round the other operand to; see `with_bits`.
+        For "int8" and "pool", 2 to 8 (the default): bits to which products round the other operand; see `with_bits`.
     vectors : int, optional
-        Of "pool", 1 to 256 (the default). Sums of 64 and fewer are looked up where a processor is fast at it.
+        For "pool", 1 to 256 (the default). With 64 or fewer, sums are looked up on CPUs with fast lookups.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def compress(
 
 
 def _not_compressed(params: object) -> dict[str, Any]:
-    """Return the arrays and numbers of parameters by name, or refuse those that are compressed."""
+    """Return the arrays and numbers of parameters by name; raise if one is compressed."""
     given = dict(named(params))
     already = next((name for name, v in given.items() if isinstance(v, Compressed)), None)
     if already is not None:
@@ -110,7 +110,7 @@ def _not_compressed(params: object) -> dict[str, Any]:
 
 
 def _kind(kind: str, given: Mapping[str, int | None]) -> tuple[type[Compressed], dict[str, int]]:
-    """Return a kind of weights, and what of its choices is given."""
+    """Return the class of a kind of weights, and the choices that are given."""
     make = KINDS.get(kind)
     if make is None:
         raise refuse("ACR706", message=f"there is no kind {kind!r} of weights", rewrite=f"one of: {', '.join(KINDS)}")
@@ -118,7 +118,7 @@ def _kind(kind: str, given: Mapping[str, int | None]) -> tuple[type[Compressed],
 
 
 def _number(name: str, x: object, make: type[Compressed]) -> int:
-    """Return a choice of a kind of weights; it is one of those that there are."""
+    """Return the value of a choice of a kind of weights, validated."""
     if name not in make.choices:
         raise refuse("ACR706", message=f"weights of kind {make.kind!r} have no `{name}`", rewrite=f"leave out `{name}`")
     least, most = {"bits": BITS, "vectors": (1, POOL)}[name]
@@ -137,14 +137,14 @@ def _made(make: type[Compressed], name: str, array: npt.NDArray[Any], options: M
 
 
 def with_bits(small: Params, bits: int) -> Params:
-    """Return compressed parameters whose products round the other operand to so many bits.
+    """Return compressed parameters whose products round the other operand to `bits` bits.
 
-    Models take them as they take `small`: nothing is compiled, and the weights are not packed again.
+    Models accept them like `small`: nothing is compiled, and the weights are not packed again.
 
     Parameters
     ----------
     small : object
-        What `compress` has returned.
+        The result of `compress`.
     bits : int
         2 to 8.
 
@@ -156,7 +156,7 @@ def with_bits(small: Params, bits: int) -> Params:
     Raises
     ------
     TypeMismatch
-        If there can be no so many bits, or no array is of "int8" or "pool".
+        If the number of bits is not allowed, or no array is of "int8" or "pool".
 
     Examples
     --------
@@ -175,7 +175,7 @@ def with_bits(small: Params, bits: int) -> Params:
 
 
 def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...]:
-    """Return what `skip` says, each of which fits a name."""
+    """Return the patterns of `skip`; raise if one matches no name."""
     patterns = (skip,) if isinstance(skip, str) else tuple(skip)
     idle = [p for p in patterns if not any(fnmatchcase(name, p) for name in names)]
     if idle:
@@ -187,27 +187,27 @@ def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...
 class Pooled:
     """Trains parameters whose matrices are made of pools of vectors: the weight pools of Li & Gupta 2022.
 
-    A step goes straight through the choice of vectors: the gradient of a matrix moves the matrix of float32 behind it,
-    by which vectors are chosen, and each vector of the pool by the sum over the places that have it.
+    The gradient is straight-through: that of a matrix updates the float32 matrix behind it, which determines the choice
+    of vectors, and each vector of the pool is updated by the sum over the elements that use it.
 
     Parameters
     ----------
     params : object
-        As for `compress`: those to begin with. They are copied; an array that is reached by two paths becomes two.
+        Initial parameters, as for `compress`. They are copied; an array that is reached by two paths becomes two.
     skip : str or sequence of str
-        Names of arrays that have no pool.
+        Names of arrays without a pool.
     every : int
-        After how many steps vectors are chosen anew: those that are nearest.
+        Number of steps after which the nearest vectors are chosen anew.
     vectors : int
         Of each pool.
 
     Attributes
     ----------
     params : object
-        What the loss is given: arrays of float32, made of the pools. They are changed in place.
+        Parameters for the loss: arrays of float32, made of the pools, and changed in place.
     trained : dict
-        What an optimiser changes: `"params"`, of the structure of `params`, and `"pools"`, arrays by name. `save` and
-        `training.checkpoint` take it; call `choose` when it has been read back.
+        Parameters for the optimiser: `"params"`, of the structure of `params`, and `"pools"`, arrays by name. `save`
+        and `training.checkpoint` accept it; call `choose` after it has been read back.
 
     Raises
     ------
@@ -238,9 +238,9 @@ class Pooled:
         Parameters
         ----------
         opt : Optimiser
-            Of `acronumba.optim`; it remembers what it needs of `trained`.
+            An optimiser of `acronumba.optim`; its state is for `trained`.
         grads : object
-            What `value_and_grad` returns for `params`.
+            Gradients of `params`, as `value_and_grad` returns them.
         """
         of = {name: np.asarray(g).reshape(-1, GROUP) for name, g in leaves(grads) if name in self._index}
         sums = {}
@@ -262,13 +262,13 @@ class Pooled:
         self._make()
 
     def _make(self) -> None:
-        """Make `params` of what is trained."""
+        """Recompute `params` from `trained`."""
         pools = self.trained["pools"]
         for (name, array), (_, behind) in zip(leaves(self.params), leaves(self.trained["params"]), strict=True):
             array[...] = Pool.made_of(self._index[name], pools[name]).whole() if name in pools else behind
 
     def compressed(self) -> Any:
-        """Return parameters as `compress` gives them, of the structure of `params`; they share nothing with it."""
+        """Return compressed parameters of the structure of `params`, as by `compress`, without shared memory."""
         pools = self.trained["pools"]
 
         def one(name: str, array: npt.NDArray[Any]) -> Any:
@@ -279,7 +279,7 @@ class Pooled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayReport:
-    """What compression did to an array."""
+    """Size and error of a compressed array."""
 
     name: str
     kind: str
@@ -292,12 +292,12 @@ class ArrayReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What compression did to parameters.
+    """Sizes and errors of compressed parameters.
 
     Attributes
     ----------
     arrays : tuple of ArrayReport
-        Those that are compressed.
+        The compressed arrays.
     before, after : int
         Bytes of all arrays, in memory and in a file.
     """
@@ -322,14 +322,14 @@ class Report:
 
 
 def report(params: object, small: object) -> Report:
-    """Return what compression did to parameters.
+    """Return the sizes and errors of compressed parameters.
 
     Parameters
     ----------
     params : object
         The parameters in float32.
     small : object
-        What `compress` made of them.
+        The result of `compress` for `params`.
 
     Returns
     -------
@@ -358,7 +358,7 @@ def report(params: object, small: object) -> Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How far results are from others.
+    """Differences of two lists of results.
 
     Attributes
     ----------

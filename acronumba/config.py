@@ -1,17 +1,17 @@
 """Options of models and the environment.
 
-`Options` says how a model is compiled and run; a model holds one, `Model.with_options` makes another. The environment
-is read when it is needed, never at import:
+`Options` control how a model is compiled and run; a model holds one, `Model.with_options` makes another. The
+environment is read on each use, never at import:
 
-    ACRONUMBA_DEBUG=0..6        what is logged to standard error: 1 compilations and their times, 2 the program,
+    ACRONUMBA_DEBUG=0..6        log to standard error: 1 compilations and their times, 2 the program,
                                 3 the plan, 4 the host program, 5 the kernels, 6 every mini-batch
-    ACRONUMBA_VERIFY=0..3       what is checked: 0 nothing, 1 (default) the program after each stage, 2 also every
-                                mini-batch against the plain call, and what is said to be shared by its addresses; 3
-                                also nodes that were taken for equal: each is computed again, and its bits are compared
+    ACRONUMBA_VERIFY=0..3       checks: 0 none, 1 (default) the program after each stage, 2 also every mini-batch
+                                against the plain call, and operands marked as shared, by their addresses; 3 also nodes
+                                that were merged as equal: each is computed again, and its bits are compared
     ACRONUMBA_QUIET=0..1        1: no line on standard error where compiling takes more than two seconds
     ACRONUMBA_LESSONS=0..1      1: a check of a lesson (`acronumba.learn`) that fails raises; else it prints the hint
-    ACRONUMBA_CACHE_DIR         where compiled code is kept
-    ACRONUMBA_DEVICE            device of models that name none: "cpu"
+    ACRONUMBA_CACHE_DIR         folder of the cache of compiled code
+    ACRONUMBA_DEVICE            default device of models: "cpu"
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def _switch(*, serves: str = "", bits: bool = False, memory: bool = False) -> bo
     Parameters
     ----------
     serves : str
-        The schedule that it serves alone.
+        The only schedule that the optimisation is for, or "".
     bits : bool
         Whether it changes the order of summation in matrix products.
     memory : bool
-        Whether it changes neither kernels nor what is recorded, but where results lie and when they are computed.
+        Whether it changes only memory layout and the time of computation, and neither kernels nor recorded nodes.
     """
     facts = {"switch": True, "serves": serves, "bits": bits, "memory": memory}
     made: bool = field(default=True, metadata=facts)
@@ -53,9 +53,9 @@ def _switch(*, serves: str = "", bits: bool = False, memory: bool = False) -> bo
 class Options:
     """How a model is compiled and run.
 
-    Those of `SWITCHES` are the optimisations. No option changes a result's bits, except `reuse` and `duplicate`, which
-    change the order of summation in matrix products, and `precision`, which rounds the factors of matrix products on
-    a GPU and does nothing on a CPU.
+    The options in `SWITCHES` are optimisations. No option changes a result's bits, except `reuse` and `duplicate`,
+    which change the order of summation in matrix products, and `precision`, which rounds the factors of matrix products
+    on a GPU and does nothing on a CPU.
     """
 
     reuse: bool = _switch(bits=True)  # operands that are the same for all instances are not gathered
@@ -73,8 +73,8 @@ class Options:
     parts: bool = _switch(memory=True)  # a mini-batch with more values than fit into a cache runs as micro-batches
     schedule: str | Callable[..., Any] = "lookahead"  # one of SCHEDULES, or from DFG columns to batch numbers
     effort: int | None = None  # 0..3: how far "lookahead" searches; None: as it pays, not above "depth", "agenda"
-    threads: int | None = None  # None: as many as the process may use
-    memory_limit: int | None = None  # bytes; None: half of what is free
+    threads: int | None = None  # None: all CPUs of the process
+    memory_limit: int | None = None  # bytes; None: half of the free memory
     max_steps: int = 10**8  # host steps of one instance, after which it fails
     precision: str = "float32"  # of float32 matrix products with shared weights on a GPU: one of PRECISIONS
     persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
@@ -88,7 +88,7 @@ class Options:
 
     @property
     def decisions(self) -> Strategy:
-        """The strategy, with what these options switch off."""
+        """The strategy, with the parts that these options switch off."""
         chosen = self.strategy or DEFAULT
         if self.fuse and self.horizontal and self.gather_fusion:
             return chosen
@@ -106,19 +106,19 @@ class Options:
 
 
 def _switches(**facts: Any) -> tuple[str, ...]:
-    """Return the names of the optimisations with some facts, in order."""
+    """Return the names of the optimisations with these facts (metadata of `_switch`), in order."""
     found = ((f.name, f.metadata) for f in dataclasses.fields(Options) if f.metadata.get("switch"))
     return tuple(name for name, of in found if all(of[k] == v for k, v in facts.items()))
 
 
 SWITCHES = _switches()  # the optimisations
-OPTIMISATIONS = _switches(memory=False)  # those that change how many nodes, batches or passes there are
+OPTIMISATIONS = _switches(memory=False)  # those that change the number of nodes, batches or stages
 OF_DEPTH = _switches(serves="depth")  # those that serve the schedule "depth" alone
 BITWISE = _switches(bits=False)  # those without which every bit of a result is the same
 
 
 def _problem(name: str, value: Any, default: Any) -> str:
-    """Return what is wrong with the value of an option, or nothing."""
+    """Return the reason why the value of an option is invalid, or ""."""
     if isinstance(default, bool):
         return "" if isinstance(value, bool) else "must be True or False"
     if name == "strategy":
@@ -163,17 +163,17 @@ def is_strict_lesson() -> bool:
 
 
 def is_open(stream: Any) -> bool:
-    """Whether one of the process's standard streams can be written to: a service may have none, or closed ones."""
+    """Whether a standard stream can be written to: a service may have none, or a closed one."""
     return stream is not None and not getattr(stream, "closed", False)
 
 
 def at_terminal(stream: Any) -> bool:
-    """Whether one of the process's standard streams is a terminal. What stands in its place may not know."""
+    """Whether a standard stream is a terminal; False for a replacement without `isatty`."""
     return is_open(stream) and hasattr(stream, "isatty") and bool(stream.isatty())
 
 
 def cache_limit() -> int:
-    """Return the bytes that compiled code may take on disk: the megabytes of `ACRONUMBA_CACHE_LIMIT`, else 1024."""
+    """Return the limit of the disk cache in bytes: `ACRONUMBA_CACHE_LIMIT` megabytes, by default 1024."""
     return _level("ACRONUMBA_CACHE_LIMIT", 10**6, 1024) << 20
 
 

@@ -1,7 +1,7 @@
 """Arrays of other libraries: `as_numpy` is the one way from them to NumPy.
 
-In: anything that says what it is by `__array__` or `__dlpack__`: tensors of PyTorch and JAX, arrays of CuPy, columns of
-pandas. Out: an array that shares its memory where it can, or a sentence why there is none. No library is imported.
+In: objects with `__array__` or `__dlpack__`: tensors of PyTorch and JAX, arrays of CuPy, columns of pandas. Out: an
+array that shares their memory if possible, or a sentence that gives the reason why not. No library is imported.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _SIMPLE = frozenset((int, float, complex, bool, str, bytes, type(None), np.ndarr
 
 
 class OfParts:
-    """What looks like an array to NumPy, and is a record of arrays to models: no array of another library."""
+    """Base class of records of arrays that NumPy sees as an array, and models as a record; not a foreign array."""
 
-    later: tuple[str, ...] = ()  # fields that files have not always had
+    later: tuple[str, ...] = ()  # fields that are missing in older files
 
 
 def is_foreign(value: object) -> bool:
@@ -41,20 +41,20 @@ def _says_array(cls: Any) -> bool:
 
 
 def as_numpy(value: Any) -> npt.NDArray[Any] | str:
-    """Return an array of another library as one of NumPy, without a copy where it is in the processor's memory.
+    """Convert an array of another library to NumPy, without a copy if it is in the CPU's memory.
 
     Returns
     -------
     array or str
-        A sentence that says why there is no such array: on another device, of a dtype that NumPy does not have.
+        A sentence if the conversion is impossible: the array is on another device, or NumPy lacks its dtype.
     """
     if isinstance(value, np.ndarray):
         return value
     if not _on_processor(value):
         return "an array on a GPU: copy it to the CPU first"
     try:
-        plain = value.detach() if hasattr(value, "detach") else value  # what PyTorch follows back is not given away
-        # Of what has both, `__array__` takes half the time; it shares the memory, too.
+        plain = value.detach() if hasattr(value, "detach") else value  # else PyTorch refuses to export it
+        # If both exist, `__array__` takes half the time; it shares the memory, too.
         return np.asarray(plain) if hasattr(plain, "__array__") else np.from_dlpack(plain)
     except Exception as error:
         return _why(value, error)
@@ -79,7 +79,7 @@ def _why(value: Any, error: Exception) -> str:
 
 
 def numpy_array(value: Any) -> npt.NDArray[Any]:
-    """Return what `as_numpy` does, or raise where there is no array."""
+    """Return the array of `as_numpy`, or raise `TypeError` if there is none."""
     found = as_numpy(value) if is_foreign(value) else np.asarray(value)
     if isinstance(found, str):
         raise TypeError(found)
@@ -87,13 +87,13 @@ def numpy_array(value: Any) -> npt.NDArray[Any]:
 
 
 def natives(values: Sequence[Any], made: dict[int, tuple[Any, Any]]) -> list[Any]:
-    """Return values with NumPy's arrays in the place of others; what cannot be converted stays.
+    """Return values with foreign arrays replaced by NumPy arrays; values that cannot be converted stay.
 
     Parameters
     ----------
     values : sequence
     made : dict
-        What was converted, with its array, by id; new ones are added. One object becomes one array.
+        Cache by id of (object, its NumPy array), which is extended. One object becomes one array.
     """
     out = []
     for v in values:

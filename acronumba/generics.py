@@ -1,7 +1,7 @@
-"""The type variables of models: what type checkers know of a model's parameters and result.
+"""The type variables for a model's parameters and result, for type checkers.
 
-A bare `Model` or `Results` is one of anything: variables have defaults, which Python itself knows from 3.13 on, and
-type checkers by the names of `typing_extensions`, which is not imported.
+They have defaults, so that a bare `Model` or `Results` stands for any types. Python supports defaults from 3.13 on;
+type checkers take the names of `typing_extensions`, which is not imported.
 """
 
 from __future__ import annotations

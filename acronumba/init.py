@@ -1,4 +1,4 @@
-"""How parameters begin: arrays of random numbers, drawn from a `np.random.Generator`.
+"""Initialisation of parameters: arrays of random numbers, drawn from a `np.random.Generator`.
 
 >>> import numpy as np
 >>> from acronumba import init

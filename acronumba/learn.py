@@ -1,8 +1,7 @@
-"""What the lessons in `docs/lessons` use: questions before the answer, checks of exercises, links into the explorer.
+"""Helpers of the lessons in `docs/lessons`: questions before the answer, checks of exercises, links into the explorer.
 
-In: a question with its answer, or whether an answer of the reader is right. Out: a field to write in and the answer to
-open, in a notebook; text elsewhere. `ACRONUMBA_LESSONS=1` in the environment makes a check that fails raise: tests set
-it, so that nothing here has to find out who is reading.
+In: a question with its answer, or the check of a reader's answer. Out: in a notebook a text field and the answer to
+open, elsewhere text. With `ACRONUMBA_LESSONS=1` in the environment, as in tests, a failed check raises.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from acronumba.views.console import in_notebook
 
 __all__ = ["NotYet", "ask", "expect", "look"]
 
-MOMENTS = ("kernel", "batch", "node", "line", "step", "instance", "mode")  # what the explorer reads in an address
+MOMENTS = ("kernel", "batch", "node", "line", "step", "instance", "mode")  # keys of the explorer's address
 
 
 class NotYet(AssertionError):
@@ -30,7 +29,7 @@ def ask(question: str, answer: object) -> None:
     Parameters
     ----------
     question : str
-        What the reader should answer before looking; what stands between backticks is shown as code.
+        Question to answer before looking; text between backticks is shown as code.
     answer : object
         Computed, not typed: `len(trace.batches)`.
     """
@@ -44,19 +43,19 @@ def ask(question: str, answer: object) -> None:
 
 
 def expect(condition: object, hint: str) -> None:
-    """Say whether an exercise is solved: print "right", or what is wrong.
+    """Print "right" if an exercise is solved, else the hint.
 
     Parameters
     ----------
     condition : object
         True if it is solved.
     hint : str
-        What is wrong, and where to look.
+        The mistake, and where to look.
 
     Raises
     ------
     NotYet
-        It is not, and `ACRONUMBA_LESSONS` is 1.
+        If it is not solved, and `ACRONUMBA_LESSONS` is 1.
     """
     if not condition and is_strict_lesson():
         raise NotYet(hint)
@@ -69,9 +68,9 @@ def look(page: str | Path, **moment: object) -> None:
     Parameters
     ----------
     page : str or Path
-        What `trace.html` has returned.
+        Path of the page, as `trace.html` returns it.
     **moment
-        What is selected: `batch`, `step` (batches that are done), `instance`, `kernel`, `node`, `line`, `mode`.
+        The selection: `batch`, `step` (batches that are done), `instance`, `kernel`, `node`, `line`, `mode`.
     """
     if unknown := sorted(moment.keys() - set(MOMENTS)):
         raise ValueError(f"the explorer knows no `{unknown[0]}`, but {', '.join(MOMENTS)}")

@@ -1,9 +1,9 @@
 """Locks and lazy attributes for threads and forked children.
 
-A forked child has one thread. A lock that another thread of the parent held would never be released in it, so the
-locks made here are free in a child. The locks of others (of modules that are being imported, of Numba and LLVM) are
-held in what is `undivided`: a fork waits for its end. `lazy` is `functools.cached_property` without its lock, which up
-to Python 3.11 is one for all objects of a class and is taken before any lock of the object's own.
+A forked child has one thread. A lock that another thread of the parent held would never be released in it, so the locks
+made here are free in a child. The locks of other code (of modules that are being imported, of Numba and LLVM) are held
+only within blocks of `undivided`: a fork waits until these end. `lazy` is `functools.cached_property` without its lock,
+which up to Python 3.11 is shared by all objects of a class and is taken before any lock of the object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ForkLock:
         self._lock.release()
 
     def renew(self) -> None:
-        """Forget who holds the lock, unless it is the thread that asks: it has forked, and will let go."""
+        """Make the lock free after a fork, unless the calling thread, which forked, holds it."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:
@@ -43,7 +43,7 @@ _LOCKS: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 
 
 class _Undivided:
-    """What forks by other threads wait for. Several threads may be in it at once, and one several times."""
+    """Context manager that makes forks by other threads wait; several threads may be inside, each several times."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -64,7 +64,7 @@ class _Undivided:
                 self._change.notify_all()
 
     def before_fork(self) -> None:
-        """Wait until no other thread is inside, for a minute at most; from then on, let none in."""
+        """Wait until no other thread is inside, for at most a minute, and keep others out."""
         me = threading.get_ident()
         self._change.acquire()
         try:
@@ -75,7 +75,7 @@ class _Undivided:
         self._forking = me
 
     def after_fork(self) -> None:
-        """Let them in again."""
+        """Admit other threads again."""
         if self._forking == threading.get_ident():
             self._forking = None
             self._change.release()
@@ -101,7 +101,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class lazy(Generic[T]):
-    """An attribute that is made when it is first read. Two threads may make it at once; the first one's stays."""
+    """A lazy attribute. Two threads may compute it at once; the first value stays."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make = make

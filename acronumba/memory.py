@@ -1,4 +1,4 @@
-"""Addresses and sizes: where an array lies, how much memory there is."""
+"""Addresses of arrays, and sizes of memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALIGNMENT = 64  # bytes: a cache line
 
 
 def aligned(size: int, zero: bool = False) -> NDArray[np.uint8]:
-    """Return so many bytes that begin on a cache line: zeros, or uninitialised."""
+    """Return an array of bytes that begins on a cache line: zeros, or uninitialised."""
     raw = (np.zeros if zero else np.empty)(size + ALIGNMENT, np.uint8)
     skip = -address(raw) % ALIGNMENT
     return raw[skip : skip + size]
@@ -45,7 +45,7 @@ def available() -> int:
 
 
 def installed() -> int:
-    """Return how many bytes of memory the machine has, or 8 GB where that is not known."""
+    """Return the memory of the machine in bytes, or 8 GB if unknown."""
     try:
         return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -53,7 +53,7 @@ def installed() -> int:
 
 
 def resident() -> int:
-    """Return how many bytes of memory the process has, or 0 where that is not known."""
+    """Return the resident memory of the process in bytes, or 0 if unknown."""
     try:
         return int(_kernel_file("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
@@ -61,10 +61,10 @@ def resident() -> int:
 
 
 def _kernel_file(path: str) -> bytes:
-    """Return what a short file of the kernel says.
+    """Return the contents of a short file of the kernel.
 
-    A plain call reads it at any depth. File objects call functions of Python: one that is opened next to the
-    recursion limit fails after it is open, and stays so.
+    It is read without a file object, since a plain call may need it at any depth: next to the recursion limit, a file
+    object fails after the file is open, and leaves it open.
     """
     file = os.open(path, os.O_RDONLY)
     try:

@@ -1,8 +1,8 @@
-"""What models need and NumPy lacks, as plain NumPy definitions.
+"""Functions of neural networks that NumPy lacks, as plain NumPy definitions.
 
-In: arrays. Out: arrays of the same dtype (float32 stays float32). Every function is ordinary Python that works on
-its own and is compiled together with the model that calls it; `sigmoid` and `erf` alone are operations of their own
-to the compiler, with these functions as their definition. Batches are not written here: a function sees the arrays
+In: arrays. Out: arrays of the same dtype (float32 stays float32). Every function is ordinary Python that works on its
+own and is compiled together with the model that calls it. Only `sigmoid` and `erf` are operations of the compiler, with
+these functions as their definition. There is no batch axis, in the arguments or in the code: a function sees the arrays
 of one instance.
 """
 
@@ -86,7 +86,7 @@ def erf(x: Array) -> Array:
 
 
 def scale_gradient(x: Array, factor: float) -> Array:
-    """Return `x`; gradients that go through here are multiplied by a factor (-1 turns them round).
+    """Return `x`; gradients through it are multiplied by a factor (-1 reverses them).
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def scale_gradient(x: Array, factor: float) -> Array:
 
 
 def stop_gradient(x: Array) -> Array:
-    """Return `x`; no gradient goes through here.
+    """Return `x`; no gradient flows through it.
 
     Parameters
     ----------
@@ -485,7 +485,7 @@ def _transposed(x: Array) -> Array:
 
 
 def _seen(rows: int, columns: int, causal: bool, window: int | None) -> Array:
-    """Return which keys each query sees, by their places alone: the last query stands where the last key does."""
+    """Return the mask of the keys that each query sees, by position; the last query is aligned with the last key."""
     i = np.arange(rows)[:, None] + (columns - rows)
     j = np.arange(columns)[None, :]
     if window is None:
@@ -572,7 +572,7 @@ def multi_head_attention(
 def _windows(
     x: Array, size: int, stride: int, padding: int | tuple[int, int], border: float, dilation: int = 1
 ) -> list[Array]:
-    """Return the rows that stand at each place of a window, one row for each window: parts of `x` with its borders."""
+    """Return for each offset in a window the rows of `x` at this offset, one row per window, with padding."""
     low, high = padding if isinstance(padding, tuple) else (padding, padding)
     last = low + x.shape[0] + high - 1 - (size - 1) * dilation
     if last < 0:
@@ -599,14 +599,14 @@ def conv1d(
     x : array [N, C]
         The rows are steps, the columns channels.
     weight : array [M, C, K]
-        Of each output, as PyTorch has it: for each channel the factors of the `K` rows of a window.
+        The weights of each output and channel for the `K` rows of a window, as in PyTorch.
     bias : array [M], optional
     stride : int
-        How far the next window is.
+        Distance between windows.
     padding : int, or a pair of ints
-        How many rows of zeros stand before and behind the sequence: ``(K - 1, 0)`` makes it causal.
+        Number of rows of zeros before and after the sequence: ``(K - 1, 0)`` makes it causal.
     dilation : int
-        How far the rows of a window are from each other.
+        Distance between the rows of a window.
 
     Returns
     -------
@@ -679,9 +679,9 @@ def segment_sum(x: Array, ids: Array, n: int) -> Array:
     ----------
     x : array [N, ...]
     ids : integer array [N]
-        Of which segment each row is, from 0 to n - 1; in any order.
+        The segment of each row, from 0 to n - 1, in any order.
     n : int
-        How many segments there are.
+        Number of segments.
 
     Returns
     -------

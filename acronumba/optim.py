@@ -7,9 +7,9 @@
 >>> params["w"]
 array([0.9, 1. , 1.1])
 
-An optimiser visits the float arrays that `acronumba.leaves` finds, each once. What it remembers of them is its `state`:
-a dict that `acronumba.save` and `acronumba.load` take. All memory is made at the first update; then a step is one
-compiled pass over each array, by all threads. The steps are those of `torch.optim`.
+An optimiser visits the float arrays that `acronumba.leaves` finds, each once. Its `state` is a dict that
+`acronumba.save` and `acronumba.load` accept. The state is allocated at the first update; then a step is one compiled
+pass over each array, by all threads. The steps are those of `torch.optim`.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _GRADIENT = 1  # where the gradient stands in a group
 
 
 class Optimiser:
-    """What all optimisers have.
+    """Base class of the optimisers.
 
     Attributes
     ----------
     rate : float
         The learning rate; it may be assigned at any time.
     state : dict
-        What is remembered: the number of steps so far, `"step"`, and for each kind of memory a dict from the names of
-        `acronumba.leaves` to arrays. It is empty before the first update.
+        The number of steps so far, `"step"`, and for each kind of memory a dict from the names of `acronumba.leaves` to
+        arrays. Empty before the first update.
     """
 
-    _memory: ClassVar[tuple[str, ...]] = ()  # the kinds of arrays that are remembered for each parameter
+    _memory: ClassVar[tuple[str, ...]] = ()  # names of the state arrays per parameter
 
     def __init__(self, rate: float) -> None:
         self.rate: float = _number("rate", rate)
         self.state: dict[str, Any] = {}
 
     def begin(self, params: object) -> None:
-        """Make the state as it is before the first update: what `load` is given to resume.
+        """Initialise the state as before the first update, so that `load` can read a saved one into its structure.
 
         Parameters
         ----------
@@ -78,8 +78,8 @@ class Optimiser:
         params : object
             As `acronumba.save` takes them; their float arrays are changed.
         grads : object
-            Of the same structure: what `value_and_grad` returns. A parameter whose gradient is None, and what has none
-            in `grads`, stays as it is.
+            Gradients of the same structure, as `value_and_grad` returns them. A parameter whose gradient is None, or
+            that has none in `grads`, is unchanged.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Optimiser:
             _step(rule, groups if self._by_rows() else map(_dense, groups), numbers)
 
     def _by_rows(self) -> bool:
-        """Whether a gradient by rows changes these rows alone; if not, the others have gradients that are zero."""
+        """Whether a gradient by rows updates these rows alone; if not, the other rows have gradient zero."""
         return False
 
     def _kinds(self) -> tuple[str, ...]:
@@ -126,11 +126,11 @@ class SGD(Optimiser):
     rate : float
         The learning rate.
     momentum : float
-        How much of the last step's direction stays: 0 for none.
+        Factor of the last step's direction: 0 for none.
     nesterov : bool
         Look ahead along the momentum (Sutskever et al., ICML 2013).
     decay : float
-        What of each parameter is added to its gradient.
+        Factor of each parameter that is added to its gradient.
     """
 
     def __init__(self, rate: float, momentum: float = 0.0, nesterov: bool = False, decay: float = 0.0) -> None:
@@ -164,7 +164,7 @@ class Adam(Optimiser):
     rate : float
         The learning rate.
     betas : (float, float)
-        How much of the mean of gradients, and of their squares, stays at each step.
+        Decay factors of the means of gradients and of their squares.
     eps : float
         Added to the root of the mean square.
     """
@@ -200,7 +200,7 @@ class AdamW(Adam):
     rate, betas, eps
         As of `Adam`.
     decay : float
-        How much of each parameter is taken away at each step, times the learning rate.
+        Fraction of each parameter to subtract at each step, times the learning rate.
     """
 
     def __init__(
@@ -219,9 +219,9 @@ def clip(grads: object, norm: float) -> float:
     Parameters
     ----------
     grads : object
-        What `value_and_grad` returns.
+        Gradients as `value_and_grad` returns them.
     norm : float
-        The largest Euclidean norm that is left.
+        The largest Euclidean norm after scaling.
 
     Returns
     -------
@@ -310,9 +310,9 @@ def _dense(group: Sequence[Any]) -> list[Any]:
 
 
 def _step(rule: str, groups: Iterable[Sequence[Any]], numbers: Sequence[float]) -> None:
-    """Change arrays by a rule, but for the gradients; those that do not lie in one piece by way of one that does.
+    """Update the arrays of each group by a rule, except gradients; non-contiguous arrays are updated through copies.
 
-    A gradient by rows changes these rows.
+    A gradient by rows updates these rows alone.
     """
     from acronumba.runtime.updates import step
 

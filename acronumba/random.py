@@ -10,7 +10,7 @@ here as its definition.
 >>> bool(random.uniform(key.child(0)) == random.uniform(key.child(0)))
 True
 
-Number j of a draw, in row-major order, is a function of the key, of the kind of the draw and of j alone: a longer draw
+Number j of a draw, in row-major order, is a function of the key, of the kind of draw and of j alone: a longer draw
 begins with the numbers of a shorter one. Draws of different kinds from one key are independent of each other; two draws
 of one kind from one key are the same numbers. A key is therefore used once for each kind; `Key.child` gives more keys.
 
@@ -94,20 +94,20 @@ def _mix(key: Any, counter: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What random numbers are drawn from. Make one by `key` or `keys`, and more of it by `child`.
+    """Key that random numbers are drawn from; made by `key` or `keys`, with further keys by `child`.
 
     A key is data like any other: a positional parameter, a field of a dataclass, an item of a list; it can be pickled.
     """
 
-    bits: np.uint64  # all that a key is
+    bits: np.uint64  # the whole state of a key
 
     def child(self, n: Array) -> Key:
-        """Return key number `n` of this one, independent of it, of what is drawn from it, and of its other children.
+        """Return child key `n`, independent of this key, of draws from it, and of its other children.
 
         Parameters
         ----------
         n : int or integer scalar
-            Of 64 bits, negative ones too. In a model also a computed one.
+            An integer of 64 bits, possibly negative. In a model it may be a computed one.
 
         Raises
         ------
@@ -335,13 +335,13 @@ def integers(key: Key, low: int, high: int, shape: Shape = ()) -> Array:
     Raises
     ------
     ValueError
-        If there are no numbers from `low` to `high`, or more than 2**32.
+        If the interval from `low` to `high` is empty, or has more than 2**32 numbers.
 
     Notes
     -----
     The high half of the product of 64 random bits and ``high - low`` (D. Lemire, "Fast random integer generation in an
-    interval", 2019), without its rejection, since a loop of unknown length would make the draw depend on more than its
-    place.
+    interval", 2019), without its rejection, since a loop of unknown length would make a draw depend on more than its
+    index.
     """
     if not 0 < high - low <= 2**32:
         raise ValueError("integers: high - low must be between 1 and 2**32")
@@ -415,8 +415,8 @@ def choice(key: Key, p: Array, shape: Shape = ()) -> Array:
     ----------
     key : Key
     p : int or array [N]
-        How many there are to choose from (all equally likely, as by `integers`); or a weight for each of them, not
-        negative, whose sum is above 0 but need not be 1.
+        The number of items (all equally likely, as by `integers`); or a weight for each item, not negative, whose sum
+        is above 0 but need not be 1.
     shape : int or tuple of int
 
     Returns

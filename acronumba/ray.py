@@ -1,8 +1,8 @@
 """Models on several machines, by Ray: `Pool` for mini-batches, `Mapper` for its datasets, `deployment` for its server.
 
-In: a model and its shared values, then instances. Out: what `batch` gives for them, in order, and the same bits on
-equal processors. Ray is imported with this module, and by no other. What is sent are pickles, which are code: a cluster
-is one domain of trust.
+In: a model and its shared values, then instances. Out: the results of `batch`, in order, with the same bits on equal
+CPUs. Ray is imported with this module, and by no other. Workers are sent pickles, which are code: a cluster is one
+domain of trust.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ except ImportError as error:
 
 __all__ = ["Mapper", "Pool", "deployment"]
 
-AHEAD = 2  # chunks for each worker that are under way: one that runs, one that waits
-CHUNKS = 8  # for each worker, if there are instances enough: who is done takes the next
-FEWEST = 16  # instances of a chunk
+AHEAD = 2  # chunks in flight for each worker: one running, one waiting
+CHUNKS = 8  # for each worker, if there are enough instances: a free worker takes the next one
+FEWEST = 16  # smallest number of instances of a chunk
 PATIENCE = 5.0  # seconds after which a chunk may be late
 
 
 class Pool:
-    """Workers that run a model. A worker that dies is replaced, and what it had begun is run again.
+    """Workers that run a model. A worker that dies is replaced, and its unfinished chunks are run again.
 
     Parameters
     ----------
     model : model
-        Also of a script or a notebook: it is sent by value.
+        May be of a script or a notebook, from which it is sent by value.
     workers, cores : int
-        How many processes, and how many threads each has.
+        Number of processes, and of threads of each.
     same_processor : bool
-        Whether to refuse workers on processors that differ, whose results may differ in the last bits.
+        Whether to reject workers on different CPUs, whose results may differ in the last bits.
     **shared
         The keyword-only parameters of the model. They are sent once to each node; see `update`.
     """
@@ -75,7 +75,7 @@ class Pool:
         actor = ray.remote(num_cpus=cores, max_restarts=-1, max_task_retries=-1)(_Worker)
         code = cloudpickle.dumps(made.with_options(threads=cores))
         self._workers = [actor.remote(code) for _ in range(workers)]
-        self._silent: dict[Any, Any] = {}  # workers that did not answer, with what they are asked
+        self._silent: dict[Any, Any] = {}  # workers that did not answer, with the pending call
         if same_processor and len(found := set(ray.get([w.processor.remote() for w in self._workers]))) > 1:
             self.close()
             raise refuse("ACR706", message="the workers have different CPUs", seen=", ".join(sorted(found)))
@@ -86,7 +86,7 @@ class Pool:
         Parameters
         ----------
         *columns : sequences
-            One for each positional parameter. They are packed in pieces while workers run what was sent before.
+            One for each positional parameter. They are packed chunk by chunk while workers run earlier chunks.
 
         Raises
         ------
@@ -110,13 +110,12 @@ class Pool:
         return Results.of(results)
 
     def stream(self, source: Iterable[Any], chunk: int = 256) -> Iterator[tuple[int, Any]]:
-        """Yield the number and the result of each instance of a source, in the order in which they are done.
+        """Yield the number and the result of each instance of a source, in the order of completion.
 
         Parameters
         ----------
         source : iterable
-            Of instances; of tuples, if the model has several positional parameters. No more of it is read than is
-            under way.
+            Instances; tuples, if the model has several positional parameters. It is read only as chunks are sent.
         chunk : int
             How many instances are sent together.
 
@@ -133,7 +132,7 @@ class Pool:
             raise InstanceErrors(errors)
 
     def update(self, **shared: Any) -> None:
-        """Let shared values be others of the same kind, for all instances that are sent from now on."""
+        """Replace shared values by others of the same kind, for all instances that are sent from now on."""
         expect_kinds(self._shared, shared, "pool")
         self._shared |= shared
         self._version, self._values = self._version + 1, _put(self._shared)
@@ -153,9 +152,10 @@ class Pool:
     def _run(
         self, chunks: Iterable[tuple[int, Sequence[Any]]]
     ) -> Iterator[tuple[int, Sequence[Any], Mapping[int, BaseException]]]:
-        """Yield what comes of chunks, as they are done: the first instance, results, failures.
+        """Yield for each finished chunk its first instance, results and failures.
 
-        A chunk whose worker does not answer, because its node is gone and no other has room, goes to another one.
+        A chunk whose worker does not answer, because its node is gone and no other node has room, is sent to another
+        worker.
         """
         free = self._answering() * AHEAD
         under_way: dict[Any, _Sent] = {}
@@ -188,12 +188,12 @@ class Pool:
     def _send(self, first: int, columns: bytes, free: list[Any], under_way: dict[Any, _Sent]) -> None:
         """Send a chunk to the next free worker."""
         worker = free.pop(0)
-        # In a list, a reference stays one: the worker fetches the values when they are new.
+        # Inside a list, Ray does not resolve a reference: the worker fetches the values only if they are new.
         sent = worker.run.remote(self._version, [self._values], columns)
         under_way[sent] = _Sent(first, columns, worker, time.monotonic())
 
     def _answering(self) -> list[Any]:
-        """Return the workers without those that did not answer, and have not done so since."""
+        """Return the workers that are not known to be silent, or all if none is left."""
         for worker, answer in list(self._silent.items()):
             if ray.wait([answer], timeout=0)[0]:
                 del self._silent[worker]
@@ -201,7 +201,7 @@ class Pool:
 
 
 class _Column:
-    """A column whose pieces are packed one by one: the slices of a whole pack would first be looked for in it."""
+    """A column whose chunks are packed one at a time, since a slice of a whole pack must first be extracted from it."""
 
     def __init__(self, column: Any) -> None:
         self._column = column if type(column) is list else pack(column)
@@ -223,7 +223,7 @@ class _Column:
 
 @dataclass
 class _Sent:
-    """A chunk that is under way."""
+    """A chunk that a worker has not finished."""
 
     first: int
     columns: bytes
@@ -242,7 +242,7 @@ def _late(under_way: Mapping[Any, _Sent], longest: float) -> list[_Sent]:
 
 
 class _Worker:
-    """What runs in each process of a pool."""
+    """The actor in each process of a pool."""
 
     def __init__(self, code: bytes) -> None:
         self._model = pickle.loads(code)
@@ -266,7 +266,7 @@ class _Worker:
 
 
 def _put(shared: Mapping[str, Any]) -> Any:
-    """Return a reference to shared values as they are now; their arrays are in the memory of each node once."""
+    """Return a reference to a snapshot of shared values, whose arrays are stored once per node."""
     buffers: list[pickle.PickleBuffer] = []
     values = {name: _snapshot(value) for name, value in shared.items()}
     text = cloudpickle.dumps(values, protocol=5, buffer_callback=buffers.append)
@@ -296,7 +296,8 @@ def _chunks(source: Iterable[Any], size: int) -> Iterator[tuple[int, list[Any]]]
 class Mapper:
     """A model for `Dataset.map_batches`: the last column that is named is the new one, the others are its arguments.
 
-    With ``batch_format="pyarrow"`` columns of Arrow are taken over whole: structs are objects of annotated classes.
+    With ``batch_format="pyarrow"`` columns of Arrow are packed without Python objects: structs become objects of
+    annotated classes.
 
     Examples
     --------
@@ -346,8 +347,8 @@ def deployment(
 ) -> Any:  # fmt: skip
     """Return an application for `ray.serve.run`: each replica is a `serve.Server`.
 
-    `handle.remote(*instance)` is one request, `handle.many.remote(instances)` several at once, which takes far less
-    time for each: a list of results, with an exception in the place of a result that there is not.
+    `handle.remote(*instance)` is one request. `handle.many.remote(instances)` sends several at once, which takes far
+    less time for each, and returns a list of results, with exceptions for the instances that failed.
     """
     from ray import serve as ray_serve
 

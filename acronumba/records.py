@@ -1,9 +1,9 @@
-"""Records: dataclasses with slots, made in less than half the time.
+"""Records: dataclasses with slots, whose classes are created in less than half the time.
 
-`dataclasses` writes up to seven functions of a class as text and compiles them; for the classes of a compiler that is
-half the time of importing it. Here only `__init__` is compiled; the others are the same functions for all classes.
-Everything else is as in `dataclasses`, whose `field`, `fields` and `replace` hold, but that pickle needs protocol 2 or
-newer. That nobody assigns to a field of a record is checked by type checkers alone.
+`dataclasses` generates up to seven functions per class as text and compiles them; for the classes of this compiler that
+is half the import time. Here only `__init__` is compiled; the other functions are shared by all classes. Everything
+else is as in `dataclasses`, whose `field`, `fields` and `replace` work on records, but pickling needs protocol 2 or
+newer. Records are immutable for type checkers alone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def record(*, kw_only: bool = False, eq: bool = True, frozen: bool = True) -> Ca
         Whether objects with equal fields are equal, and, if they are frozen, have one hash. The class must not define
         `__eq__` or `__hash__` itself then.
     frozen
-        Whether nobody assigns to a field.
+        Whether fields must not be assigned (checked by type checkers alone).
     """
 
     def decorate(cls: type[T]) -> type[T]:
-        cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` writes its signature there
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` sets it to the signature
         made = dataclass(slots=True, kw_only=kw_only, eq=False, repr=False)(cls)
         own = vars(made)
         if "__repr__" not in own:

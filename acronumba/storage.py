@@ -1,4 +1,4 @@
-"""Shared values on disk, `save` and `load`, as safetensors; and by name, `leaves`.
+"""Shared values as safetensors files, `save` and `load`; and their arrays by name, `leaves`.
 
 Every array and number of a nesting of dataclasses, NamedTuples, dicts, tuples and lists becomes a tensor whose name
 is its path: ``cells.0.w``. A file holds no structure and no code; `load` takes the structure from a value of the
@@ -43,22 +43,22 @@ _NARROW = ("float16", "BF16")
 def save(path: str | os.PathLike[str], params: object) -> None:
     """Write the arrays and numbers of shared values to a safetensors file.
 
-    The file is written beside its place and then moved there: a reader sees the old file or the new one.
+    The file is replaced atomically: a reader sees the old file or the new one.
 
     Parameters
     ----------
     path : path
         Of the file; replaced if it exists.
     params : object
-        Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers, or what
-        `pack` gives for it.
+        Any nesting of dataclasses, NamedTuples, dicts with string keys, tuples and lists of arrays and numbers, or a
+        snapshot of it by `pack`.
 
     Raises
     ------
     TypeMismatch
         If a value cannot be stored, or two values would have one name.
     FileNotFoundError
-        If there is no such folder.
+        If the folder does not exist.
     """
     from safetensors.numpy import save_file
 
@@ -84,30 +84,30 @@ def save(path: str | os.PathLike[str], params: object) -> None:
 
 
 def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> Params:
-    """Read what `save` has written.
+    """Read shared values from a file written by `save`.
 
     Parameters
     ----------
     path : path
         Of the file.
     like : object
-        A value with the structure, shapes and dtypes that are expected; its arrays may be empty memory (`np.empty`).
+        A value with the expected structure, shapes and dtypes; its arrays may be uninitialised (`np.empty`).
     cast : bool
-        Whether floats of 16 bits (float16, bfloat16), as weights are often published, become the wider floats that are
-        expected. None changes its value.
+        Whether floats of 16 bits (float16, bfloat16), as weights are often published, are converted to wider expected
+        floats, which is exact.
 
     Returns
     -------
     object
-        As `like`, with new arrays and numbers. What files have not always had is that of `like` where it is missing:
-        to how many bits weights in fewer bits round the other operand of a product.
+        As `like`, with new arrays and numbers. A field that older files lack is taken from `like`: the number of bits
+        to which compressed weights round the other operand of a product.
 
     Raises
     ------
     TypeMismatch, ShapeMismatch
         If names or dtypes differ (the former), or only shapes; all differences are in the message.
     FileNotFoundError
-        If there is no such file. A damaged one is a `TypeMismatch`.
+        If the file does not exist. A damaged file is a `TypeMismatch`.
     """
     wanted: dict[str, Any] = {}
     like = _plain(like)
@@ -128,26 +128,26 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
 
 
 def assembled(like: Params, find: Callable[[str, npt.NDArray[Any]], npt.NDArray[Any]]) -> Params:
-    """Return a value of the structure of `like`; `find` gives each array, from its name and the one that is there."""
+    """Return a value of the structure of `like`; `find` returns each array, from its name and the array in `like`."""
     like = _plain(like)
     found = {name: find(name, _tensor(name, value)) for name, value in _leaves(like)}
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
 
 
 def replaced(like: Params, change: Callable[[str, Any], Any]) -> Params:
-    """Return a value of the structure of `like` with what `change` returns for each name and value of `named`."""
+    """Return a value of the structure of `like` with each named value replaced by `change(name, value)`."""
     like = _plain(like)
     return _rebuild(like, {n: change(n, v) for n, v in named(like)}, "", parts=False)  # type: ignore[no-any-return]
 
 
 def shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
-    """Return the names of a file's tensors with their shapes, where its structure is not known; errors as of `load`."""
+    """Return the names and shapes of a file's tensors, without knowing its structure; errors as for `load`."""
     with _opened(path) as file:
         return {name: entry.shape for name, entry in file.entries.items()}
 
 
 class _Damaged(Exception):
-    """A file is not what `save` writes."""
+    """A file is not in the format of `save`."""
 
 
 class _Entry(NamedTuple):
@@ -160,7 +160,7 @@ class _Entry(NamedTuple):
 
 
 class _File:
-    """A safetensors file that is opened once: another one that is put in its place meanwhile is not looked at.
+    """A safetensors file that is opened once, so that a file that replaces it meanwhile is not read.
 
     A header, its length before it in 8 bytes, names the tensors; their bytes follow, without gaps.
     """
@@ -188,7 +188,7 @@ class _File:
             raise _Damaged(f"{left} bytes of tensors in place of {at}")
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """Return a tensor; of a float of 16 bits that NumPy does not have, the float32."""
+        """Return a tensor; bfloat16, which NumPy lacks, as float32."""
         kind, shape, start, end = self.entries[name]
         data = np.empty(end - start, np.uint8)
         self._raw.seek(self._start + start)
@@ -200,7 +200,7 @@ class _File:
 
 
 def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the dict of pairs, if no two have one key."""
+    """Return the dict of pairs; raise if two have the same key."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name comes twice")
@@ -234,7 +234,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[_File]:
 
 
 def leaves(params: object) -> list[tuple[str, Any]]:
-    """Return what of parameters is trained: their float arrays with the names that `save` gives them.
+    """Return the trainable arrays of parameters: float arrays with their names in `save`.
 
     Parameters
     ----------
@@ -244,9 +244,9 @@ def leaves(params: object) -> list[tuple[str, Any]]:
     Returns
     -------
     list of (str, array)
-        In the order of the structure; weights in fewer bits (`compress`) are not trained. An array that is reached by
-        several paths is there once, by the first of them: `leaves` of parameters and of their gradients go together.
-        NumPy's scalars are there, too, although nothing can change them in place.
+        In the order of the structure, without weights in fewer bits (`compress`). An array that is reached by several
+        paths is listed once, under the first, so that `leaves` of parameters and of their gradients correspond. NumPy
+        scalars are included, although they cannot be changed in place.
 
     Examples
     --------
@@ -273,18 +273,18 @@ def named(params: object) -> list[tuple[str, Any]]:
 
 
 def _late(params: Any) -> list[str]:
-    """Return the names of what older files do not have."""
+    """Return the names of fields that older files lack."""
     of = [("" if v is params else f"{name}.", v) for name, v in named(params) if isinstance(v, OfParts)]
     return [f"{before}{field}" for before, v in of for field in v.later]
 
 
 def _plain(params: Any) -> Any:
-    """Return what a snapshot of parameters was made of."""
+    """Return the value of a snapshot, or the parameters themselves."""
     return params.value if type(params).__name__ == "Snapshot" else params
 
 
 def _differences(file: _File, wanted: dict[str, Any], cast: bool) -> tuple[list[str], bool]:
-    """Return what is wrong with a file, and whether it is only the shapes."""
+    """Return the differences between a file and `wanted`, and whether they are in the shapes alone."""
     names = file.entries.keys()
     wrong = [f"`{name}` is missing" for name in wanted if name not in names]
     wrong += [f"`{name}` is not expected" for name in sorted(names - wanted.keys())]
@@ -329,7 +329,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
-    """Return names and values of what a structure holds."""
+    """Return names and values of the items of a structure."""
     if is_object(value):
         return [(name, getattr(value, name)) for name in names_of(value)]
     if isinstance(value, dict):
@@ -361,7 +361,7 @@ def _walk(path: str, value: Any, inside: list[int], parts: bool = True) -> Itera
 
 
 def _rebuild(like: Any, found: Mapping[str, Any], path: str, parts: bool = True) -> Any:
-    """Return a value of the structure of `like`; without `parts`, what is `found` takes its place as it is."""
+    """Return a value of the structure of `like`; without `parts`, values of `found` are inserted unconverted."""
     if _is_constant(like):
         return like
     if not parts and (_is_leaf(like) or isinstance(like, OfParts)):
@@ -380,7 +380,7 @@ def _rebuild(like: Any, found: Mapping[str, Any], path: str, parts: bool = True)
 
 
 def _object(like: Any, parts: dict[str, Any]) -> Any:
-    """Return an object of the class of `like` with other fields, whatever its `__init__` does."""
+    """Create an object of the class of `like` with other fields, without a call of its `__init__`."""
     if isinstance(like, tuple):
         return type(like)(**parts)
     out = copy.copy(like)

@@ -1,11 +1,11 @@
-"""What decides how code is generated, beside the model: a `Strategy`, plain numbers in one place.
+"""Parameters of code generation besides the model: a `Strategy`, plain numbers in one place.
 
-In: nothing. Out: `Strategy` and the `Figures` of a machine, which passes, kernels and the run time ask for everything
-that is a choice. Results have the same bits with every strategy. What would change them is no choice and is not here:
-`ir.spec.CHUNK`, the order in which a product is summed, from which size on a matrix is read by rows.
+In: nothing. Out: `Strategy` and the `Figures` of a machine, which passes, kernels and the run time read. Results have
+the same bits with every strategy. Parameters that would change bits are not here: `ir.spec.CHUNK`, the order in which a
+product is summed, the size from which on a matrix is read by rows.
 
-The default is what every model gets. `acronumba tune` measures the figures of a machine (`bench.tune_machine`) and
-what suits a model (`bench.tune_model`); `tuned` says what was found.
+Models have the default strategy. `acronumba tune` measures the figures of a machine (`bench.tune_machine`) and the best
+strategy for a model (`bench.tune_model`); `tuned` stores the results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FROM_ONE = "tile_rows gates rows heavy_blocks group_nodes group_bytes alone_nod
 
 
 def _check(name: str, value: object, default: object) -> None:
-    """Raise a ValueError if a value is none for a field."""
+    """Raise `ValueError` if a value is not allowed for a field."""
     least = 1 if name in _FROM_ONE else 0
     kinds = (int, float) if isinstance(default, float) else (int,)
     good = isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool)
@@ -28,7 +28,7 @@ def _check(name: str, value: object, default: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Nanoseconds that one core takes; `kernels.cost` adds them up.
+    """Costs in nanoseconds of one core; `kernels.cost` adds them up.
 
     A vector is a register full of elements, whatever their type. The defaults were fitted to the kernels of the zoo on
     a core of a Zen 3 (AVX2).
@@ -36,14 +36,14 @@ class Figures:
 
     batch: float = 1400.0  # starting a kernel that did not run just before
     block: float = 350.0  # describing a block of nodes
-    node: float = 1.6  # finding out where a node is
-    operand: float = 0.5  # finding out where an operand of a node is
+    node: float = 1.6  # finding the address of a node
+    operand: float = 0.5  # finding the address of an operand of a node
     loop: float = 0.4  # beginning a loop
     element: float = 0.29  # an addition of vectors
     multiply: float = 0.2  # a multiplication and addition of vectors in a register tile
     across: float = 40.0  # adding up the lanes of a vector, and beginning the loop before it
     tile: float = 4.0  # a call of a register tile
-    row: float = 1.5  # beginning what follows a tile, per row
+    row: float = 1.5  # starting the code after a tile, per row
     read: float = 0.01  # a byte of an operand
     table: float = 0.01  # ... of a row of a shared array that a node chooses: it may be in no cache
     write: float = 0.11  # a byte of a result
@@ -65,24 +65,24 @@ FIGURES: Mapping[int, Figures] = {
 
 
 def figures_of(bits: int) -> Figures:
-    """Return the figures of processors with vectors of so many bits that nobody has measured."""
+    """Return the default figures of CPUs with vectors of `bits` bits."""
     return FIGURES.get(bits, Figures())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """Everything that is chosen. A field that is off, or another number, costs time and changes no bit.
+    """The parameters of code generation. They affect time, and no bit of a result.
 
     vertical     an operation that reads another's result is computed in the same loop, from registers or from the
                  panel of a product; off: every operation is a stage of its own and stores its result, except
                  addressing that is the same for all nodes (reshape, transpose, slice, broadcast, a constant index)
     horizontal   independent operations share a stage: products with the same left operand or the same weight, and
-                 element-wise operations and reductions over one iteration space; off: only what depends on each other
-    gather       operands are read where they lie, through pointers or indices; off: a first stage copies the block's
+                 element-wise operations and reductions over one iteration space; off: only dependent operations share
+    gather       operands are read in place, through pointers or indices; off: a first stage copies the block's
                  operands into contiguous rows, and rows looked up in a table are copied before they are read
     """
 
-    # what is done together (options of a model, see `config.Options.decisions`)
+    # fusion (options of a model, see `config.Options.decisions`)
     vertical: bool = True
     horizontal: bool = True
     gather: bool = True
@@ -93,16 +93,16 @@ class Strategy:
     gates: int = 6  # parts, split off a product, that lie side by side in a panel at most
     lookups: int = 384  # columns of a product with a pool from which on its sums are looked up (`kernels.lookups`)
     turn_bytes: int = 1 << 18  # weights from which on every other block begins with the last panel
-    prefetch: bool = True  # what follows a tile is fetched while the tile computes
+    prefetch: bool = True  # the operands of the code after a tile are prefetched while the tile computes
 
     # blocks of nodes (`kernels.stages.tasks`, `kernels.cpu`, `kernels.write.blocks`)
     rows: int = 48  # of products in a block: those of their left operands stay in the cache
-    heavy_bytes: int = 1 << 22  # weights of a kernel from which on they had better be read less often,
+    heavy_bytes: int = 1 << 22  # weights of a kernel from which on they are to be read less often,
     heavy_blocks: int = 4  # so that a block has so many times the rows
     group_nodes: int = 2016  # of a block in which those with the same matrix are found
     group_bytes: int = 1 << 24  # of the rows of such a block
     alone_nodes: int = 512  # of a block that is one stage in tiles
-    ragged_bytes: int = 1 << 20  # of what depends on the extents of several nodes of a block
+    ragged_bytes: int = 1 << 20  # of temporaries that depend on the extents of several nodes of a block
 
     # where a kernel is cut into stages and loops (`kernels.stages`)
     dear: int = 6  # `TensorOp.cost` of a value above which it is stored rather than computed twice,
@@ -112,9 +112,9 @@ class Strategy:
     tile_bytes: int = 1 << 17  # of a tile of rows, so that it stays in the cache,
     fewest_rows: int = 8  # of such a tile, however long they are
 
-    # what becomes a kernel (`analysis.grouping`, `analysis.sharing`)
-    split: bool = True  # what no loop or recursion carries becomes a kernel of its own (`hoist`),
-    split_worth: float = 4.0  # if it takes so many times what that costs. A matrix product does. In nanoseconds:
+    # the choice of kernels (`analysis.grouping`, `analysis.sharing`)
+    split: bool = True  # operations that no loop or recursion carries become a separate kernel (`hoist`),
+    split_worth: float = 4.0  # if their time is so many times its cost, as for a matrix product. Costs in nanoseconds:
     split_node: float = 25.0  # recording, scheduling and starting a node
     split_byte: float = 0.1  # storing a byte and reading it back
     split_multiply: float = 0.01  # a multiplication and addition of a product
@@ -126,7 +126,7 @@ class Strategy:
 
     # how kernels run (`runtime`)
     unit: int = 4000  # nanoseconds of work that are worth a thread
-    launch: int = 400  # nanoseconds that a batch more costs, beside its weights: how far a schedule is searched
+    launch: int = 400  # cost in nanoseconds of one more batch, without its weights: bounds the search for schedules
     figures: Figures | None = None  # of the machine; None: those of its kind, `figures_of`
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Models inside of PyTorch: `layer` makes one of a model, `Parameters` lets `torch.optim` train arrays.
+"""Models inside PyTorch: `layer` makes a layer of a model, `Parameters` lets `torch.optim` train arrays.
 
-In: tensors on the processor, as shared values and in instances. They are read where they lie; results are new tensors.
-What has `requires_grad` gets gradients. PyTorch is imported with this module, and by no other.
+In: tensors on the CPU, as shared values and in instances; they are read in place. Out: results as new tensors. Tensors
+with `requires_grad` get gradients. PyTorch is imported with this module, and by no other.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, params: object) -> None:
         super().__init__()
         self._params = params
-        self._arrays: dict[str, Any] = {}  # the arrays by their names, so that each keeps its id
+        self._arrays: dict[str, Any] = {}  # the arrays by name, kept so that ids stay the same
         for name, array in leaves(params):
             if not isinstance(array, np.ndarray) or array.dtype.name not in _DTYPES or not array.flags.writeable:
                 seen = f"`{name}` is {type(array).__name__} of {array.dtype}"
@@ -63,12 +63,13 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
             self._arrays[name] = array
 
     def take(self, grads: object) -> None:
-        """Let gradients be the `.grad` of the parameters, without a copy.
+        """Set the `.grad` of the parameters to gradients, without a copy.
 
         Parameters
         ----------
         grads : object
-            What `value_and_grad` or a pullback returned for the parameters. What has none there keeps what it has.
+            Gradients of the parameters, as `value_and_grad` or a pullback returns them. A parameter without one keeps
+            its `.grad`.
         """
         found = dict(leaves(grads))
         if unknown := sorted(found.keys() - self._arrays.keys()):
@@ -95,16 +96,16 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
 
 
 def params(module: Any, like: Any, names: Mapping[str, str] | None = None) -> Any:
-    """Return the parameters of a module of PyTorch as those of a model, without a copy.
+    """Return the parameters of a PyTorch module as parameters of a model, without a copy.
 
     Parameters
     ----------
     module : torch.nn.Module
-        On the processor. Where it trains, the arrays change with it.
+        A module on the CPU. Training it changes the arrays, too.
     like : object
-        A value of the structure, shapes and dtypes that are wanted; its arrays may be empty memory (`np.empty`).
+        A value with the expected structure, shapes and dtypes; its arrays may be uninitialised (`np.empty`).
     names : mapping from str to str, optional
-        The module's names by those that `acronumba.leaves` gives (`cells.0.w`), where they differ.
+        The module's names, by the names of `acronumba.leaves` (`cells.0.w`), if they differ.
 
     Examples
     --------
@@ -181,9 +182,9 @@ class Layer:
             return self._graph(forward, given)
 
     def _graph(self, forward: Forward, given: _Given) -> Any:
-        """Return the results as tensors that PyTorch follows back."""
+        """Return the results as tensors with a backward function."""
         results = forward.results
-        sources: dict[int, tuple[Any, list[tuple[int, Any]]]] = {}  # what becomes a tensor, and arrays of instances
+        sources: dict[int, tuple[Any, list[tuple[int, Any]]]] = {}  # by output: its array, and its parts by instance
         if self.stack:
             whole: Any = Results.of(results).stack()
             for w, *xs in zip(_leaves(whole), *map(_leaves, results), strict=True):
@@ -207,7 +208,7 @@ class _Given:
         self._needs = torch.is_grad_enabled()
 
     def trained(self) -> list[Any]:
-        """Return the tensors that want gradients."""
+        """Return the tensors that require gradients."""
         of = {id(t): t for t in self._of.values()}
         return [t for t in of.values() if self._needs and t.requires_grad]
 
@@ -233,14 +234,14 @@ class _Given:
         return column
 
     def arrays(self, value: Any) -> Any:
-        """Return a value with arrays in the place of tensors; itself, if there are none."""
+        """Return a value with tensors replaced by arrays; the value itself if it has none."""
         if isinstance(value, Parameters):
             self._of |= value.tensors()
             return value.value()
         return rebuilt(value, self._leaf) if _holds_tensors(value) else value
 
     def mark(self, array: Any) -> int:
-        """Return what tells whether a shared array has changed; of `Parameters` NumPy may change it, too."""
+        """Return a version or checksum of a shared array, to detect changes. NumPy may change those of `Parameters`."""
         tensor = self._of.get(id(array))
         return checksum(array) if tensor is None or id(tensor) not in self._arrays else int(tensor._version)
 
@@ -267,7 +268,7 @@ class _Given:
 
 
 class _Back:
-    """What the backward pass of a call needs."""
+    """State of the backward pass of a call."""
 
     def __init__(
         self, forward: Forward, given: _Given, sources: Sequence[Sequence[tuple[int, Any]]], stacked: bool
@@ -276,7 +277,7 @@ class _Back:
         self.sources = sources  # per output: instances and arrays of their results
 
     def gradients(self, adjoints: Sequence[Any]) -> dict[int, Any]:
-        """Return gradients by the ids of tensors, from those of the outputs."""
+        """Return gradients by the ids of tensors, from the adjoints of the outputs."""
         cotangents: dict[int, dict[int, Any]] = {k: {} for k in range(len(self.forward.results))}
         for source, g in zip(self.sources, adjoints, strict=True):
             if g is None:
@@ -289,7 +290,7 @@ class _Back:
         grads = self.forward.pullback(cotangents, False)
         wanted = self.forward.wanted
         out: dict[int, Any] = {}
-        done: set[tuple[int, int]] = set()  # an array that is reached twice has its whole gradient at both places
+        done: set[tuple[int, int]] = set()  # an array that is reached twice has its whole gradient at both occurrences
         for place, shared, parts, found in zip(wanted.places, wanted.shared, wanted.parts, grads, strict=True):
             if place is not None and (tensor := self.given.tensor_of(self.forward.call.columns[place])) is not None:
                 _add(out, tensor, np.stack(found))
@@ -328,7 +329,7 @@ class _Follow(torch.autograd.Function):  # type: ignore[misc]
 
 
 class _Once(torch.autograd.Function):  # type: ignore[misc]
-    """Gradients that cannot be followed back in turn, where somebody may want to."""
+    """Gradients without second derivatives: raises if they are differentiated again."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Any) -> Any:
@@ -359,7 +360,7 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield what has no parts, from the first to the last, as often as it is there."""
+    """Yield the leaves of a structure in order, with repetitions."""
     stack = [value]
     while stack:
         v = stack.pop()
@@ -375,5 +376,5 @@ def _tensors(value: Any) -> Any:
 
 
 def _tensor(value: Any) -> Any:
-    """Return an array as a tensor of its own; anything else as it is."""
+    """Return a copy of an array as a tensor; any other value unchanged."""
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray | np.generic) else value

@@ -1,7 +1,7 @@
-"""What helps a training loop that one writes oneself: how it goes, when to stop, its curve, and checkpoints.
+"""Helpers for hand-written training loops: progress, early stopping, curves, and checkpoints.
 
 The loop is the user's: a mini-batch, `value_and_grad.batch`, `optim`. A `Watch` counts its steps and shows them; a
-`checkpoint` holds all that it goes on from, and `resume` goes on with the same bits.
+`checkpoint` holds the complete state of the loop, and `resume` continues with the same bits.
 
 >>> from acronumba import training
 >>> watch = training.Watch(steps=3, patience=2)
@@ -39,30 +39,30 @@ _RECENT = 20  # steps of which the speed is shown
 
 
 class Watch:
-    """Counts the steps of a training loop and shows how it goes.
+    """Counts the steps of a training loop and shows its progress.
 
-    As a context it shows a bar at a terminal: steps, loss, what was measured last, instances per second, time left.
-    What is measured on held-out data is also printed, a line each.
+    As a context manager it shows a bar at a terminal: steps, loss, the last measurement, instances per second, time
+    left. Measurements on held-out data are also printed, a line each.
 
     Parameters
     ----------
     steps : int
-        How many steps the loop does at most.
+        Largest number of steps.
     patience : int, optional
-        How many times in a row `tested` may find nothing better before the loop is over; by default it never is.
+        Number of tests in a row without improvement after which the loop is over; by default it never is.
     measure : str
-        What is measured on held-out data.
+        Name of the measure on held-out data.
     lower : bool
-        Whether less of it is better: a loss, not an accuracy.
+        Whether lower values are better, as for a loss.
     show : bool
-        Whether anything is shown at all.
+        Whether to print and to show the bar.
 
     Attributes
     ----------
     losses : list of float
         Of each step.
     tests : list of (int, float)
-        The number of steps and what was measured after them.
+        The number of steps and the measurement after them.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class Watch:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """The best of `tests`, the first of several; None if there is none. NaN is worse than any number."""
+        """The first of the best `tests`; None if there is none. NaN is worse than any number."""
         found = [(k, v) for k, v in self.tests if v == v]
         return (min if self.lower else max)(found, key=lambda test: test[1]) if found else None
 
     @property
     def over(self) -> bool:
-        """Whether all steps are done, or the last tests have found nothing better."""
+        """Whether all steps are done, or the last tests brought no improvement."""
         if self.step >= self.steps:
             return True
         since = self.best[0] if self.best else -1
@@ -117,12 +117,12 @@ class Watch:
             self._bar.show(self.step, self._told())
 
     def tested(self, value: Any) -> bool:
-        """Note what was measured on held-out data after this step, and print it.
+        """Record a measurement on held-out data after this step, and print it.
 
         Returns
         -------
         bool
-            Whether it is the best so far: the moment to `save` the parameters.
+            Whether it is the best so far, so that the parameters are worth saving.
         """
         since = self.tests[-1][0] if self.tests else 0
         recent = self.losses[since:] or self.losses[-1:]
@@ -155,7 +155,7 @@ class Watch:
 
     @property
     def panels(self) -> list[Panel]:
-        """The loss of each step, and what was measured, as curves."""
+        """Curves of the losses and of the measurements."""
         numbers = list(range(1, self.step + 1))
         out = [Panel(title="loss", lines=[Line(name="training", x=numbers, y=self.losses)])]
         if self.tests:
@@ -173,7 +173,7 @@ class Watch:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """The state of the watch in a checkpoint."""
         tested = np.array([v for _, v in self.tests], np.float64)
         return {
             "losses": np.array(self.losses, np.float64),
@@ -190,22 +190,22 @@ class Watch:
 def checkpoint(
     path: str | os.PathLike[str], params: object, opt: Optimiser, watch: Watch, rng: np.random.Generator
 ) -> None:
-    """Write all that a training loop goes on from to a safetensors file.
+    """Write the complete state of a training loop to a safetensors file.
 
-    The file is written beside its place and then moved there: whatever happens, it is whole.
+    The file is replaced atomically, so that it is never incomplete.
 
     Parameters
     ----------
     path : path
         Of the file; replaced if it exists.
     params : object
-        The parameters; of them what is trained (`acronumba.leaves`).
+        The parameters; their trainable arrays (`acronumba.leaves`) are written.
     opt : Optimiser
-        Its `state`. Its `rate` is the loop's to set.
+        The optimiser, whose `state` is written, but not its `rate`.
     watch : Watch
         Steps, losses and tests so far.
     rng : np.random.Generator
-        What mini-batches and keys are drawn from.
+        The generator that mini-batches and keys are drawn from.
     """
     _check(opt, watch, rng)
     if not opt.state:
@@ -216,7 +216,7 @@ def checkpoint(
 def resume(
     path: str | os.PathLike[str], params: object, opt: Optimiser, watch: Watch, rng: np.random.Generator
 ) -> None:
-    """Put a loop where `checkpoint` has left it: the steps that follow have the same bits.
+    """Restore the state of a loop from a checkpoint: the following steps have the same bits.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def resume(
     TypeMismatch, ShapeMismatch
         If the file holds other parameters, or the state of another optimiser or generator. Nothing has changed then.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     """
     _check(opt, watch, rng)
     fresh = copy.copy(opt)
@@ -245,7 +245,7 @@ def resume(
 
 
 def _check(opt: object, watch: object, rng: object) -> None:
-    """Raise a `TypeError` for arguments in another order, or of another kind."""
+    """Raise `TypeError` for arguments in the wrong order, or of the wrong kind."""
     wanted = {"opt": (opt, Optimiser), "watch": (watch, Watch), "rng": (rng, np.random.Generator)}
     for name, (value, kind) in wanted.items():
         if not isinstance(value, kind):

@@ -1,8 +1,8 @@
-"""What `acronumba tune` has found on this processor: read once per process, never needed, of no effect on any bit.
+"""The results of `acronumba tune` on this CPU: optional, read once per process, without effect on any bit.
 
-In: the folder of compiled code (`emit.cache`), which is private and says for each file whether it is what was written.
-Out: a `Table`, and the options that a mini-batch of a model runs with. What is not understood counts as not there.
-A process reads the table when its first model runs; one that is written later counts in the processes that start then.
+In: the folder of compiled code (`emit.cache`), which is private and checks each file for corruption. Out: a `Table`,
+and the options that a mini-batch of a model runs with. An entry that cannot be parsed counts as missing. A process
+reads the table when its first model runs; a table that is written later is for processes that start later.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What suits mini-batches of so many instances, up to `most`."""
+    """The best strategy for mini-batches of up to `most` instances."""
 
     most: int | None  # instances; None: any number
     measured: int  # instances of the mini-batch that was measured
-    name: str  # of what was chosen; "default"
+    name: str  # name of the chosen strategy; "default"
     changes: Mapping[str, Any] = field(default_factory=dict)  # fields of `Strategy` that differ from the default
     tried: tuple[Tried, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Everything that was found."""
+    """The results of tuning for one CPU."""
 
     figures: Figures | None = None
     models: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)  # by `model_key`, growing
@@ -61,13 +61,13 @@ _EMPTY = Table()
 
 
 def key() -> str:
-    """Return the name of this processor's table."""
+    """Return the cache key of this CPU's table."""
     target = host()
     return "tuned" + hashlib.sha256(repr((FORMAT, VERSION, target)).encode()).hexdigest()[:40]
 
 
 def read() -> Table:
-    """Return the table, empty if there is none."""
+    """Return the table; an empty one if none can be read."""
     files = cache.read(key()) or {}
     try:
         return _table(json.loads(files.get(_FILE, b"{}")[:_LARGEST]))
@@ -76,20 +76,20 @@ def read() -> Table:
 
 
 def write(table: Table) -> None:
-    """Put a table in the place of the one there is."""
+    """Replace the stored table."""
     cache.discard(key())
     cache.build(key(), {_FILE: json.dumps(dataclasses.asdict(table), indent=1).encode()})
     forget()
 
 
 def change(changed: Callable[[Table], Table]) -> None:
-    """Put what a function makes of the table in its place, after other processes that do so at once."""
+    """Replace the stored table by `changed(table)`, under a lock between processes."""
     with cache.turn(key()):
         write(changed(read()))
 
 
 def remove() -> bool:
-    """Remove the table; return whether there was one."""
+    """Remove the stored table; return whether it existed."""
     there = cache.read(key()) is not None
     cache.discard(key())
     forget()
@@ -97,7 +97,7 @@ def remove() -> bool:
 
 
 def options_for(fn: FunctionType, options: Options, instances: int) -> Options:
-    """Return the options that a mini-batch of so many instances runs with: the same object where nothing was found."""
+    """Return the options for a mini-batch of `instances` instances; the same object without tuning results."""
     if options.strategy is not None or (known := _known()) is _EMPTY:
         return options
     found = choice_for(fn, instances)
@@ -105,7 +105,7 @@ def options_for(fn: FunctionType, options: Options, instances: int) -> Options:
 
 
 def choice_for(fn: FunctionType, instances: int) -> Choice | None:
-    """Return what was chosen for mini-batches of a model of so many instances, if it was tuned."""
+    """Return the choice for mini-batches of `instances` instances of a model, or None if it was not tuned."""
     models = _known().models
     choices = models.get(model_key(fn), ()) if models else ()
     return next((c for c in choices if c.most is None or instances <= c.most), None)
@@ -113,7 +113,7 @@ def choice_for(fn: FunctionType, instances: int) -> Choice | None:
 
 @functools.lru_cache(maxsize=1024)
 def model_key(fn: FunctionType) -> str:
-    """Return what names a model in a table: its function, by name and source."""
+    """Return the key of a model in a table: the name of its function and a hash of its source."""
     try:
         source = inspect.getsource(fn)
     except (OSError, TypeError):
@@ -121,11 +121,11 @@ def model_key(fn: FunctionType) -> str:
     return f"{fn.__qualname__}-{hashlib.sha256(source.encode()).hexdigest()[:24]}"
 
 
-_latest: list[tuple[Target, Table]] = []  # what this process has read, and of which processor
+_latest: list[tuple[Target, Table]] = []  # the table that this process has read, with its CPU
 
 
 def _known() -> Table:
-    """Return the table that this process knows."""
+    """Return the table of this process, read on first use."""
     target = host()
     if not _latest or _latest[0][0] is not target:
         found = read()
@@ -145,12 +145,12 @@ def _with(options: Options, figures: Figures | None, changes: tuple[tuple[str, A
 
 
 def _table(data: Any) -> Table:
-    """Return a table as it was written.
+    """Parse a table from JSON data.
 
     Raises
     ------
     ValueError, TypeError, KeyError, AttributeError
-        If it is none.
+        If the data is no table.
     """
     figures = data.get("figures")
     choices = {str(name): tuple(map(_choice, found)) for name, found in data.get("models", {}).items()}
@@ -178,7 +178,7 @@ def _is_number(x: Any) -> bool:
 
 
 def lines_of(fn: FunctionType, instances: int) -> tuple[str, ...]:
-    """Return what people who ask about a model are told: what was tried, and what it was worth."""
+    """Return the lines that describe a model's tuning: the strategies tried, and their times."""
     found = choice_for(fn, instances)
     if found is None:
         return ()

@@ -1,1 +1,1 @@
-"""What a user holds: models, packs, results, traces, explanations, and the verdicts of `check`."""
+"""The user's objects: models, packs, results, traces, explanations, and the verdicts of `check`."""

@@ -1,7 +1,7 @@
 """The arguments of a call, bound to the model's signature.
 
-In: the function, and what the user passes to `Model.batch`. Out: a `Call`: one column per positional parameter, and
-the shared parameters; or what is wrong with them, in the words of the signature.
+In: the function, and the arguments of `Model.batch`. Out: a `Call`: one column per positional parameter, and the shared
+parameters; or an error in terms of the signature.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Call:
 
     columns: tuple[Any, ...]  # one sequence per positional parameter
     shared: Mapping[str, Any]  # every keyword-only parameter
-    frozen: frozenset[str]  # names of the shared parameters that are snapshots, so that nobody changes them
+    frozen: frozenset[str]  # names of the shared parameters that are (immutable) snapshots
     count: int  # instances
-    numbers: Sequence[int] | None = None  # of the instances, if they are some of a mini-batch
+    numbers: Sequence[int] | None = None  # numbers of the instances, if they are a part of a mini-batch
     at: int = field(default_factory=clock.__next__)  # when it began, by `clock`
     _trees: list[SharedTree] = field(default_factory=list)  # see `tree`
 
     def tree(self) -> SharedTree:
-        """Return the structure of the shared parameters; it is found once for all parts of a call."""
+        """Return the structure of the shared parameters, computed once for all parts of a call."""
         if not self._trees:
             self._trees.append(describe(self.shared))
         return self._trees[0]
 
     def again(self) -> Call:
-        """Return the call with what is in packs as objects, to be packed anew."""
+        """Return the call with packs replaced by their instances, to be packed anew."""
         return replace(self, columns=tuple(c.again() if is_packed(c) else c for c in self.columns))
 
     def some(self, members: Sequence[int]) -> Call:
@@ -92,7 +92,7 @@ class Signature:
         return fn is self.fn and self._source_guard.is_valid()
 
     def bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
-        """Return the arguments, or raise what is wrong with them; a column that is left out is a constant."""
+        """Bind the arguments, or raise an error; a parameter without a column has its default for all instances."""
         names = [p.name for p in self.positional]
         if not columns or len(columns) > len(names):
             seen = f"{len(columns)} positional arguments"
@@ -126,13 +126,13 @@ class Signature:
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
 
     def hint(self, name: str) -> Any:
-        """Return what the annotation of a parameter says of classes and arrays."""
+        """Return the hint for classes and arrays from the annotation of a parameter."""
         with undivided:
             from acronumba.data.hints import argument_hint
         return argument_hint(self.fn, name)
 
     def _starred(self, shared: Mapping[str, Any]) -> str:
-        """Return how the function begins if what was passed by name is shared; "" if nothing is left to vary."""
+        """Return the `def` line that makes the parameters passed by name shared; "" if no positional one is left."""
         varying = [p.name for p in self.positional if p.name not in shared]
         names = [*varying, "*", *(p.name for p in self.positional if p.name in shared), *self.shared]
         return f"`def {self.name}({', '.join(names)})`, if all instances share it" if varying else ""

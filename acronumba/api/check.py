@@ -1,14 +1,14 @@
 """`Model.check`: the batched run against the plain call, with a float64 run along it.
 
 In: a mini-batch that has run. Out: a verdict per instance. The float64 run is the user's own function with a second
-value of float64 beside each float (`acronumba.api.shadow`); what the compiler made of the function takes no part in it.
-With e the largest difference from it over an array and s the largest magnitude there (without constants that mask, see
-`float_errors`), the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5,
-or 1e-12 if the result is float64 and the model meets no values of float32. Structure, integers, bools and whether the
-instance fails must agree. Otherwise it is *different*, with three exceptions, which are *undecided*: other decisions by
-values that are nearer to each other than rounding can tell lead the user's function to what the batch has; or the batch
-is as near to float64 as the plain call is, but both are so far from it that the two differ by more than 1000 times the
-bound; or the batch fails where a plain call may never come back.
+value of float64 beside each float (`acronumba.api.shadow`); no compiled code takes part in it. With e the largest
+difference from it over an array and s the largest magnitude there (without constants that mask, see `float_errors`),
+the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5, or 1e-12 if the
+result is float64 and the model meets no values of float32. Structure, integers, bools and whether the instance fails
+must agree. Otherwise it is *different*, with three exceptions, which are *undecided*: the user's function gives the
+batched result if decisions between values that rounding cannot separate are flipped; or the batch is as near to float64
+as the plain call is, but both are so far from it that the two differ by more than 1000 times the bound; or the batch
+fails where a plain call may not terminate.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOST = 1000.0  # bounds that the batch and the plain call may differ by, whateve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What `check` found for one instance."""
+    """Result of `check` for one instance."""
 
     instance: int
     verdict: str  # one of VERDICTS
@@ -100,7 +100,7 @@ def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapp
     Parameters
     ----------
     fn : function
-        The user's.
+        The user's function.
     columns, shared
         Its arguments.
     done : Done
@@ -126,9 +126,9 @@ class Checker:
     call : PlainCall
         The plain call of the user's function.
     results, errors
-        What the batch has for each instance: a result, or an exception by number.
+        Results of the batch by instance, and exceptions by number of instance.
     max_steps : int
-        That the machine may run of an instance.
+        Limit of steps of the compiled code per instance.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Checker:
 
         mine = self._errors.get(k)
         if isinstance(mine, DataError):
-            if mine.instance == k and mine.path.startswith(f"[{k}]"):  # of packing: it is what the batch promises
+            if mine.instance == k and mine.path.startswith(f"[{k}]"):  # an error of packing, as the batch promises
                 return verdict("equal", where=f": {type(mine).__name__}: {mine}")
         elif mine is not None and is_final(mine):
             return verdict(*self._final(instance, mine))
@@ -182,7 +182,7 @@ class Checker:
         wide, single = (expected, False) if along is None else (along.result, along.single)
         text, e, plain_e, where = compare(batched, expected, wide, single=single)
         if text == "different" and along is None and compare(batched, expected, wide, single=True)[0] != text:
-            text = "undecided"  # whether there are values of float32 is not known
+            text = "undecided"  # the presence of float32 values is unknown
         if text == "different" and along is not None:
             text, note = self._otherwise(k, instance, along), where
             where = note + (
@@ -191,10 +191,10 @@ class Checker:
         return verdict(text, e, plain_e, where)
 
     def _final(self, instance: Sequence[Any], mine: BaseException) -> tuple[str, float, float, str]:
-        """Return the verdict where the plain call may not come back (see `is_final`).
+        """Return the verdict where the plain call may not terminate (see `is_final`).
 
-        One call of C may take all memory, or make an int without end: then there is no plain call. Where it is only
-        that the machine has taken too many steps, the float64 run is made first: it counts those of a `range`, too.
+        One C call may exhaust memory, or build a huge int: then the plain call is not run. If the compiled code only
+        took too many steps, the float64 run goes first: it also counts the steps of a `range`.
         """
         where = f": the batch raises {type(mine).__name__}: {mine}; the plain call may not end, so there was none"
         unsure = "undecided", 0.0, 0.0, where
@@ -213,7 +213,7 @@ class Checker:
         return "different", 0.0, 0.0, ": the plain call ends after few steps"
 
     def _along(self, instance: Sequence[Any], expected: Any) -> Outcome | None:
-        """Return the float64 run along a plain call, if it came to the same result; else there is none."""
+        """Return the float64 run along a plain call, or None if its result is not that of the plain call."""
         found = self._run(instance)
         if found is None or found.error is not None:
             return None
@@ -226,10 +226,10 @@ class Checker:
             return None
 
     def _otherwise(self, k: int, instance: Sequence[Any], base: Outcome | None = None) -> str:
-        """Return "undecided" if other decisions by near values lead to what the batch has, else "different".
+        """Return "undecided" if flipped decisions between near values give the batched result, else "different".
 
-        Decisions are tried one by one, then several of those that change the outcome. Where there are too many to try
-        all, it is "undecided".
+        Decisions are flipped one at a time, then combinations of those that change the outcome. With too many to try
+        all, the verdict is "undecided".
         """
         base = base or self._run(instance)
         waiting = deque([(frozenset[int](), base)] if base is not None else [])
@@ -251,7 +251,7 @@ class Checker:
         return "different"
 
     def _fits(self, k: int, found: Outcome) -> bool:
-        """Whether the batch has the outcome of a run for instance `k`."""
+        """Whether the batch's outcome for instance `k` is that of a run."""
         mine = self._errors.get(k)
         if mine is not None or found.error is not None:
             return mine is not None and found.error is not None and _same_failure(mine, found.error)
@@ -263,7 +263,7 @@ _TRIES = 100  # runs with other decisions, at most
 
 
 def _alike(a: Outcome, b: Outcome) -> bool:
-    """Whether two runs came to the same, except for rounding."""
+    """Whether two runs have the same outcome, except for rounding."""
     if a.error is not None or b.error is not None:
         return type(a.error) is type(b.error)
     return compare(b.result, a.result, a.result, single=a.single)[0] == "close"
@@ -279,8 +279,8 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
     Parameters
     ----------
     batched, plain, wide
-        What the batch and the plain call have, and what is right: the same result in float64, or shadow arrays of it
-        (`acronumba.api.shadow`).
+        Results of the batch and of the plain call, and the reference: the same result in float64, or shadow arrays of
+        it (`acronumba.api.shadow`).
     single : bool
         Values of float64, and Python's floats, may come from values of float32.
     """
@@ -319,11 +319,11 @@ def float_errors(a: Any, b: Any, w: Any, *, single: bool = False) -> tuple[float
     """Return e of `a`, e of `b` and s, all against the float64 values `w`.
 
     Infinities and NaN must be the same in `a` as in `b`; they count as equal and are left out of e and s. Where `w`
-    alone is not finite, `b` is what is right.
+    alone is not finite, `b` is the reference.
 
-    In results of float32 (`single`) elements that are the same in all three are left out, too, if rounding has touched
-    others: the magnitude of a constant that masks would hide what is wrong with them. Between two runs in float64
-    nothing tells what is rounded.
+    In results of float32 (`single`), elements that are equal in all three are also left out if others are rounded: a
+    large masking constant would hide the errors of the others. Two runs in float64 give no sign of which elements are
+    rounded.
     """
     a, b, w = (np.asarray(x, np.float64) for x in (a, b, w))
     finite = np.isfinite(b)
@@ -359,10 +359,10 @@ class Leaf:
 
 
 def together(*values: Any) -> Iterator[tuple[Leaf, ...]]:
-    """Yield the parts that results have in the same places, containers before what is in them.
+    """Yield tuples of corresponding parts of the results, containers before their contents.
 
-    Containers of other classes, lengths or keys are not entered, and those that were met beside each other are not
-    entered again: results may share objects, and contain themselves.
+    Containers that differ in class, length or keys are not entered, and the same combination is not entered twice:
+    results may share objects, and contain themselves.
     """
     seen: set[tuple[int, ...]] = set()
     stack: list[tuple[tuple[Leaf | None, str, Any], ...]] = [tuple((None, "", v) for v in values)]
@@ -387,7 +387,7 @@ def _is_float(x: Any) -> bool:
 
 
 def _kind(x: Any) -> Any:
-    """What must be alike in the batched and the plain result."""
+    """Key: the batched and the plain part must have equal keys."""
     x = shadow.narrow(x) if not isinstance(x, tuple) else x
     if isinstance(x, np.ndarray | np.generic):
         return type(x), x.dtype, x.shape
@@ -395,7 +395,7 @@ def _kind(x: Any) -> Any:
 
 
 def _form(x: Any) -> Any:
-    """What must be alike in the float64 run: dtypes are others there."""
+    """Key: a part and its float64 counterpart must have equal keys, whose dtypes may differ."""
     return x[1] if isinstance(x, tuple) else (np.shape(x), x is None)
 
 

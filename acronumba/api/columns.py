@@ -1,7 +1,7 @@
 """The columns of a call: positional arguments as sequences of instances.
 
-In: what the user passes for a positional parameter. Out: a list, an array, or what `pack` has made. An iterator that
-does not end is refused.
+In: the user's argument for a positional parameter. Out: a list, an array, or a `Packed`. An infinite iterator is
+rejected.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from acronumba.errors.codes import refuse
 from acronumba.foreign import as_numpy, is_foreign
 from acronumba.locks import undivided
 
-_SOME = 1 << 16  # what is taken of an iterator before looking at how much memory is left
+_SOME = 1 << 16  # items taken from an iterator between checks of the free memory
 
 
 def as_columns(values: Sequence[Any], names: Sequence[str], hint: Callable[[str], Any] | None = None) -> list[Any]:
-    """Return the positional arguments of a batch as sequences. One that does not end is not followed to its end.
+    """Return the positional arguments of a batch as sequences; an infinite iterator is not drained.
 
     Parameters
     ----------
     values : sequence
         The arguments.
     names : sequence of str
-        Of their parameters.
+        Names of their parameters.
     hint : callable, optional
-        What the annotation of a parameter says, by its name: structs of Arrow are objects of its class.
+        From the name of a parameter to the hint of its annotation, which gives the class of Arrow structs.
     """
     if all(type(v) is list for v in values):
         return list(values)
@@ -46,7 +46,7 @@ def as_columns(values: Sequence[Any], names: Sequence[str], hint: Callable[[str]
 
 
 def _drained(values: Iterator[Any], name: str) -> list[Any]:
-    """Return what an iterator gives, or raise if it does not end: if it fills the memory, or is known for it."""
+    """Return the items of an iterator; raise if it is known to be infinite, or fills the memory."""
     with undivided:
         from acronumba.memory import available
 
@@ -83,7 +83,7 @@ def _column(value: Any, name: str, k: int, hint: Callable[[str], Any] | None) ->
             raise refuse("ACR706", message=f"the column for `{name}` cannot be read", seen=array)
         value = array
     if isinstance(value, np.ndarray) and value.ndim:
-        return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses have rows of their own
+        return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses may override rows
     if isinstance(value, str | bytes | np.ndarray) or is_record(type(value)) or not isinstance(value, Iterable):
         shared = f"; if all instances share it, put `*` before `{name}` and pass it by name" if k else ""
         raise refuse(
@@ -96,12 +96,12 @@ def _column(value: Any, name: str, k: int, hint: Callable[[str], Any] | None) ->
 
 
 def has_rows(value: Any) -> bool:
-    """Whether a value is a tensor of another library. What is no tensor, as a Series, has values of Python in it."""
+    """Whether a value is a tensor of another library, and not a container of Python values such as a Series."""
     return is_foreign(value) and hasattr(value, "__dlpack__")
 
 
 def _refuse_table(value: Any, name: str) -> None:
-    """Refuse what holds the columns of several parameters, or rows that are found by their numbers alone."""
+    """Reject tables, which hold the columns of several parameters, and objects with indexing but no iteration."""
     if isinstance(value, Mapping) or _is_table(value):
         named = value if isinstance(value, Mapping) else getattr(value, "column_names", getattr(value, "columns", ()))
         keys = [k for k in named if isinstance(k, str)][:2] or ["a", "b"]
@@ -129,7 +129,7 @@ def _has_length(values: Iterator[Any]) -> bool:
 
 
 def _is_table(value: Any) -> bool:
-    """Whether a value is a table with named columns, such as a DataFrame: as a sequence it would be those names."""
+    """Whether a value is a table with named columns, such as a DataFrame, which iterates over the names."""
     return hasattr(type(value), "__dataframe__") or not callable(getattr(value, "columns", len))
 
 
@@ -138,7 +138,7 @@ def is_packed(value: Any) -> bool:
 
 
 def groups(columns: Sequence[Any]) -> dict[Any, list[int]]:
-    """Return the numbers of the instances by their types, those of the most frequent types first."""
+    """Group instance numbers by the types of the instances, the largest group first."""
     with undivided:
         from acronumba.data.pack import infer
     found: dict[Any, list[int]] = {}

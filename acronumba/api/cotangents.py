@@ -1,8 +1,7 @@
-"""Cotangents of a result: whether they fit it, and which tensors they are adjoints of.
+"""Cotangents of a result: validation against the result, and assignment to its tensors.
 
-In: the result of an instance and what the user gives as its cotangent, of the same structure; None stands for zeros,
-and for what has no cotangent. Out: adjoints by the words of the tensors, or an error that names the instance and the
-path.
+In: the result of an instance and the user's cotangent, of the same structure; None stands for zeros, and for leaves
+without a cotangent. Out: adjoints by the words of the tensors, or an error that names the instance and the path.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def matched(result: Any, cotangent: Any, number: int) -> dict[int, Any]:
-    """Return the cotangent of each array of a result, by its id; sums, where an array is in several places.
+    """Return the cotangent of each array of a result, by id; the sum for an array that occurs more than once.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ def matched(result: Any, cotangent: Any, number: int) -> dict[int, Any]:
 
 
 def _fitting(value: Any, given: Any, number: int, path: str) -> Any:
-    """Return a cotangent of an array as an array, if it is one."""
+    """Return a cotangent of an array, converted and validated."""
     array = np.asarray(value)
     if type(given) in (int, float) and not array.ndim:
         return np.asarray(given, array.dtype)
@@ -84,18 +83,18 @@ def _form(value: Any) -> str:
 def adjoints(
     found: Iterable[Found], cotangents: Mapping[int, Any], references: References
 ) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
-    """Return the words of tensors with their adjoints, and the cotangents of arrays that have no words.
+    """Return pairs of the word and adjoint of each tensor, and the cotangents of arrays without words.
 
-    These are in objects of instances, and nothing reads them.
+    Arrays without words are in objects of instances, and the program does not read them.
 
     Parameters
     ----------
     found
         The arrays of a result.
     cotangents
-        By the ids of the arrays.
+        Cotangents by the ids of the arrays.
     references
-        What follows their words.
+        Follows the references in words.
     """
     out: list[tuple[Any, Any]] = []
     left = dict(cotangents)
@@ -113,7 +112,7 @@ def adjoints(
 def _of_parts(one: Found, t: ArrayT, g: Any, references: References) -> list[tuple[Any, Any]]:
     """Return the adjoints of the parts of an array that the model wrote into, from that of the array."""
     parts = references.items(one.words[0], 1)
-    places: dict[int, Any] = {}  # the numbers of a part's elements, among those of all parts
+    places: dict[int, Any] = {}  # indices of a part's elements among the elements of all parts
     count = 0
 
     def numbers(k: int) -> Any:

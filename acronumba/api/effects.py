@@ -1,10 +1,10 @@
-"""What each option is worth for a mini-batch: nodes, batches, passes over nodes, bytes.
+"""The effect of each option on a mini-batch: nodes, batches, kernel stages, bytes.
 
-In: options, and what records a mini-batch with others. Out: an `Effect` for every option that can be switched and for
-every other schedule. The mini-batch is recorded and scheduled anew for each of them, unless the option changes only
-what is in a kernel. Nothing is computed, unless the model waits for values and an instance has several fibers: what a
-read of a tensor gives is otherwise known from the run with the options as they are. Times are for `acronumba bench
---ablate`.
+In: options, and a function that records a mini-batch with other options. Out: an `Effect` for every option that can be
+switched and for every other schedule. The mini-batch is recorded and scheduled anew for each of them, unless the option
+changes only the code of kernels. Nothing is computed, unless the model waits for values and an instance has several
+fibers: otherwise the values that a read of a tensor gives are known from the run with the present options. `acronumba
+bench --ablate` measures times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def accounts(trace: TraceData, options: Options) -> list[list[tuple[Account, int]]]:
-    """Return for each batch of a trace, of its nodes with the same extents: the account, how many nodes or rows."""
+    """Return for each batch, per group of nodes with equal extents, the account and the number of nodes or rows."""
     strategy = options.decisions
     of = {name: accountant(spec, strategy) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
     return [
@@ -34,7 +34,7 @@ def accounts(trace: TraceData, options: Options) -> list[list[tuple[Account, int
 
 
 def count(trace: TraceData, options: Options) -> Count:
-    """Return what a trace comes to: nodes and batches as recorded, launches and bytes by `kernels.account`."""
+    """Return the counts of a trace: nodes and batches as recorded, launches and bytes by `kernels.account`."""
     made = accounts(trace, options)
     return Count(
         schedule=options.schedule if isinstance(options.schedule, str) else "your function",
@@ -50,7 +50,7 @@ def count(trace: TraceData, options: Options) -> Count:
 
 
 def changes(options: Options) -> list[tuple[str, bool | str]]:
-    """Return the changes of one option each that `effects` tries: each optimisation, and each other schedule."""
+    """Return the single-option changes that `effects` tries: each optimisation, and each other schedule."""
     out: list[tuple[str, bool | str]] = [(name, not getattr(options, name)) for name in OPTIMISATIONS]
     return out + [("schedule", name) for name in SCHEDULES if name != options.schedule]
 
@@ -60,14 +60,14 @@ def effects(
     record: Callable[[Options], TraceData],
     step: Callable[[int, str], None] = lambda count, text: None,
 ) -> tuple[Effect, ...]:
-    """Return what a mini-batch comes to with each option changed alone.
+    """Return the counts of a mini-batch with each option changed alone.
 
     Parameters
     ----------
     options
-        To start from.
+        The present options.
     record
-        Returns what is recorded of the mini-batch with other options.
+        Returns the trace of the mini-batch with other options.
     step
         Called with 1 and a text after each option.
     """

@@ -1,9 +1,9 @@
-"""`Model.explain`: what the compiler decided, on the user's own source lines.
+"""`Model.explain`: the compiler's decisions, on the user's own source lines.
 
-In: what was compiled and what was recorded of a batch. Out: an `Explanation`: every function that is compiled, line by
-line, with the blocks (kernels) that compute the line, their phases, and what each analysis found there and why
-(`Plan.notes`); then the blocks, and what each option is worth in this mini-batch (`effects`). Nothing is computed for
-it, unless the model waits for values (`effects`). `views.explain` prints it.
+In: a specialisation and the trace of a mini-batch. Out: an `Explanation`: every compiled function, line by line, with
+the blocks (kernels) that compute the line, their phases, and the findings of each analysis with reasons (`Plan.notes`);
+then the blocks, and the effect of each option on this mini-batch (`effects`). Nothing is computed for it, unless the
+model waits for values (`effects`). `views.explain` prints the explanation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(Explained):
-    """What the compiler decided. `str` and rich print it."""
+    """The compiler's decisions. `str` and rich print it."""
 
     def __str__(self) -> str:
         from acronumba.views.explain import explanation_text
@@ -71,22 +71,22 @@ def explanation(
     compiled: Compiled, trace: TraceData, instances: int, effects: tuple[Effect, ...], more: Sequence[Note] = (),
     remarks: Sequence[str] = (),
 ) -> Explanation:  # fmt: skip
-    """Return what was decided for a mini-batch, and what came of it.
+    """Explain the compiler's decisions for a mini-batch, and their effect.
 
     Parameters
     ----------
     compiled
         The specialisation that was recorded.
     trace
-        What was recorded.
+        The trace of the mini-batch.
     instances : int
-        Of the mini-batch.
+        Number of instances in the mini-batch.
     effects
-        Of each option, see `effects.effects`.
+        Effect of each option, see `effects.effects`.
     more
-        Notes beside those of the plan.
+        Further notes, besides those of the plan.
     remarks
-        On the calls of the model until now, a line each.
+        Remarks on the model's calls so far, a line each.
     """
     program, options = compiled.program, compiled.options
     code = compiled.fn.__code__
@@ -111,7 +111,7 @@ def explanation(
 
 
 def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
-    """Return the kernels in order of execution; those that were not recorded come last."""
+    """Return the kernels in order of execution, with kernels that were not recorded last."""
     paths = [s.path for s in compiled.plan.program.shared]
     strategy = compiled.options.decisions
     used = list(dict.fromkeys(trace.kernel[trace.order].tolist()))
@@ -142,14 +142,14 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
 
 
 def _places(spec: KernelSpec, uses: Sequence[Use]) -> Iterator[Loc]:
-    """Yield where a kernel is recorded, then where its operations stand."""
+    """Yield the source positions where a kernel is recorded, then those of its operations."""
     yield from (use.loc for use in uses)
     operations = chain((loc for use in uses for loc, _ in use.operations), (op.loc for op in spec.body))
     yield from (loc for loc in operations if loc.line)
 
 
 def _calls(uses: Sequence[Use]) -> tuple[str, ...]:
-    """Return by which calls a kernel is reached, the functions that are compiled on their own left out."""
+    """Return the calls through which a kernel is reached, without those of functions that are compiled separately."""
     return tuple(dict.fromkeys(call_text(use.loc) for use in uses if use.loc.caller is not None))
 
 
@@ -178,7 +178,7 @@ def _tensor(dtype: str, shape: tuple[int | Dim, ...]) -> str:
 def _functions(
     compiled: Compiled, blocks: Sequence[Block], trace: TraceData, more: Sequence[Note]
 ) -> tuple[SourceFunction, ...]:
-    """Return the source of every function that is compiled, with blocks and remarks; the model's own file first."""
+    """Return the source of every compiled function, with blocks and remarks; the model's file first."""
     letters: dict[tuple[str, int], list[Block]] = defaultdict(list)
     for block in blocks:
         for place in dict.fromkeys((p.file, p.line) for p in block.places):
@@ -204,7 +204,7 @@ def _functions(
 
 
 def _remarks(compiled: Compiled, trace: TraceData, more: Sequence[Note]) -> dict[tuple[str, int], tuple[Remark, ...]]:
-    """Return what happened at each line, from left to right, each thing once; of waits, what they came to."""
+    """Map each source line to its remarks from left to right, without repetition; waits have their rounds."""
     waits: dict[Loc, list[int]] = defaultdict(list)
     for wait in trace.waits:
         waits[wait.loc].append(wait.round)
@@ -237,7 +237,7 @@ def _remarks(compiled: Compiled, trace: TraceData, more: Sequence[Note]) -> dict
 
 
 def _reads(compiled: Compiled) -> Iterable[tuple[Loc, str, tuple[str, ...]]]:
-    """Yield what kernels read of shared tensors, by line: the whole ("shared"), or a row that data chooses ("row")."""
+    """Yield the shared tensors that kernels read at a line: as a whole ("shared"), or a row chosen by data ("row")."""
     paths = [s.path for s in compiled.plan.program.shared]
     found: dict[tuple[str, int, str], dict[str, None]] = defaultdict(dict)
     locs: dict[tuple[str, int, str], Loc] = {}

@@ -1,8 +1,8 @@
-"""`Model.explore` and `Trace.html`: what the explorer shows of a mini-batch, put together.
+"""`Model.explore` and `Trace.html`: the data of the explorer for a mini-batch.
 
-In: what ran (`TracedRun`) and its trace. Out: an `Exploration`: data, a page, JSON. The schedules that did not run, and
-the mini-batch with each option switched alone, are recorded and scheduled as for `Model.explain`; nothing is computed
-for them, unless the model waits for values.
+In: a `TracedRun` and its trace. Out: an `Exploration`: data, a page, JSON. The schedules that did not run, and the
+mini-batch with each option switched alone, are recorded and scheduled as for `Model.explain`; nothing is computed for
+them, unless the model waits for values.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ RUNS = 5  # of a mini-batch: on a busy machine the times of a single one say lit
 
 
 class Exploration:
-    """What the explorer shows of a mini-batch; `Model.explore` makes it.
+    """The explorer's view of a mini-batch; `Model.explore` makes it.
 
     Attributes
     ----------
     data : dict
-        All that is shown, in the format of ``acronumba/views/explorer/schema.json``.
+        All data that the explorer shows, in the format of ``acronumba/views/explorer/schema.json``.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -74,20 +74,20 @@ def exploration(
     options: bool | None = None,
     runs: int = 1,
 ) -> Exploration:
-    """Return what the explorer shows of a trace.
+    """Return the explorer's view of a trace.
 
     Parameters
     ----------
     name
-        Of the model.
+        Name of the model.
     trace, errors, instances
-        What came of the mini-batch.
+        Trace, exceptions by instance, and number of instances of the mini-batch.
     ran
-        What ran; without it (a trace that was pickled), only the run is shown.
+        The traced run; without it (a trace that was pickled), only the run itself is shown.
     schedules
-        Whether to say what the other schedules would have been.
+        Whether to include the other schedules.
     options
-        Whether to say what each option is worth; by default, unless the model waits for values.
+        Whether to include the effect of each option; by default, unless the model waits for values.
     runs
         How often the mini-batch ran.
     """
@@ -121,7 +121,7 @@ def exploration(
 
 
 class _Recorded:
-    """What is recorded of a mini-batch with other options, each of them once."""
+    """Traces of a mini-batch with other options, recorded once per `Options`."""
 
     def __init__(self, ran: TracedRun, trace: TraceData) -> None:
         self.ran = ran
@@ -142,7 +142,7 @@ class _Recorded:
 
 
 def _texts(compiled: Compiled) -> Iterator[Text]:
-    """Yield the stages of the compiler, with places and kernels."""
+    """Yield the stages of the compiler, with source positions and kernels."""
     plan, options = compiled.plan, compiled.options
     for name, title, found in (
         ("ir", "IR", ir_lines(compiled.program, plan)),

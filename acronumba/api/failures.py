@@ -1,9 +1,9 @@
-"""Failures of instances: from the machine's record to the user's own exception.
+"""Failures of instances: from the record of compiled code to the user's own exception.
 
-In: what the machine knows (name of the exception, message, place) and the instance. The instance is run again by the
-plain call, which is the definition: its exception is the answer, with the traceback that the user knows. Where the
-plain call does not raise (an overflow of 64 bits, too many steps) or cannot get that far (a recursion too deep for
-Python, too many steps before it), the machine's own is the answer.
+In: the failure as compiled code recorded it (name of the exception, message, source line) and the instance. The
+instance is run again by the plain call, which is the definition: its exception is reported, with the traceback that the
+user knows. Where the plain call does not raise (an overflow of 64 bits, too many steps) or cannot get that far (a
+recursion too deep for Python, too many steps before it), the recorded exception is reported.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from acronumba.errors import AcronumbaError, DataError, ShapeMismatch, Unsupport
 from acronumba.pipeline.boundary import is_library
 from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
-ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not come back either: too many steps, too much memory
+ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not terminate either: too many steps, too much memory
 
 
 def is_final(machine: BaseException) -> bool:
-    """Whether the machine's own account is the answer: the plain call fails otherwise, or may not come back.
+    """Whether the recorded exception is reported: the plain call would fail in another way, or may not terminate.
 
-    A step of the plain call that is one call of C cannot be stopped: a power, a sum over a `range`, an array. What is
-    refused for this instance alone is a change of its data: the plain call would make it.
+    A step of the plain call that is one C call cannot be interrupted: a power, a sum over a `range`, an array. A
+    rejection of this instance alone is about a mutation of its data, which the plain call would perform.
     """
     if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
         return True
@@ -32,21 +32,21 @@ def is_final(machine: BaseException) -> bool:
 
 
 def beyond_64_bits(machine: BaseException) -> bool:
-    """Whether an int did not fit: Python's have no limit, so that it would go on, perhaps with an array so long."""
+    """Whether an int overflowed 64 bits: the plain call would go on, perhaps with an array of this length."""
     return isinstance(machine, OverflowError) and "64 bits" in str(machine)
 
 
 def plain_failure(call: PlainCall, instance: Sequence[Any], machine: BaseException) -> BaseException:
-    """Return the exception of an instance that the machine found to fail.
+    """Return the exception of an instance that failed in compiled code.
 
     Parameters
     ----------
     call : PlainCall
-        The user's function; beyond its bounds it is given up.
+        The user's function, stopped at its bounds.
     instance
         Its positional arguments.
     machine : BaseException
-        The machine's own account (see `pipeline.failures`).
+        The recorded exception (see `pipeline.failures`).
     """
     if is_final(machine):
         return machine
@@ -69,7 +69,7 @@ def plain_failure(call: PlainCall, instance: Sequence[Any], machine: BaseExcepti
 
 
 def _shape(machine: ShapeMismatch, told: BaseException, line: int | None, file: str | None) -> BaseException:
-    """Return the clash of shapes with the words of NumPy, if it is the one that the plain call met first."""
+    """Return the recorded shape mismatch with NumPy's message, if the plain call failed first at the same line."""
     if not isinstance(told, ValueError) or (line and machine.line and (line, file) != (machine.line, machine.file)):
         told.__traceback__ = None
         return told

@@ -1,7 +1,7 @@
-"""A mini-batch that has run and can be followed back: what `vjp` keeps.
+"""The forward pass of `vjp`, which keeps the state of its backward pass.
 
-In: a call, and what gradients are wanted of. Out: results, failures, and `Forward.pullback`. The instances of one type
-run together, by compiled code where it has a backward pass, else one by one by the reference.
+In: a call, and the selection of gradients (`Wanted`). Out: results, failures, and `Forward.pullback`. The instances of
+one type run together by compiled code if it has a backward pass, else one at a time by the reference.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class Part(Protocol):
-    """Instances that have run in one way."""
+    """Instances that ran together: by compiled code, or by the reference."""
 
     def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
-        """Return what each instance gives, and what they give together.
+        """Return the gradients of each instance, and the sums of gradients that are not known per instance.
 
         `cotangents`: per instance that has not failed, by the ids of the arrays of its result.
         """
@@ -56,7 +56,7 @@ class _Compiled:
     tensors: Mapping[int, int]  # numbers of shared tensors, and ids of their arrays
 
     def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
-        """Return what each instance gives, and what they give together."""
+        """Return the gradients of each instance, and the sums of gradients that are not known per instance."""
         of: dict[int, Any] = {}
         seeds: list[tuple[int, int, Any]] = []
         mine: dict[int, dict[int, Any]] = {}
@@ -86,7 +86,7 @@ class _Taped:
     tapes: Mapping[int, tuple[Tape, Sequence[Found]]]  # by instance, with the arrays of its result
 
     def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
-        """Return what each instance gives."""
+        """Return the gradients of each instance, and those of shared arrays in unread cotangents."""
         totals = {}
         of: dict[int, Any] = {}
         for k, (tape, found) in self.tapes.items():
@@ -101,9 +101,9 @@ class _Taped:
 
 
 def _handed_on(unread: Mapping[int, Any], wanted: Wanted, k: int, of: dict[int, Any]) -> dict[int, Any]:
-    """Return the gradients of arrays of an instance that nothing reads, by id; add those of shared arrays to `of`.
+    """Return the gradients of arrays of an instance that the program does not read; add those of shared arrays to `of`.
 
-    Such an array has the cotangents that it has in the result, `unread`.
+    The gradient of such an array is its cotangent in the result, in `unread`; all maps are by id.
     """
     named = wanted.own(k) if unread else set()
     for key in (unread.keys() & wanted.arrays.keys()) - named:
@@ -112,20 +112,20 @@ def _handed_on(unread: Mapping[int, Any], wanted: Wanted, k: int, of: dict[int, 
 
 
 class Forward:
-    """A mini-batch that has run.
+    """The forward pass of a mini-batch, which can be followed by a backward pass.
 
     Parameters
     ----------
     model
-        What to run.
+        The model to run.
     call
         The arguments.
     wanted
-        What gradients are wanted of.
+        The selection of gradients.
     together
-        Whether compiled code runs it where it has a backward pass.
+        Whether to use compiled code where it has a backward pass.
     mark
-        Returns of a shared array what tells whether it has changed.
+        Checksum of a shared array, to detect changes.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Forward:
         self.errors: dict[int, BaseException] = {}
         self.parts: list[Part] = []
         self._model = model
-        self._marks: dict[int, tuple[str, Any, int]] = {}  # shared arrays by id, with what tells whether they change
+        self._marks: dict[int, tuple[str, Any, int]] = {}  # by id: path, shared array and checksum
         for members, fit in alike(model, call, together):
             some = call if len(members) == call.count else call.some(members)
             compiled, leaves, packed = fit or model._specialise(some, together)
@@ -222,5 +222,5 @@ class Forward:
 
 
 def checksum(array: Any) -> int:
-    """Return what tells whether an array has changed."""
+    """Return the CRC-32 of an array's bytes, to detect changes."""
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

@@ -1,8 +1,8 @@
 """`Model.value_and_grad`: the loss of a mini-batch and its gradients.
 
-In: a model whose result is a loss, a scalar of one instance. Out: a `ValueAndGrad`, which is called like the model and
-gives `Gradients`. What they mean is `ir.tape`: the run of an instance by the interpreter, and the backward pass through
-it. `api.wanted` finds what gradients are wanted of, `api.structures` writes them down.
+In: a model whose result is a loss, a scalar per instance. Out: a `ValueAndGrad`, which is called like the model and
+returns `Gradients`. `ir.tape` defines them: the run of an instance by the interpreter, and its backward pass.
+`api.wanted` selects the arrays with gradients, `api.structures` arranges the gradients in the user's structures.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Gradients:
     """The loss of a mini-batch and its gradients; unpacks into `value, grads`."""
 
     value: Any  # the mean or sum of the losses, a NumPy scalar
-    grads: Any  # of the structure of what they are of; arrays that belong to the caller
+    grads: Any  # in the structure of the parameters; the arrays belong to the caller
     losses: Results  # per instance; None where one failed
-    aux: Results | None = None  # what else the model returns, per instance
+    aux: Results | None = None  # the second item of the model's result, per instance
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.value, self.grads))
@@ -67,7 +67,7 @@ class Gradients:
 
 
 class Lossy(Protocol):
-    """What gradients ask of a model."""
+    """The interface of a model that gradients need."""
 
     @property
     def options(self) -> Any: ...
@@ -96,7 +96,7 @@ class ValueAndGrad:
         return f"<value and gradients of {self.model!r}>"
 
     def __call__(self, *args: Any, **shared: Any) -> Gradients:
-        """Return the loss of one instance and its gradients: what they mean, by the reference."""
+        """Return the loss of one instance and its gradients, computed by the reference."""
         with one_frame:
             call = self.model._bind([[a] for a in args], shared)
             done, errors = self._run(call, one=True)
@@ -136,8 +136,8 @@ class ValueAndGrad:
     def check(self, *columns: Any, **shared: Any) -> Slopes:
         """Compare the gradients with central differences of the plain call in float64, array by array.
 
-        Nothing that the compiler made of the function takes part in what they are compared with. Gradients of compiled
-        code have to be the same as in float64 but for rounding, too.
+        No compiled code takes part in the central differences. Gradients of compiled code must also equal those of the
+        reference in float64, up to rounding.
         """
         from acronumba.api.slopes import compare
 
@@ -155,8 +155,8 @@ class ValueAndGrad:
     def trace(self, *columns: Any, **shared: Any) -> Trace:
         """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the backward pass.
 
-        `peak_bytes` is of the memory there and back. The batches are of all instances that did not fail. Where the
-        reference computes gradients, there are none.
+        `peak_bytes` covers the forward and backward pass. The batches are of all instances that did not fail. If the
+        reference computes the gradients, `Trace.back` is empty.
         """
         with one_frame:
             run = self._ran(self.model._bind(columns, shared), together=True, tell=True)
@@ -165,13 +165,13 @@ class ValueAndGrad:
             return replace(found, data=replace(found.data, back=tuple(run.records or ()), peak_bytes=peak))
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
-        """Return what the compiler decided: see `Model.explain`; and what gradients keep, and where they stop."""
+        """Explain the compiler's decisions (see `Model.explain`), which values gradients keep, and where they stop."""
         with one_frame:
             call = self.model._bind(columns, shared)
             return self.model._explained(call, partial(self._notes, call))
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
-        """Return the text of every stage of the compiler: see `Model.stages`; and what comes back from each kernel."""
+        """Return the text of every stage of the compiler: see `Model.stages`; and the backward of each kernel."""
         from acronumba.api.stages import Stages
 
         with one_frame:
@@ -182,7 +182,7 @@ class ValueAndGrad:
             return Stages(compiled, compiled.backward(*self._in_program(call, compiled, leaves)))
 
     def _in_program(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> tuple[active.Wanted, int]:
-        """Return what gradients are wanted of in a program, and how many words of its result are the loss."""
+        """Return the selection of gradients by number in the program, and the number of words of the loss."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
         width = len(words(_loss_type(compiled, self.choices)))
         wanted.check(compiled, leaves, width)
@@ -195,11 +195,11 @@ class ValueAndGrad:
         return backward_notes(compiled.active(*where), compiled.backward(*where))
 
     def on(self, device: str) -> ValueAndGrad:
-        """Return the same on another device: see `Model.on`."""
+        """Return a copy for another device: see `Model.on`."""
         return ValueAndGrad(self.model.on(device), self.choices)
 
     def with_options(self, **changes: Any) -> ValueAndGrad:
-        """Return the same with other options: see `Model.with_options`."""
+        """Return a copy with other options: see `Model.with_options`."""
         return ValueAndGrad(self.model.with_options(**changes), self.choices)
 
     def _run(
@@ -207,14 +207,14 @@ class ValueAndGrad:
     ) -> tuple[Gradients, dict[int, BaseException]]:
         """Return the gradients of a mini-batch, and the failures of its instances.
 
-        By the reference, instance after instance; or `together`, by compiled code where there is some. `one`: of a call
-        with one instance.
+        The reference runs one instance at a time; with `together`, compiled code runs where it exists. `one`: for a
+        call with one instance.
         """
         run = self._ran(call, wide, together)
         return run.done(one), dict(sorted(run.errors.items()))
 
     def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _Run:
-        """Return the run that `_run` asks for; `tell`: with the batches of its backward pass."""
+        """Return the run for `_run`; `tell`: with the batches of its backward pass."""
         wanted = wanted_of(self.model._plain(), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together, tell)
         for members, fit in alike(self.model, call, together):
@@ -223,7 +223,7 @@ class ValueAndGrad:
 
 
 def alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], Fit | None]]:
-    """Return the numbers of the instances that one specialisation fits, all, with it; or those of each type."""
+    """Return all instance numbers with the specialisation that fits them; or else the numbers of each type."""
     if not call.count:
         return []
     try:
@@ -249,11 +249,11 @@ class _Run:
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
         self.records: list[BackRecord] | None = [] if tell else None  # the batches of the backward pass
-        self.means = False  # whether those are of the mean already
-        self.peak = 0  # bytes of memory, there and back
+        self.means = False  # whether the gradients are those of the mean already
+        self.peak = 0  # bytes of memory of the forward and backward pass
 
     def group(self, members: Sequence[int], fit: Fit | None) -> None:
-        """Run some instances, which have types that go together: with what fits them, if they are all there are."""
+        """Run instances of compatible types; `fit` is their specialisation, if they are all instances of the call."""
         from acronumba.pipeline.gradients import trained
 
         some = self.call if len(members) == self.call.count else self.call.some(members)
@@ -275,7 +275,7 @@ class _Run:
         self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Any], tensors: Mapping[int, int],
         frozen: frozenset[str], whole: bool,
     ) -> None:  # fmt: skip
-        """Run instances by compiled code, as many at once as fit into memory; `whole`: they are the mini-batch."""
+        """Run instances by compiled code, as many at once as fit into memory; `whole`: they are all of the call."""
         of: dict[int, Any] = {}
         self.means = whole and self.choices.reduce == "mean"
 
@@ -292,7 +292,7 @@ class _Run:
         self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Any], tensors: Mapping[int, int],
         frozen: frozenset[str], of: dict[int, Any], tight: bool,
     ) -> Sequence[int]:  # fmt: skip
-        """Run instances at once, and add up gradients; return the places of those that did not fit into memory."""
+        """Run instances at once and accumulate gradients; return the indices of those that did not fit into memory."""
         compiled = there.compiled
         own_arrays = self.wanted.asked(compiled, packed, members)
         done = there.run(
@@ -345,7 +345,7 @@ class _Run:
         self.totals[k] = self.wanted.totals(tape, seeds, k, wide=self.wide)
 
     def done(self, one: bool = False) -> Gradients:
-        """Return what all of them came to; `one`: of a call with one instance."""
+        """Return the gradients of all instances; `one`: for a call with one instance."""
         count = len(self.totals)
         if not self.call.count and self.choices.reduce == "mean":
             raise refuse("ACR706", message="the mean of no losses", rewrite='value_and_grad(f, reduce="sum")')
@@ -361,7 +361,7 @@ class _Run:
 
 
 def _loss_type(compiled: Compiled, choices: Choices) -> Type:
-    """Return the type of the loss, or refuse what is none."""
+    """Return the type of the loss; raise if the result is no loss."""
     t, found = compiled.program.result, None
     if not choices.aux:
         found = t

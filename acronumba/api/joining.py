@@ -1,9 +1,9 @@
 """Instances that join the runs of a model at any time, and leave them as soon as they are done.
 
-In: instances with shared values that do not change, between two rounds. Out: after each round, who is done, with the
-result or the exception that `Model.batch` gives. There is a run (`pipeline.joined`) for each specialisation and for
-each version of the shared values; one that is full admits nobody, and is over when its last instance has left. Runs
-take rounds in turns. What cannot join, or is in a run that breaks, is left to `Model.batch`.
+In: instances with shared values that do not change, between two rounds. Out: after each round, the finished instances,
+with the result or exception that `Model.batch` gives. Each specialisation and each version of the shared values has its
+own run (`pipeline.joined`). A full run admits no more instances, and ends when its last instance has left. Runs take
+rounds in turns. Instances that cannot join, or whose run breaks, are left to `Model.batch`.
 """
 
 from __future__ import annotations
@@ -26,58 +26,58 @@ _SLOTS = 4096  # of a run
 class Member:
     """An instance that takes part."""
 
-    calls: Call  # of those that joined with it
-    place: int  # among these
+    calls: Call  # of all instances that joined together with this one
+    place: int  # its index in `calls`
     run: Joined
     number: int  # in the run
     since: int  # rounds of the run before it joined
 
     @property
     def call(self) -> Call:
-        """Of this instance alone."""
+        """The call of this instance alone."""
         return self.calls.some([self.place])
 
     @property
     def rounds(self) -> int:
-        """Rounds that it has taken part in."""
+        """Number of rounds that the instance has taken part in."""
         return self.run.rounds - self.since
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An instance that takes part no more."""
+    """An instance that has left its run."""
 
     member: Member
     result: Any
-    error: BaseException | None  # in place of a result
+    error: BaseException | None  # instead of a result
     broken: bool = False  # whether the run cannot go on: the instance is left to `Model.batch`
 
 
 class Flow:
-    """What runs for a model.
+    """The current runs of a model.
 
     Parameters
     ----------
     model : Model
     slots : int
-        How many instances join one run.
+        Capacity of a run, in instances.
 
     Attributes
     ----------
     bell : int64[1]
-        Other than 0: `round` returns after a round. It may be set while one runs.
+        If not 0, `round` returns after the present round. May be set while a round runs.
     """
 
     def __init__(self, model: Model[..., Any], slots: int = _SLOTS) -> None:
         self._model, self._slots = model, slots
         self.bell = np.ones(1, np.int64)
-        self._runs: dict[Joined, dict[int, Member]] = {}  # who takes part, by number; the next one to run is first
-        self._bound: tuple[object, dict[str, Any]] = (None, {})  # shared values, and what the model makes of them
-        self.epochs = 0  # runs that have begun
-        self.rounds = 0  # of all of them
+        self._runs: dict[Joined, dict[int, Member]] = {}  # members by number; the first run is next
+        self._bound: tuple[object, dict[str, Any]] = (None, {})  # the user's shared values, and the bound ones
+        self.epochs = 0  # number of runs begun
+        self.rounds = 0  # number of rounds of all runs
 
     def __len__(self) -> int:
-        """How many instances take part."""
+        """Number of instances in runs."""
         return sum(map(len, self._runs.values()))
 
     @property
@@ -86,7 +86,7 @@ class Flow:
         return sum(run.epoch.bytes for run in self._runs)
 
     def waits(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> bool:
-        """Whether a specialisation of the model can be joined; it is compiled for these if there is none yet."""
+        """Whether a specialisation of the model can be joined; one is compiled for `instances` if none exists."""
         if self._model.device != "cpu":
             return False
         if not self._model._entries:
@@ -97,14 +97,14 @@ class Flow:
         return any(map(joinable, tuple(self._model._entries)))
 
     def join(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[Member | None]:
-        """Let instances take part from the next round on; None for those that cannot, see `Model.batch`.
+        """Add instances from the next round on; None for an instance that cannot join, see `Model.batch`.
 
         Parameters
         ----------
         instances
             A value for each positional parameter.
         shared
-            Values that do not change, all of them. Others than the last time have runs of their own.
+            All shared values, which must not change. Values other than the last ones start new runs.
         """
         out: list[Member | None] = []
         for found in self._fits(instances, shared):
@@ -119,7 +119,7 @@ class Flow:
             self._close(member.run)
 
     def round(self) -> list[Gone]:
-        """Run a round of the run whose turn it is, or several while the bell is 0 and nobody is done; return who is."""
+        """Run a round of the next run, or several while the bell is 0 and none is done; return the instances done."""
         run = next(iter(self._runs))
         members = self._runs[run] = self._runs.pop(run)
         before = run.rounds
@@ -156,11 +156,11 @@ class Flow:
         return replace(call, frozen=frozenset(call.shared))
 
     def _fits(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[tuple[Call, Fit] | None]:
-        """Return calls of all or of single instances, in order, with what fits; None for an instance without one."""
+        """Return calls of all or of single instances, in order, with specialisations; None for an instance without."""
         try:
             call = self._call(instances, shared)
             found = [self._kept(call)]
-            if found[0] is None and call.count > 1:  # what was compiled for others may fit each
+            if found[0] is None and call.count > 1:  # existing specialisations may fit each instance
                 found = [self._kept(call.some([k])) for k in range(call.count)]
             if None in found:
                 found = [(call, self._model._compile(call))]

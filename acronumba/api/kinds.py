@@ -1,7 +1,7 @@
-"""Kinds of shared values: what may come in the place of what, where a server or a pool gets others.
+"""Kinds of shared values: which new values may replace the old ones in a server or a pool.
 
-In: shared values, and those that are to take their places. Out: a refusal, if requests could do nothing with one.
-Arrays may have other extents, numbers other values, lists other lengths, dicts other keys; classes and ranks stay.
+In: shared values, and their replacements. Out: an error if a replacement is not usable by requests. Arrays may have
+other extents, numbers other values, lists other lengths, dicts other keys; classes and ranks stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from acronumba.ir.types import Array0T, FloatT, IntT, ListT, MapT, StructT, Tens
 
 
 def expect_kinds(old: Mapping[str, Any], new: Mapping[str, Any], what: str) -> None:
-    """Raise if shared values are no replacement for the old ones of a server or pool, which `what` says."""
+    """Raise `TypeError` if the shared values `new` cannot replace `old`; `what` is "server" or "pool"."""
     if unknown := sorted(new.keys() - old.keys()):
         raise TypeError(f"`{unknown[0]}` is no shared value of this {what}: {', '.join(old) or 'none'}")
     for name, value in new.items():
@@ -25,7 +25,7 @@ def expect_kinds(old: Mapping[str, Any], new: Mapping[str, Any], what: str) -> N
 
 
 def _difference(path: str, old: Iterable[Shared], new: Shared) -> str:
-    """Say what of a value has the kind of none of the old ones; "" if nothing has."""
+    """Describe the first part of a value whose kind no old value has; "" if there is none."""
     found = ""
     for one in old:
         unlike = _unlike(path, one, new)
@@ -37,14 +37,14 @@ def _difference(path: str, old: Iterable[Shared], new: Shared) -> str:
 
 def _unlike(path: str, old: Shared, new: Shared) -> str:
     was, now = _kind(old), _kind(new)
-    if was != now and not (was == "None" and not isinstance(new, SharedOpaque)):  # what was not there may come
+    if was != now and not (was == "None" and not isinstance(new, SharedOpaque)):  # None may be replaced by any value
         return f"`{path}` is {now} in place of {was}"
     if not (isinstance(old, SharedNode) and isinstance(new, SharedNode)):
         return ""
     parts = zip(new.names, new.items, strict=True)
     if new.kind == "object":
         found = (_unlike(f"{path}.{n}", part, item) for n, item in parts if (part := old.item(n)) is not None)
-    elif new.kind == "dict":  # other keys: each value is as some that was there
+    elif new.kind == "dict":  # keys may change: each value needs the kind of some old one
         found = (_difference(f"{path}[{n!r}]", old.items, item) for n, item in parts)
     else:
         found = (_difference(f"{path}[{n}]", old.items, item) for n, item in parts)

@@ -21,7 +21,7 @@ def value_and_grad(
     aux: bool = False,
     sparse: bool | Sequence[str] = (),
 ) -> ValueAndGrad:
-    """Return what computes the loss of a mini-batch and its gradients.
+    """Return a function that computes the loss of a mini-batch and its gradients.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def value_and_grad(
     aux : bool
         Whether `f` returns a pair: the loss, and anything else, which is in `Gradients.aux`.
     sparse : bool or sequence of str
-        Paths of tables whose gradients are wanted as `RowGrad`; True: of all that are read by rows alone.
+        Paths of tables whose gradients are to be `RowGrad`; True: all tables that are read by rows alone.
 
     Returns
     -------

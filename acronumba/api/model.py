@@ -1,8 +1,8 @@
 """The front door: `model` makes a `Model` of a function, `Model.batch` runs it for many instances.
 
 In: the user's function and data. Out: `Results`, or the user's errors. A model is the function, a device and options;
-the specialisations it has compiled are shared with the models made from it by `on` and `with_options`. `pipeline`
-compiles, `runtime` runs, `check` and `explanation` tell what happened.
+its compiled specialisations are shared with the models made from it by `on` and `with_options`. `pipeline` compiles,
+`runtime` runs, `check` and `explanation` report.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.trace import TraceData
 
-TRIES = 8  # to compile code that changes meanwhile
-MANY_GROUPS = 4  # that a mini-batch runs in, from which on this is said
+TRIES = 8  # attempts to compile code that changes meanwhile
+MANY_GROUPS = 4  # number of groups of a mini-batch from which on a remark is printed
 
 
 @overload
@@ -92,8 +92,8 @@ class Model(Generic[P, R]):
     __name__: str
     __qualname__: str
 
-    _cache: Cache  # what it has compiled
-    _entries: list[Compiled]  # the part of it with the options of this model
+    _cache: Cache  # its compiled specialisations, by options
+    _entries: list[Compiled]  # the entries of the cache for the options of this model
 
     def __init__(self, fn: Callable[P, R], *, options: Options | None = None, device: str | None = None) -> None:
         fn = fn.__wrapped__ if isinstance(fn, Model) else fn
@@ -106,12 +106,12 @@ class Model(Generic[P, R]):
         self._share(Cache())
 
     def _share(self, cache: Cache) -> Model[P, R]:
-        """Take what is compiled from a cache, and put it there; return the model itself."""
+        """Use another cache of specialisations; return the model itself."""
         self._cache, self._entries = cache, cache.of(self._options)
         return self
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The plain call: the user's own function on one instance, with arrays of other libraries as NumPy's."""
+        """The plain call: the user's own function on one instance, with foreign arrays converted to NumPy."""
         named: dict[str, Any] = dict(kwargs)
         if any(type(v) is Snapshot or is_packed(v) for v in named.values()):
             named = {k: value_of(v) for k, v in named.items()}
@@ -153,30 +153,30 @@ class Model(Generic[P, R]):
         return self._device or default_device()
 
     def on(self, device: str) -> Model[P, R]:
-        """Return a model that runs on another device and shares what this one has compiled.
+        """Return a model that runs on another device and shares the specialisations of this one.
 
         Parameters
         ----------
         device : str
-            "cpu"; "cuda" or "cuda:1" for a GPU; "simulator" for a GPU in plain Python, which is very slow: to look at
-            kernels where there is no GPU.
+            "cpu"; "cuda" or "cuda:1" for a GPU; "simulator" for a GPU in plain Python, which is very slow, to look at
+            kernels without a GPU.
         """
         checked = check_device(device)
         return Model(self.__wrapped__, options=self._options, device=checked)._share(self._cache)
 
     def with_options(self, **changes: Any) -> Model[P, R]:
-        """Return a model with other options (see `Options`) that shares what this one has compiled."""
+        """Return a model with other options (see `Options`) that shares the specialisations of this one."""
         options = self._options.replace(**changes)
         return Model(self.__wrapped__, options=options, device=self._device)._share(self._cache)
 
     def batch(self, *columns: Any, **shared: Any) -> Results[R]:
-        """Return what the plain call gives for each instance.
+        """Return the results of the plain call of each instance, computed as one mini-batch.
 
         Parameters
         ----------
         *columns : sequences
             One per positional parameter, all of one length; a parameter with a default may be left out. An array is a
-            column of its rows, and what `pack` gives is a column too.
+            column of its rows, and a pack by `pack` is a column too.
         **shared
             The keyword-only parameters, the same for all instances.
 
@@ -201,7 +201,7 @@ class Model(Generic[P, R]):
     def trace(self, *columns: Any, **shared: Any) -> Trace:
         """Run and record: nodes, batches, times. Failures are in `Trace.errors`; nothing is raised for them.
 
-        Where the types of the instances do not go together, the results and failures are of all instances; the nodes,
+        If the types of the instances are incompatible, the results and failures are of all instances; the nodes,
         batches and times are those of the largest group.
         """
         with one_frame:
@@ -263,7 +263,7 @@ class Model(Generic[P, R]):
         self, columns: Sequence[Any], shared: Mapping[str, Any], *, runs: int = 1, schedules: bool = True,
         options: bool | None = None,
     ) -> Exploration:  # fmt: skip
-        """Return what `explore` shows, of the fastest of so many runs; nothing is written."""
+        """Return the explorer's view of the fastest of `runs` runs; nothing is written."""
         from acronumba.api.exploration import exploration
 
         traced = min((self.trace(*columns, **shared) for _ in range(runs)), key=lambda t: t.seconds["execute"])
@@ -274,11 +274,11 @@ class Model(Generic[P, R]):
         )  # fmt: skip
 
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
-        """Return what the compiler decided, on the user's source lines, and what each option is worth.
+        """Explain the compiler's decisions, on the user's source lines, and the effect of each option.
 
-        The mini-batch is recorded and scheduled, with every option as it is and with each one changed. No kernel is
-        compiled and nothing is computed, unless the model waits for values: then it runs once, and what was read holds
-        for all options, or, where an instance has several fibers, it runs with each. Prints itself.
+        The mini-batch is recorded and scheduled, with the present options and with each option changed alone. No kernel
+        is compiled and nothing is computed, unless the model waits for values: then it runs once, and the values read
+        are reused for all options, or, if an instance has several fibers, it runs with each. The result prints itself.
         """
         with one_frame:
             return self._explained(self._bind(columns, shared))
@@ -286,7 +286,7 @@ class Model(Generic[P, R]):
     def _explained(
         self, call: Call, notes: Callable[[Compiled, Sequence[Any]], Sequence[Note]] = lambda compiled, leaves: ()
     ) -> Explanation:
-        """Return what was decided for a call; `notes` adds to what the plan tells."""
+        """Return the explanation of a call; `notes` gives notes besides those of the plan."""
         from acronumba.api.effects import changes, effects
         from acronumba.api.explanation import explanation
         from acronumba.views.progress import progress
@@ -319,7 +319,7 @@ class Model(Generic[P, R]):
     def check(self, *columns: Any, **shared: Any) -> Check:
         """Compare the batched run with the plain call and a float64 run of the function, instance by instance.
 
-        Nothing that the compiler made of the function takes part in what it is compared with.
+        No compiled code takes part in the plain call and the float64 run.
         """
         from acronumba.api.check import check
 
@@ -329,14 +329,14 @@ class Model(Generic[P, R]):
             return check(self.__wrapped__, call.columns, call.shared, done)
 
     def _record(self, call: Call, like: TraceData | None = None) -> tuple[Compiled, list[Any], TraceData]:
-        """Record and schedule a mini-batch; computed is only what the program reads values of, unless `like` has it."""
+        """Record and schedule a mini-batch; compute only tensors that the program reads, unless `like` has them."""
         compiled, leaves, packed = self._specialise(call)
         assert packed is not None
         return compiled, leaves, compiled.record(packed, leaves, like)
 
     def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
-        """Return what is recorded of a mini-batch with other options; `trace` is what `compiled` has recorded of it."""
-        cache = Cache({self.options: [compiled]})  # what is compiled for this alone is not kept
+        """Return the trace of a mini-batch with other options; `trace` is that of `compiled`, with these options."""
+        cache = Cache({self.options: [compiled]})  # specialisations compiled for this alone are dropped
         other = Model(self.__wrapped__, options=options)._share(cache)
         changed = other._specialise(call, packed=False)[0]
         if changed.records_like(compiled):
@@ -383,7 +383,7 @@ class Model(Generic[P, R]):
         return done
 
     def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> Done:
-        """Run a mini-batch; where the types of its instances do not go together, in groups."""
+        """Run a mini-batch; in groups if the types of its instances are incompatible."""
         begin = time.perf_counter() if start is None else start
         with compiling(self.__wrapped__):
             found, spent = self._kept(call), 0.0
@@ -400,14 +400,14 @@ class Model(Generic[P, R]):
         return self._execute_found(call, found, trace, begin, spent)
 
     def _execute_apart(self, call: Call, trace: bool, refusal: AcronumbaError) -> Done:
-        """Run the instances of each type on their own, the most frequent first; others that fit are with them.
+        """Run the instances of each type apart, the most frequent types first, together with others that fit.
 
-        What the function refuses for a group is the failure of its instances. If it is refused for all of them, what
-        was refused for the mini-batch as a whole is raised.
+        If the function is rejected for a group, its instances fail with this error. If it is rejected for all groups,
+        the error of the mini-batch as a whole (`refusal`) is raised.
         """
         with compiling(self.__wrapped__):
             left, packed = groups(call.again().columns), any(map(is_packed, call.columns))
-        # A slice of a pack has the types of all that was packed: those of its own instances may do.
+        # A slice of a pack has the types of the whole pack; the types of its own instances may be accepted.
         if len(left) < 2 and not packed:
             raise refusal
         call = call.again()
@@ -435,7 +435,7 @@ class Model(Generic[P, R]):
         return _joined(call, parts, refused)
 
     def _as_before(self, call: Call, left: dict[Any, list[int]], trace: bool) -> Iterator[tuple[list[int], Done]]:
-        """Run the groups whose types ran before, with what they ran with, and take them out of those that are left."""
+        """Run groups whose types ran before, with the same specialisations, and remove them from `left`."""
         options, entries = self._tuned(call)
         ways: dict[Compiled, list[Any]] = {}
         for key in left:
@@ -455,7 +455,7 @@ class Model(Generic[P, R]):
             yield members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, 0.0)
 
     def _tell_of_groups(self, count: int) -> None:
-        """Say once that mini-batches run in several groups."""
+        """Print once that mini-batches run in several groups."""
         cache = self._cache
         first, cache.groups = cache.groups < MANY_GROUPS <= count, max(cache.groups, count)
         if first:
@@ -464,7 +464,7 @@ class Model(Generic[P, R]):
             say(groups_text(self.__qualname__, count))
 
     def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float, spent: float) -> Done:
-        """Run a mini-batch; `spent` is how many of the seconds since `begin` compiling took."""
+        """Run a mini-batch; `spent` are the seconds of compilation since `begin`."""
         from acronumba.api.running import Running
 
         compiled, leaves, packed = found
@@ -483,7 +483,7 @@ class Model(Generic[P, R]):
         return Done(results, errors, compiled=compiled, trace=data, call=call)
 
     def _failures(self, call: Call, compiled: Compiled, failed: Mapping[int, Failure]) -> dict[int, BaseException]:
-        """Return the exceptions of instances that the machine found to fail."""
+        """Return the exceptions of instances that failed in compiled code."""
         errors: dict[int, BaseException] = {}
         own: list[int] = []  # whose failure the plain call does not tell, or not soon
         for k, record in failed.items():
@@ -495,12 +495,12 @@ class Model(Generic[P, R]):
         return errors | self._in_order(call, own) if own and compiled.forks else errors
 
     def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
-        """Return the plain call's own exception, if it raises one; `soon`: only if it does so after few steps."""
+        """Return the plain call's exception, or else the recorded one; `soon`: stop the plain call after few steps."""
         plain = PlainCall.of(self.__wrapped__, call.shared, self._options)
         return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
 
     def _in_order(self, call: Call, instances: Sequence[int]) -> dict[int, BaseException]:
-        """Run instances again without fibers; return their failures, which are those that come first in the program."""
+        """Run instances again without fibers; return their failures, each the first in program order."""
         serial = self.with_options(forkjoin=False)
         serial._specialise(call, packed=False)  # for the types of the whole mini-batch
         columns = tuple([column[k] for k in instances] for column in call.columns)
@@ -532,7 +532,7 @@ class Model(Generic[P, R]):
             return self._kept(call, packed) or self._compile(call, packed)
 
     def _kept(self, call: Call, packed: bool = True) -> Fit | None:
-        """Return what `_specialise` does, if it has been compiled."""
+        """Return an existing specialisation that fits a call, as `_specialise` does, or None."""
         fn = self._plain()
         others = []
         for number, compiled in enumerate(sorted(self._tuned(call)[1], key=lambda c: -c.used)):
@@ -557,14 +557,14 @@ class Model(Generic[P, R]):
         return None
 
     def _tuned(self, call: Call) -> tuple[Options, list[Compiled]]:
-        """Return the options that a call runs with, and the specialisations with these."""
+        """Return the options of a call after tuning, and the specialisations with these options."""
         options = self._options
         if self.device == "cpu":
             options = options_for(self._plain(), options, call.count)
         return options, self._entries if options is self._options else self._cache.of(options)
 
     def _compile(self, call: Call, packed: bool = True) -> Fit:
-        """Return what `_specialise` does, compiled now."""
+        """Compile a specialisation for a call, and return it as `_specialise` does."""
         (options, entries), fn = self._tuned(call), self._plain()
         if (refusal := self._cache.refused(fn, call)) is not None:
             raise refusal
@@ -573,7 +573,7 @@ class Model(Generic[P, R]):
             from acronumba.pipeline.compiled import compile_model
 
             seen = self._cache.columns = self._cache.columns or Columns()
-            for _ in range(TRIES):  # code may change while it is compiled: what was read of it may fit later
+            for _ in range(TRIES):  # code may change while it is compiled: try again
                 found = fitting(entries, fn, call)  # another thread may have been faster
                 if found is not None:
                     break
@@ -606,7 +606,7 @@ def groups_text(name: str, count: int) -> str:
 
 
 def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], refused: dict[int, BaseException]) -> Done:
-    """Return what came of a mini-batch whose instances ran in groups, each with their numbers, or were refused."""
+    """Join the results of groups, each with its instance numbers, and of instances that were rejected."""
     of = {k: (done, j) for members, done in parts for j, k in enumerate(members)}
     errors = refused | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
     errors = dict(sorted(errors.items()))
@@ -625,7 +625,7 @@ def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], refused: dict[i
 
 
 def _unless(errors: Mapping[int, BaseException], decode: Decoder) -> Decoder:
-    """Return a decoder that gives None for instances that have failed."""
+    """Return a decoder that returns None for instances that have failed."""
     if not errors:
         return decode
 
@@ -642,7 +642,7 @@ _watching: list[Watcher] = []
 
 @contextmanager
 def watched(see: Watcher) -> Iterator[None]:
-    """Show a function what models are called with for mini-batches, before they run. What it raises ends the call."""
+    """Call `see` with the arguments of each mini-batch before it runs; its exception ends the call."""
     _watching.append(see)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Models in other processes: by name where they can be imported, else by value, with the text that messages show.
+"""Pickling of models: by name if they can be imported, else by value, with the source text that messages show.
 
-In: a model. Out: what `pickle` makes it of. A function that is not importable (of a script, a notebook, a closure) is
-written down by `cloudpickle`, which is imported only then.
+In: a model. Out: the tuple of `__reduce__`. A function that is not importable (of a script, a notebook, a closure) is
+pickled by `cloudpickle`, which is imported only then.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class _Writing(threading.local):
     by_value = False
 
 
-_writing = _Writing()  # whether this thread writes a function down: what it leads to goes to the same text
+_writing = _Writing()  # whether this thread pickles a function by value: models it refers to go into the same pickle
 
 
 def reduce(model: Any) -> tuple[Any, ...]:
-    """Return what `__reduce__` of a model does.
+    """Return the result of `__reduce__` of a model.
 
     Raises
     ------
     PicklingError
-        If it is not importable, and there is no `cloudpickle`.
+        If the model is not importable, and `cloudpickle` is not installed.
     """
     module, name = model.__wrapped__.__module__, model.__qualname__
     try:
@@ -64,7 +64,7 @@ def _written(model: Any) -> bytes:
     own = {types.CodeType: lambda code: (_of_file, (code.co_filename, *known[types.CodeType](code)))}
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-        """Keeps the file names of code, by which its text is found; since 3.1.2 cloudpickle leaves them out."""
+        """Keeps the file names of code, by which source texts are found; cloudpickle omits them since 3.1.2."""
 
         dispatch_table: ClassVar[Any] = ChainMap(own, known)
 
@@ -89,7 +89,7 @@ def _read(written: bytes, texts: Mapping[str, str]) -> Any:
 
 
 def _texts(fn: Any) -> Iterator[tuple[str, str]]:
-    """Yield the files of a function and of those of its module that it names, with their texts."""
+    """Yield the source files of a function, and of functions of its module that it refers to, with their texts."""
     seen: set[int] = set()
     todo = [fn]
     while todo:

@@ -1,10 +1,9 @@
 """The plain call of one instance, which is stopped if it does not end.
 
-In: the user's function and its arguments. Out: its result, or its exception. A plain call is run to tell a failure in
-the user's own words, and to check a result. A mini-batch is over where the plain call may never be: the machine counts
-its steps, and runs the parts of an instance that do not need each other side by side, so that one of them may have
-failed while another would go on for ever. So a plain call that is run for a message has a bound as well, on its steps
-and on the memory it takes.
+In: the user's function and its arguments. Out: its result, or its exception. A plain call is run to reproduce a failure
+with the user's own traceback, and to check a result. It may not terminate although the mini-batch does: compiled code
+counts its steps, and runs independent parts of an instance side by side, so that one part may have failed before
+another loops for ever. So a plain call that is run for a message has bounds on its steps and its memory.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from acronumba.api.structures import native
 from acronumba.config import Options
 from acronumba.pipeline.boundary import is_library
 
-SOON = 100_000  # steps after which it pays to look for another way to tell a failure; some 20 ms
+SOON = 100_000  # steps after which another report of a failure is tried first; about 20 ms
 _LINES = 16  # of Python, for each step of the machine, which counts blocks of straight-line code
 _LOOK = 1e-3  # seconds between two looks at the memory
 
@@ -32,27 +31,27 @@ class _Inside(threading.local):
     plain = False
 
 
-inside = _Inside()  # whether this thread runs a plain call: what a model calls in it has NumPy's arrays already
+inside = _Inside()  # whether this thread runs a plain call, whose arguments are NumPy arrays already
 
 
 class Endless(BaseException):
-    """The plain call has taken more steps, or more memory, than it may. Nothing that it calls catches this."""
+    """The plain call has exceeded its limit of steps or memory. `except Exception` does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainCall:
-    """A function with its shared values and its bounds, to be called for one instance after the other.
+    """A function with its shared values and bounds, to be called for one instance at a time.
 
     Parameters
     ----------
     fn : function
-        The user's.
+        The user's function.
     shared
         Its keyword arguments.
     steps : int
-        Lines and calls that it may run, those in libraries not counted.
+        Limit of executed lines and calls, not counting those in libraries.
     memory_limit : int, optional
-        Bytes that the process may grow by; by default half of what is free.
+        Limit of the growth of the process, in bytes; by default half of the free memory.
     """
 
     fn: Callable[..., Any]
@@ -62,16 +61,16 @@ class PlainCall:
 
     @classmethod
     def of(cls, fn: Callable[..., Any], shared: Mapping[str, Any], options: Options) -> PlainCall:
-        """Return the call with the bounds of a mini-batch: the steps that the machine would have run, too."""
+        """Return the call with the bounds of a mini-batch: its steps cover those that compiled code may run."""
         return cls(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit)
 
     def run(self, instance: Sequence[Any]) -> Any:
-        """Return what the function gives for an instance, or raise what it raises.
+        """Return the result of the function for an instance, or raise its exception.
 
         Raises
         ------
         Endless
-            If it goes beyond one of its bounds. A debugger or a measurement of coverage does not see the call.
+            If a bound is exceeded. Debuggers and coverage tools do not see the call.
         """
         args, shared = native((tuple(instance), dict(self.shared)))
         before, outer = sys.gettrace(), inside.plain
@@ -86,7 +85,7 @@ class PlainCall:
 
 
 class _Meter:
-    """Counts the lines and calls of one thread: what `sys.settrace` calls."""
+    """Trace function for `sys.settrace` that counts the lines and calls of one thread."""
 
     __slots__ = ("_left", "_limit", "_look", "_size", "_started")
 
@@ -128,7 +127,7 @@ class _Meter:
 
 
 class Range(Sequence[int]):
-    """A `range` whose elements are steps of the plain call, whoever goes over it: `sum` as well as a loop."""
+    """A `range` whose elements count as steps of the plain call, in `sum` as well as in loops."""
 
     __slots__ = ("_range",)
 

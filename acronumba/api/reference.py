@@ -1,10 +1,10 @@
 """The plain call in float64, along the plain call.
 
-In: the user's function and the arguments of an instance. Out: an `Outcome`: what the function returns, with a second
-value in float64 beside each float (`shadow`). Nothing of the compiler takes part: it is the user's own code that runs.
+In: the user's function and the arguments of an instance. Out: an `Outcome`: the result of the function, with a second
+value in float64 beside each float (`shadow`). No compiled code takes part: the user's own code runs.
 
-So that no second value is lost on the way, functions are copied, with other globals: `float` makes a `Number`, and
-NumPy, `math` and the classes of the user are seen through copies, too. No text is edited.
+So that no operation loses the second value, functions are copied, with other globals: `float` makes a `Number`, and
+NumPy, `math` and the user's classes are replaced by copies, too. No source text is edited.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from acronumba.api.shadow import STAND_INS, Anchors, Number, Run, ShadowArray, a
 from acronumba.data.classes import is_record
 from acronumba.foreign import as_numpy, is_foreign
 
-SHARED = -1  # in place of the number of an instance
+SHARED = -1  # instead of an instance number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to."""
+    """Result of a run."""
 
-    result: Any  # the function's, with shadow arrays; see `wide`
-    error: Exception | None  # what it raised
-    choices: int  # how many decisions by near values there were
-    nearest: float  # how near the nearest of them are, in parts of their magnitude
+    result: Any  # result of the function, with shadow arrays; see `wide`
+    error: Exception | None  # exception of the function
+    choices: int  # number of decisions between near values
+    nearest: float  # smallest distance in such a decision, relative to the values' magnitude
     single: bool  # whether there were values of float32
 
 
@@ -57,7 +57,7 @@ class Reference:
         self._call = replace(call, fn=self._copies.of(call.fn), shared=shared)
 
     def move(self, value: Any, second: Any, number: int = SHARED) -> None:
-        """Let a shared array or NumPy scalar, or one of an instance, have another second value from now on."""
+        """Replace the second value of an array or NumPy scalar, which is shared or of an instance."""
         made = self._of(number).of(value)
         if isinstance(made, ShadowArray):
             made._wide = second
@@ -73,9 +73,10 @@ class Reference:
         anchors: Anchors | None = None,
         number: int = SHARED,
     ) -> Outcome:
-        """Run an instance, for fewer `steps` if given; `anchors`: of this instance.
+        """Run an instance, with at most `steps` steps if given, and with its `anchors`.
 
-        `number` of the instance: what is in it is apart from what is shared and from others, though it be one object.
+        `number` is that of the instance: objects in it are copied apart from those of shared values and of other
+        instances, even if they are the same object.
 
         Exceptions of the function are in the `Outcome`; see also `PlainCall.run`.
         """
@@ -100,24 +101,24 @@ class Reference:
 
 
 class _Copies:
-    """Values of the plain call, and what is made of them: one copy of each object.
+    """Copies of values of the plain call, with shadow arrays: one copy of each object.
 
     Parameters
     ----------
     code : optional
-        Whose copies of functions, classes and modules these are, too.
+        Another table, whose copies of functions, classes and modules are reused.
     """
 
     def __init__(self, code: _Copies | None = None) -> None:
         self._code = code
         self._made: dict[int, Any] = {}  # by `id`
-        self._kept: list[Any] = []  # what the numbers are of
+        self._kept: list[Any] = []  # the copied originals, kept alive so that ids stay unique
         self._globals: dict[int, dict[str, Any]] = {}
         inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=Range)
         self._builtins = inside
 
     def of(self, value: Any) -> Any:
-        """Return the copy of a value, with all that it leads to."""
+        """Return the deep copy of a value."""
         stack = [value]
         later: list[tuple[Any, Any]] = []  # containers, and their empty copies
         while stack:
@@ -216,7 +217,7 @@ class _Copies:
         return made
 
     def _class(self, cls: Any) -> Any:
-        """Return the class whose methods are the copies; classes of libraries, and odd ones, are left as they are."""
+        """Return a copy of a class with copied methods; classes of libraries, and unusual ones, stay unchanged."""
         if self._code is not None:
             return self._code._class(cls)
         if id(cls) in self._made:
@@ -263,7 +264,7 @@ _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _AS_ONE: frozenset[Any] = frozenset(
     (nn.sigmoid, nn.erf, nn.scale_gradient, random.threefry)
 )  # operations, though in Python
-_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # what models are made of
+_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # modules of acronumba that models call
 _SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
 
 
@@ -272,7 +273,7 @@ def _is_simple(v: Any) -> bool:
 
 
 def _is_code_of_users(module: str | None) -> bool:
-    """Whether functions and classes of a module are copied: those that are not of a library."""
+    """Whether functions and classes of a module are copied: not those of libraries."""
     if module is None:
         return True
     root = module.partition(".")[0]
@@ -299,7 +300,7 @@ def _calls(func: Any) -> Callable[..., Any]:
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
-    """Yield the names that code, and the code inside of it, looks up."""
+    """Yield the names that a code object and its nested code objects look up."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
@@ -307,7 +308,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _state(v: Any) -> dict[str, Any]:
-    """Return the attributes of an object: of its own dict and of slots."""
+    """Return the attributes of an object, from its `__dict__` and slots."""
     slots = (s for cls in type(v).__mro__ for s in _slots(cls))
     found = {name: getattr(v, name) for name in slots if hasattr(v, name)}
     return {**found, **getattr(v, "__dict__", {})}

@@ -1,4 +1,4 @@
-"""What a call of a model gives: `Results`, a sequence that equals the list of the plain results.
+"""`Results` of a call of a model: a sequence that equals the list of the plain results.
 
 In: a function that decodes the result of one instance, or a list. Out: a lazy sequence, whose elements are decoded
 when they are first asked for and are then kept.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 _UNSET: Any = object()
-MANY = 64  # results that are decoded together: of more, one who only looks at the first would wait too long
+MANY = 64  # largest number of results decoded together, so that access to the first one is fast
 
 
 class Results(Sequence[T]):
@@ -39,7 +39,7 @@ class Results(Sequence[T]):
     decode : Decoder
         From the numbers of instances to their results; called at most once per instance (per thread).
     there : Decoder, optional
-        The same, but tensors stay on the device; not there if they are in the CPU's memory anyway.
+        The same, but tensors stay on the device; None if they are in the CPU's memory anyway.
     """
 
     __slots__ = ("_decode", "_singles", "_there", "_values")
@@ -53,7 +53,7 @@ class Results(Sequence[T]):
 
     @classmethod
     def of(cls, values: Iterable[R]) -> Results[R]:
-        """Return the values as results, without running anything."""
+        """Wrap values as results."""
         out: Any = cls(0, Decoder.of(_nothing))
         out._values = list(values)
         return out  # type: ignore[no-any-return]
@@ -90,7 +90,7 @@ class Results(Sequence[T]):
             yield from self._some(range(first, min(first + MANY, len(self))))
 
     def _some(self, places: Sequence[int]) -> list[Any]:
-        """Return some of the results; several are decoded in less time together than one by one."""
+        """Return some of the results; decoding several together takes less time."""
         values = self._values
         new = [k for k in places if values[k] is _UNSET]
         found = self._decode.some(new)
@@ -132,8 +132,8 @@ class Results(Sequence[T]):
     def stack(self) -> Any:
         """Return one value of the structure of a result whose leaves are the stacked leaves of all results.
 
-        Arrays get a leading axis, numbers and bools become arrays, None stays None. Where the arrays already lie one
-        after the other in memory nothing is copied. The arrays are read-only.
+        Arrays get a leading axis, numbers and bools become arrays, None stays None. Nothing is copied if the arrays
+        already are contiguous in memory. The arrays are read-only.
 
         Raises
         ------
@@ -147,9 +147,9 @@ class Results(Sequence[T]):
     def ragged(self) -> Any:
         """Return one value of the structure of a result whose leaves are the joined leaves of all results.
 
-        Arrays, which may differ in their first dimension, become a pair: all rows one after the other, and where those
-        of each instance begin. Other leaves are those of `stack`. Where the arrays already lie so in memory nothing is
-        copied. The arrays are read-only.
+        Arrays, which may differ in their first dimension, become a pair: all rows concatenated, and the offset of the
+        first row of each instance. Other leaves are those of `stack`. Nothing is copied if the arrays already are
+        contiguous in memory. The arrays are read-only.
 
         Returns
         -------
@@ -169,10 +169,10 @@ class Results(Sequence[T]):
 
 
 class Ragged(NamedTuple):
-    """Arrays that differ in their first dimension as one, as jagged tensors of other libraries are made of."""
+    """Arrays with different first dimensions in one, in the layout of other libraries' jagged tensors."""
 
     values: Any  # all rows
-    offsets: Any  # int64 [n + 1]: where those of each array begin, and where the last ones end
+    offsets: Any  # int64 [n + 1]: the first row of each array, and the end of the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +181,13 @@ class Done:
 
     results: Results
     errors: dict[int, BaseException]
-    compiled: Compiled | None = None  # None: there are no instances
+    compiled: Compiled | None = None  # None if there are no instances
     trace: TraceData | None = None  # if it was asked for
-    call: Call | None = None  # what was compiled ran for
+    call: Call | None = None  # the call that `compiled` ran for
 
 
 def _how_alike(first: Any, value: Any) -> str:
-    """Return what to do about two results that are not alike."""
+    """Return a suggestion for two results that cannot be joined."""
     arrays = all(hasattr(v, "dtype") and hasattr(v, "shape") for v in (first, value))
     if arrays and first.dtype != value.dtype:
         return "compute one dtype on every path; the warnings of `explain` name the lines where float64 begins"
@@ -285,7 +285,7 @@ class _Stacked:
         return first if all(v is first or v == first for v in values) else list(values)
 
     def form(self, value: Any) -> tuple[Any, ...]:
-        """What must be alike in two values (their parts are compared on their own)."""
+        """Key: values can be joined if their keys are equal (their parts are compared apart)."""
         if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
             shape = (None, *value.shape[1:]) if self.rows and value.ndim else value.shape
             return is_device_array(value), value.dtype, shape
@@ -297,7 +297,7 @@ class _Stacked:
 
 
 def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
-    """Return an object of the class of `first` with other fields, whatever its `__init__` does."""
+    """Create an object of the class of `first` with other fields, without a call of its `__init__`."""
     if isinstance(first, tuple):
         return type(first)(**parts)
     out = new_object(type(first))
@@ -315,7 +315,7 @@ def _form_text(value: Any) -> str:
 
 
 def _stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """Return the arrays with a leading axis, as a view where they lie evenly spaced in one buffer."""
+    """Stack the arrays along a leading axis, as a view if they are evenly spaced in one buffer."""
     first = arrays[0]
     addresses = _addresses(arrays)
     out = None
@@ -331,7 +331,7 @@ def _stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
 
 
 def _addresses(arrays: Sequence[np.ndarray[Any, Any]]) -> list[int]:
-    """Return where arrays lie that are contiguous parts of one buffer; none if they are not."""
+    """Return the addresses of arrays that are contiguous parts of one buffer; empty if they are not."""
     base = arrays[0].base
     if base is None or not all(a.base is base and a.flags.c_contiguous for a in arrays):
         return []
@@ -339,7 +339,7 @@ def _addresses(arrays: Sequence[np.ndarray[Any, Any]]) -> list[int]:
 
 
 def _joined(arrays: list[np.ndarray[Any, Any]]) -> Ragged:
-    """Return the rows of all arrays, as a view where they lie one after the other in one buffer."""
+    """Return the rows of all arrays, as a view if the arrays are adjacent in one buffer."""
     offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
     some = [a for a in arrays if a.size] or arrays[:1]
     addresses = _addresses(some)

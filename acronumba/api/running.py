@@ -1,7 +1,7 @@
-"""A mini-batch that runs: in one piece, or in several where there is not memory for all instances at once.
+"""Execution of a mini-batch: in one piece, or in several if memory is too small for all instances at once.
 
-In: packed instances and what was compiled for them. Out: `TracedRun`, with decoders of the results, failures, and what
-was recorded. Results of a piece are copied out of its memory, which serves the next one.
+In: packed instances and their specialisation. Out: a `Running`, with decoders of the results, failures, and the trace.
+Results of a piece are copied out of its memory, which is reused for the next one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """A mini-batch that runs.
+    """The execution of a mini-batch.
 
     Parameters
     ----------
     compiled, packed, leaves, frozen, device
-        As of `Compiled.run`.
+        As for `Compiled.run`.
     timed : bool
-        Whether `trace` is wanted.
+        Whether to record and time, for `trace`.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Running:
         self.failures: dict[int, Failure] = {}
         self._whole: tuple[Decoder, Decoder | None] | None = None  # if all ran at once
         self._values: dict[int, Any] = {}  # results, of instances that ran in pieces
-        self._there: dict[int, tuple[Decoder, int]] = {}  # what makes those that are left where they were computed
+        self._there: dict[int, tuple[Decoder, int]] = {}  # per instance: its piece on the device, and index
         self._traces: list[tuple[TraceData, Words]] = []
         for k in compiled.slices.run(len(packed), self._piece):
             self.failures[k] = Failure(site=MEMORY)
@@ -77,7 +77,7 @@ class Running:
         return sorted(crowded)
 
     def decoders(self) -> tuple[Decoder, Decoder | None]:
-        """Return what makes results of instances without a failure, and the same of those left on the device."""
+        """Return the decoder of results of instances without a failure, and that of results on the device, or None."""
         if self._whole is not None:
             return self._whole
         there = self._there
@@ -87,7 +87,7 @@ class Running:
         )
 
     def trace(self, before: Mapping[str, float]) -> TraceData:
-        """Return what was recorded; `before`: the seconds of the stages that came before."""
+        """Return the trace; `before`: the seconds of the preceding stages."""
         data = joined(self._traces) if self._traces else empty_trace()
         seconds = {**dict.fromkeys(TIMED, 0.0), **data.seconds}
         return replace(data, seconds=seconds | {**before, "total": sum(before.values()) + seconds["total"]})

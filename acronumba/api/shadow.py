@@ -1,14 +1,13 @@
-"""Arrays and numbers of the plain call that carry a second value, in float64.
+"""Shadow execution: arrays and numbers of the plain call that carry a second value, in float64.
 
-In: an operation on arrays (`ShadowArray`) and numbers (`Single`, `Double`, `Number`) that carry both values. Out: one
-of them. An operation is done twice, by the same function of NumPy: on the values that the plain call has, and on those
-in float64, with float64 for a float32 that is named as a dtype. So types, dtypes and the way through the program are
-the plain call's, whatever the code asks of them. For numbers without the second value, such as constants, both are the
-same.
+In: an operation on arrays (`ShadowArray`) and numbers (`Single`, `Double`, `Number`) that carry both values. Out: an
+array or number of these. An operation is done twice, by the same NumPy function: on the plain call's values, and on the
+float64 values, with a dtype argument float32 replaced by float64. Types, dtypes and control flow are those of the plain
+call. For numbers without the second value, such as constants, both values are the same.
 
-Where values decide (comparisons, `argmax`, rounding to whole numbers) and are nearer to each other than rounding can
-tell, the outcome could as well be another one. Each such place is a *choice*, numbered in the order of the run; `flips`
-are the numbers of those that are to go the other way.
+Where values decide (comparisons, `argmax`, rounding to whole numbers) and are so near to each other that rounding could
+have changed the outcome, the decision is a *choice*, numbered in the order of the run; `flips` are the numbers of the
+choices to be reversed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ current = threading.local()  # `run`: the `Run` of this thread
 
 
 class Anchors:
-    """What a first run has of values whose gradient is scaled, in order: later runs move from there, scaled."""
+    """Values with a scaled gradient as the first run computed them, in order: later runs scale the change from them."""
 
     __slots__ = ("_at", "_values", "known")
 
@@ -39,7 +38,7 @@ class Anchors:
         self.known = False
 
     def begin(self) -> None:
-        """Begin a run: the first one, or another."""
+        """Begin a run."""
         self.known, self._at = bool(self._values), 0
 
     def scaled(self, second: Any, factor: float) -> Any:
@@ -65,7 +64,7 @@ class Run:
         self.single = False
 
     def choose(self, near: Any, distance: Any) -> list[int]:
-        """Number the places where `near` holds; return those, of the flattened array, that are flipped."""
+        """Number the elements where `near` holds as choices; return the flat indices of those that are flipped."""
         places = np.flatnonzero(near)
         if not places.size:
             return []
@@ -79,7 +78,7 @@ class Run:
 
 
 class ShadowArray(np.ndarray):
-    """An array as the plain call has it. `wide`: its values in float64, if it is one of floats."""
+    """An array of the plain call. `wide`: its float64 values, if it is a float array."""
 
     _wide: Any = None  # float64 array of this shape; None: the values are the same
 
@@ -133,9 +132,9 @@ def _plain_array(x: Any) -> Any:
 
 
 class _Scalar:
-    """What the numbers with a second value have in common."""
+    """Base class of the numbers with a second value."""
 
-    narrow: Any  # the number, of the type that the plain call has
+    narrow: Any  # the number, with the type of the plain call
     wide: Any
     __array_ufunc__ = ShadowArray.__array_ufunc__
     __array_function__ = ShadowArray.__array_function__
@@ -155,7 +154,7 @@ class _Scalar:
 
 
 class _Named(type):
-    """The class of the stand-ins for `float`, `np.float32` and `np.float64`: their instances are those of these."""
+    """Metaclass of the replacements of `float`, `np.float32` and `np.float64`, with `isinstance` of the originals."""
 
     stands_for: type
 
@@ -167,7 +166,7 @@ class _Named(type):
 
 
 def _stand_in(name: str, base: type) -> Any:
-    """Return the class that user's code sees in the place of a class of floats: calling it keeps the second value."""
+    """Return the replacement of a float class in users' code: calling it keeps the second value."""
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return apply(base, args, kwargs)
@@ -193,7 +192,7 @@ _OTHER = ("view", "tobytes", "tofile", "dump", "dumps", "setflags", "getfield", 
 
 
 def _methods(cls: type) -> list[str]:
-    """Return the names of the methods of numbers and arrays that give numbers or arrays."""
+    """Return the names of the methods of numbers and arrays that return numbers or arrays."""
     found = (n for n in dir(cls) if not n.startswith("_") and n not in _OTHER and callable(getattr(cls, n)))
     return [n for n in found if isinstance(getattr(cls, n), types.MethodDescriptorType)]
 
@@ -268,7 +267,7 @@ def class_of(value: Any) -> type:
 
 
 def _carries(value: Any) -> bool:
-    """Whether there is a second value in it."""
+    """Whether a value, or an item of a tuple or list, carries a second value."""
     cls: Any = type(value)
     if cls is ShadowArray:
         return bool(value.dtype.kind == "f")
@@ -278,7 +277,7 @@ def _carries(value: Any) -> bool:
 
 
 def _wrap(value: Any, second: Any) -> Any:
-    """Return a result with its second value; None: the same."""
+    """Return a result with its second value; None: the result itself."""
     cls = type(value)
     if cls is np.ndarray:
         shadow = value.view(ShadowArray)
@@ -310,7 +309,7 @@ def _has_floats(value: Any) -> bool:
 
 
 def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
-    """Return what a function of NumPy, `math` or `operator` gives for shadow arrays."""
+    """Apply a function of NumPy, `math` or `operator` to shadow arrays."""
     if "out" in kwargs:
         return _into(func, args, kwargs)
     if method in ("sort", "fill", "put", "partition"):  # in place
@@ -339,7 +338,7 @@ def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
 
 
 def _wide_for(result: Any, value: Any) -> Any:
-    """Return an operand in float64. NumPy makes a float32 of a constant whose operation has a result of float32."""
+    """Return an operand in float64. A constant is first rounded to float32 if NumPy would do so."""
     number = type(value) is float or (type(value) is Number and value.wide == value.narrow)
     if number and getattr(result, "dtype", None) == np.float32:
         with np.errstate(all="ignore"):
@@ -354,7 +353,7 @@ _WIDE_FUNCTIONS: dict[Any, Any] = {
 
 
 def _into(func: Any, args: Any, kwargs: Any) -> Any:
-    """Carry out an operation that writes to given arrays."""
+    """Apply an operation with `out` arrays."""
     outs = kwargs["out"] if isinstance(kwargs["out"], tuple) else (kwargs["out"],)
     result = apply(func, args, {k: v for k, v in kwargs.items() if k != "out"})
     for out, value in zip(outs, result if len(outs) > 1 else (result,), strict=True):
@@ -386,10 +385,10 @@ def _size(x: Any) -> float:
 
 
 def _bound(operands: Sequence[Any], *compared: Any) -> tuple[Any, Any]:
-    """Return how far from each other values may be that rounding cannot tell apart, and their magnitude.
+    """Return the largest distance of values that rounding cannot separate, and their magnitude.
 
-    The magnitude is that of the values compared, or of what is rounded in their arrays, if that is larger: the largest
-    magnitude may be that of a constant, such as one that masks.
+    The magnitude is that of the values compared, or of the rounded elements of their arrays, if that is larger.
+    Elements that are not rounded do not count: the largest may be a masking constant.
 
     Parameters
     ----------
@@ -414,11 +413,11 @@ def _bound(operands: Sequence[Any], *compared: Any) -> tuple[Any, Any]:
 
 
 def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
-    """Return the result of a comparison, where it could be another one too, as it is chosen."""
+    """Return the result of a comparison, with choices where the values are near each other."""
     try:
         x, y = (np.asarray(wide(v), np.float64) for v in (a, b))
     except (TypeError, ValueError):
-        return result  # with something that is no number
+        return result  # comparison with a non-number
     with np.errstate(all="ignore"):
         bound, size = _bound((a, b), x, y)
         distance = np.abs(x - y)
@@ -430,7 +429,7 @@ def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
 
 
 def _replaced(result: Any, places: Sequence[int], other: Callable[[int], Any]) -> Any:
-    """Return a result with other values at some places of the flattened array."""
+    """Return a result with other values at some indices of the flattened array."""
     if not isinstance(result, np.ndarray):
         return type(result)(other(0)) if places else result
     if places:
@@ -441,7 +440,7 @@ def _replaced(result: Any, places: Sequence[int], other: Callable[[int], Any]) -
 
 
 def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **options: Any) -> Any:
-    """Return the index of the best value; those that are nearly as good can be chosen."""
+    """Return the index of the best value, as a choice among values that are nearly as good."""
     axis = options.get("axis", axis)
     flat = axis is None or np.ndim(x) <= 1
 
@@ -466,7 +465,7 @@ def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **option
 
 
 def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
-    """Return what a function that jumps gives: whole numbers, or remainders. Near a jump it can be either."""
+    """Apply a discontinuous function (to whole numbers, or remainders); near a jump the result is a choice."""
     x, rest = np.asarray(wide(args[0]), np.float64), list(map(wide, args[1:]))
     bound, size = _bound(args[:1], x)
     options = {k: wide(v) for k, v in kwargs.items()}

@@ -1,9 +1,9 @@
 """`ValueAndGrad.check`: gradients against central differences of the plain call in float64.
 
-In: gradients of a mini-batch, and the same in float64. Out: a `Slope` per array. The plain call is run along itself
-with second values in float64 (`api.shadow`), which are moved a little along a random direction of one array: the losses
-of both sides give the slope that the gradient says. Decisions are the plain call's, also where values move over them;
-what `nn.stop_gradient` gives does not move. Nothing that the compiler made of the function takes part.
+In: gradients of a mini-batch, and the same in float64. Out: a `Slope` per array. The plain call runs with second values
+in float64 (`api.shadow`), in which one array is moved a little to both sides along a random direction: the difference
+of the two losses approximates the slope by the gradient. Control flow is that of the plain call, even if the moved
+values would decide otherwise; results of `nn.stop_gradient` do not move. No compiled code takes part.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ BOUND = 1e-6  # of a slope, relative
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slope:
-    """What `check` found for an array, or for the arrays of a positional parameter."""
+    """Result of `check` for an array, or for the arrays of a positional parameter."""
 
     path: str
     slope: float  # along the random direction, by the gradient in float64
     difference: float  # by central differences
-    error: float  # how far they are apart, relative
+    error: float  # relative difference of the two
     rounding: float  # largest difference of the gradient from that in float64, relative to its largest entry
-    close: bool  # whether that is rounding: `FACTOR` times that of the reference, or within the bound of its dtype
+    close: bool  # whether `rounding` is at most `FACTOR` times that of the reference, or within the bound of the dtype
 
     @property
     def ok(self) -> bool:
-        """Whether they agree."""
+        """Whether the gradient agrees with the central differences and with that in float64."""
         return self.error <= BOUND and self.close
 
 
@@ -56,7 +56,7 @@ class Slopes:
 
     @property
     def different(self) -> tuple[str, ...]:
-        """The paths of those that differ."""
+        """The paths of the arrays whose gradients differ."""
         return tuple(s.path for s in self.slopes if not s.ok)
 
     def __str__(self) -> str:
@@ -83,11 +83,11 @@ def compare(
     plain
         The plain call of the model.
     choices, wanted
-        What was asked for.
+        The choices of `value_and_grad`, and the selection of gradients.
     grads
-        The gradients; the same by the reference, in float64; and by the reference as it is.
+        Three gradients: of compiled code, of the reference in float64, and of the reference in the model's dtypes.
     totals
-        What instances have a part in, in float64.
+        Contributions of each instance to the gradients, in float64.
     """
     losses = _Losses(call, plain, choices, wanted)
     rng = np.random.default_rng(0)
@@ -112,7 +112,7 @@ def compare(
     return Slopes(model=getattr(plain.fn, "__qualname__", str(plain.fn)), slopes=tuple(out))
 
 
-_Array: TypeAlias = "tuple[int, Any]"  # the number of the instance that it is of, or `SHARED`, and the array
+_Array: TypeAlias = "tuple[int, Any]"  # the number of its instance, or `SHARED`, and the array
 
 
 class _Losses:
@@ -153,7 +153,7 @@ class _Losses:
             apart = abs(found - mine) / max(abs(found), abs(mine), size, 1e-12)
             if apart < error:
                 best, error = found, apart
-        self.total(arrays, along, 0.0)  # where they were
+        self.total(arrays, along, 0.0)  # restores the arrays
         rounding = off / (size or 1.0)
         return Slope(path=path, slope=mine, difference=best, error=error, rounding=rounding, close=close)
 

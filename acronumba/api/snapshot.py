@@ -1,4 +1,4 @@
-"""Snapshots: instances or shared values that nobody changes any more.
+"""Snapshots: instances or shared values that are frozen.
 
 In: a sequence of instances, or an object or dict of shared values. Out: a pack of `data.pack`, or a `Snapshot`.
 """
@@ -23,7 +23,7 @@ PACKABLE = "pack takes a sequence of instances, or shared values"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Shared values that nobody changes any more; what `pack` makes of them. Accepted wherever the values are."""
+    """Frozen shared values, as `pack` makes them; accepted wherever the values are."""
 
     value: Any
 
@@ -62,17 +62,17 @@ def pack(values: Any) -> Any:
 
 
 def value_of(value: Any) -> Any:
-    """Return a shared value, where it may be a snapshot of one."""
+    """Return the shared value of a snapshot, or the value itself."""
     return value.value if type(value) is Snapshot else value.value() if is_packed(value) else value
 
 
 def _is_one(value: object) -> bool:
-    """Whether an object is shared values, not a sequence of instances in a class of the user's own."""
+    """Whether an object is shared values, and not a user-defined sequence of instances."""
     return is_record(type(value)) or not isinstance(value, Iterable)
 
 
 def _frozen_copy(value: Any) -> Any:
-    """Return a copy in which no array can be changed; one object stays one object."""
+    """Return a deep copy with read-only arrays, which preserves aliasing."""
     memo: dict[int, Any] = {}
 
     def visit(v: Any) -> Any:

@@ -1,7 +1,7 @@
-"""What is kept of compiling: specialisations, of a model by its options, and what was refused.
+"""Cache of specialisations, of a model by its options, and of rejections.
 
-In: what was compiled, or refused. Out: what fits a call, or the refusal once more. What was not used for longest is
-forgotten where there is not memory enough, but nothing that the call has used that runs.
+In: a specialisation or rejection. Out: the specialisation that fits a call, or the rejection once more. The least
+recently used entry is evicted if memory is short, but no entry that the running call has used.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from acronumba.pipeline.refused import Attempt, Refused
 
 
-# Bytes of memory that the specialisations of all models may take: what each takes was measured.
+# Bytes of memory that the specialisations of all models may take; the size of each is estimated from measurements.
 ROOM = min(max(installed() // 64, 1 << 26), 1 << 30)
 EACH, INSTRUCTION = 1 << 20, 1 << 10  # bytes of a specialisation, and more for each instruction of its program
-MODULES = 4096  # of machine code, as many as they may have in all: each takes two to four memory maps
-REMEMBERED = 1024  # types that a model remembers what it does with them
-FEW = 8  # specialisations that are tried without a look at the types
-UNREAD = "ACR204"  # a source that cannot be read: it may be there the next time
+MODULES = 4096  # limit of modules of machine code in all: each takes two to four memory maps
+REMEMBERED = 1024  # limit of entries of `_refused` and of `_ways`
+FEW = 8  # number of specialisations to try before the types are inferred
+UNREAD = "ACR204"  # unreadable source, which may be readable the next time: not cached
 
 CACHES: weakref.WeakSet[Cache] = weakref.WeakSet()
-_keeping = ForkLock()  # held while `CACHES`, or what is kept, change
+_keeping = ForkLock()  # held while `CACHES` or an entry changes
 
 
 class Fit(NamedTuple):
@@ -41,13 +41,13 @@ class Fit(NamedTuple):
 
     compiled: Compiled
     leaves: list[Any]  # the values of its shared leaves
-    packed: Batch | None  # the instances, if they are wanted
+    packed: Batch | None  # the packed instances, if asked for
 
 
 def keep(compiled: Compiled, entries: list[Compiled], call: Call) -> None:
-    """Add what was compiled for a call to a model's; forget those that were not used for longest if there is no room.
+    """Add the specialisation of a call to those of a model; evict the least recently used ones if there is no room.
 
-    What is forgotten lives on as long as a mini-batch runs it, or results of it are held.
+    An evicted specialisation stays alive while a mini-batch runs it, or results of it are held.
     """
     compiled.used = call.at
     with _keeping:
@@ -75,7 +75,7 @@ def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> 
 
 
 def likely(found: Sequence[tuple[Compiled, list[Any]]], call: Call) -> Iterable[tuple[Compiled, list[Any]]]:
-    """Return the specialisations that may fit a call by the types of its columns, which are found once for many."""
+    """Return the specialisations that may fit a call by the types of its columns, which are inferred only once."""
     from acronumba.data.pack import infer
     from acronumba.pipeline.fit import may_hold
 
@@ -87,26 +87,26 @@ def likely(found: Sequence[tuple[Compiled, list[Any]]], call: Call) -> Iterable[
 
 
 class Cache:
-    """What a model has compiled, by options, and what was refused; shared by the models that come from one another."""
+    """Specialisations of a model by options, and rejections; shared by models derived from one another."""
 
     def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
-        self.lock = ForkLock()  # held while something is compiled
-        self.columns: Columns | None = None  # in the mini-batches that something was compiled for
-        self.groups = 0  # the most groups of types that a mini-batch ran in
-        # By types and shared structure, or by options and types, the last used last: when that was, and what it was.
+        self.lock = ForkLock()  # held during compilation
+        self.columns: Columns | None = None  # columns among the arrays of the mini-batches compiled for
+        self.groups = 0  # largest number of groups of types in a mini-batch
+        # In order of use, the last used last. By types and shared structure, or options and types: time of use, entry.
         self._refused: dict[Any, tuple[int, tuple[int, Refused]]] = {}
         self._ways: dict[Any, tuple[int, weakref.ref[Compiled]]] = {}
         with _keeping:
             CACHES.add(self)
 
     def of(self, options: Options) -> list[Compiled]:
-        """Return the specialisations with some options, the last compiled first: the list itself."""
+        """Return the list (not a copy) of specialisations with some options, the last compiled first."""
         with _keeping:
             return self.entries.setdefault(options, [])
 
     def refuse(self, fn: types.FunctionType, call: Call, error: AcronumbaError, attempts: Sequence[Attempt]) -> None:
-        """Remember what was refused of a function for a call, if it rests on nothing but what was read."""
+        """Cache the rejection of a function for a call, if it depends on the recorded code and data alone."""
         from acronumba.pipeline.refused import Refused
 
         if not attempts or any(e.code == UNREAD for e in (error, *error.others)):
@@ -114,7 +114,7 @@ class Cache:
         _remember(self._refused, self.key(call), (self._wide, Refused(fn, error, attempts)), call)
 
     def refused(self, fn: types.FunctionType, call: Call) -> AcronumbaError | None:
-        """Return what was refused for such a call, to be raised again; None where nothing was, or it may not be now."""
+        """Return the cached rejection of such a call, to be raised again; None if none is known to hold."""
         if not self._refused:
             return None
         key = self.key(call)
@@ -129,17 +129,17 @@ class Cache:
         return 0 if self.columns is None else self.columns.wide
 
     def lead(self, options: Options, types_of: Any, compiled: Compiled, call: Call) -> None:
-        """Remember what instances of some types ran with, see `groups`."""
+        """Remember the specialisation that instances of some types ran with, see `groups`."""
         _remember(self._ways, (options, types_of), weakref.ref(compiled), call)
 
     def way(self, options: Options, types_of: Any) -> Compiled | None:
-        """Return what instances of such types ran with."""
+        """Return the specialisation that instances of such types ran with, or None."""
         found = self._ways.get((options, types_of))
         return None if found is None else found[1]()
 
     @staticmethod
     def key(call: Call) -> Any:
-        """Return what the answer of the front end to a call depends on, besides what it reads."""
+        """Return the types and shared structure of a call. The front end depends on them, and on the code it reads."""
         with undivided:
             from acronumba.data.pack import infer
             from acronumba.pipeline.fit import packed_of
@@ -148,7 +148,7 @@ class Cache:
 
 
 def _remember(table: dict[Any, tuple[int, Any]], key: Any, what: Any, call: Call) -> None:
-    """Put something into a table; forget what was not used for longest, but nothing of the same call."""
+    """Insert an entry into a table; evict the least recently used ones, but none of the same call."""
     with _keeping:
         table.pop(key, None)
         table[key] = call.at, what

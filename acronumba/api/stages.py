@@ -3,12 +3,12 @@
 source                  the user's functions
 schema                  types of the instances
 ir                      the typed program
-NAME                    what each analysis found
-plan                    kernels and what is recorded
+NAME                    the result of each analysis
+plan                    kernels, and the nodes that are recorded
 host                    the host program
-kernels/NAME/cpu        the code of each kernel for the processor
+kernels/NAME/cpu        the code of each kernel for the CPU
 kernels/NAME/cuda       the same for a GPU, as source of `numba.cuda`; it needs none
-backward/NAME           of gradients: what comes back from each kernel, what it keeps, and how weights sum it
+backward/NAME           of gradients: the adjoints of each kernel, the values it keeps, and the sums for weights
 tiles/cuda              the tiles of products that these call
 persistent/cuda         the kernel that runs all of them in one launch
 """
@@ -69,7 +69,7 @@ class Stages(Mapping[str, str]):
 
 
 def _source(compiled: Compiled) -> str:
-    """Return the source of the model, then of every function of the user that has instructions in the program."""
+    """Return the source of the model, then of every other user function with instructions in the program."""
     texts = {compiled.fn.__code__.co_filename: {compiled.fn.__code__.co_firstlineno: inspect.getsource(compiled.fn)}}
     from acronumba.ir.source import functions_of
 

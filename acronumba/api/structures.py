@@ -1,7 +1,7 @@
-"""Structures of gradients: what has a gradient in a value of the user, and the same structure of gradients.
+"""Structures of gradients: the float arrays in a user's value, and the same structure with gradients.
 
 In: nestings of dataclasses, plain objects, dicts, lists and tuples. Out: the same with an array for each float array,
-and None for all else. An array that is reached twice is one leaf: both places get the same gradient.
+and None for any other leaf. An array that is reached twice is one leaf: both occurrences get the same gradient.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def is_float_array(value: object) -> bool:
 
 
 def structured(value: Any, gradient: Callable[[Any], Any]) -> Any:
-    """Return the structure of a value with gradients for what is a float array, None for what is none.
+    """Return the structure of a value with the gradient of each float array, and None for any other leaf.
 
     Parameters
     ----------
     value
-        Of the user; it may contain itself.
+        The user's value; it may contain itself.
     gradient : callable
         From a float array to its gradient; called once for each.
     """
@@ -45,9 +45,9 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
     Parameters
     ----------
     value
-        Of the user; it may contain itself.
+        The user's value; it may contain itself.
     leaf : callable
-        From what has no parts to what stands in its place; called once for each object.
+        From a value without parts to its replacement; called once for each object.
     """
     made: dict[int, Any] = {}
     filled: list[tuple[Any, Any]] = []
@@ -85,7 +85,7 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def native(value: Any) -> Any:
-    """Return a value with NumPy's arrays in the place of those of other libraries; itself, if it holds none."""
+    """Return a value with the arrays of other libraries replaced by NumPy arrays; the value itself if it holds none."""
     return rebuilt(value, _native_leaf) if _holds_foreign(value) else value
 
 
@@ -116,7 +116,7 @@ def float_arrays(value: Any) -> list[Any]:
 
 
 def paths_of(value: Any, root: str) -> dict[int, str]:
-    """Return how each float array of a value is reached, by its id: `p.cells[0].w`."""
+    """Return the path of each float array of a value, by id: `p.cells[0].w`."""
     found: dict[int, str] = {}
     seen: set[int] = set()
     stack = [(root, value)]
@@ -131,7 +131,7 @@ def paths_of(value: Any, root: str) -> dict[int, str]:
 
 
 def objects_of(value: Any) -> dict[int, Any]:
-    """Return the objects that a value is, or leads to, by their ids."""
+    """Return all objects reachable from a value, itself included, by id."""
     found: dict[int, Any] = {}
     seen: set[int] = set()
     stack = [value]

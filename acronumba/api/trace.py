@@ -1,4 +1,4 @@
-"""What `Model.trace` gives: the face of `runtime.trace.TraceData`, which prints and draws itself."""
+"""The result of `Model.trace`: public interface of `runtime.trace.TraceData`, with text and plots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trace:
-    """What `Model.trace` recorded.
+    """The recording of a mini-batch by `Model.trace`.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Trace:
     errors : dict
         The exceptions of the instances that failed.
     ran : TracedRun, optional
-        The model, its arguments and what was compiled; a trace that was pickled has none.
+        The model, its arguments and specialisation; None for a trace that was pickled.
     """
 
     model: str
@@ -47,7 +47,7 @@ class Trace:
 
     @property
     def saved(self) -> int:
-        """Number of nodes that were not recorded, as an equal one was. Who shares them: `graph`."""
+        """Number of nodes that were not recorded because an equal one was; `graph` shows the sharing instances."""
         return len(self.data.sharers)
 
     @property
@@ -65,12 +65,12 @@ class Trace:
 
     @property
     def lower_bound(self) -> int:
-        """No schedule has fewer batches; of several micro-batches, none of these."""
+        """A lower bound of the number of batches of any schedule; with several micro-batches, of these."""
         return self.data.lower_bound
 
     @property
     def optimal(self) -> bool:
-        """Whether there are as few batches as possible (proved)."""
+        """Whether the number of batches is proved to be minimal."""
         return self.data.optimal
 
     @property
@@ -80,9 +80,9 @@ class Trace:
 
     @property
     def waits(self) -> tuple[Wait, ...]:
-        """Who waited for a computed value, in order: each with `round`, `instance` and `loc` (`loc.line`).
+        """The waits for computed values, in order, each with `round`, `instance` and `loc` (`loc.line`).
 
-        A wait belongs to the round that gives it its value.
+        A wait belongs to the round that computes its value.
         """
         return self.data.waits
 
@@ -101,7 +101,7 @@ class Trace:
 
     @property
     def peak_bytes(self) -> int:
-        """The most memory that was needed at once: what `memory_limit` counts."""
+        """Peak of the memory in use, in bytes, as `memory_limit` counts it."""
         return self.data.peak_bytes
 
     @property
@@ -141,14 +141,14 @@ class Trace:
         return {"text/plain": str(self), "text/html": trace_summary(self.data, self.model, len(self.results))}
 
     def explored(self, *, schedules: bool = True, options: bool | None = None) -> Exploration:
-        """Return what the explorer shows of the trace: its data, a page, JSON.
+        """Return the explorer's view of the trace: data, a page, JSON.
 
         Parameters
         ----------
         schedules : bool
-            Whether to say what the other schedules would have been.
+            Whether to include the other schedules.
         options : bool, optional
-            Whether to say what each option is worth; by default, unless the model waits for values.
+            Whether to include the effect of each option; by default, unless the model waits for values.
         """
         from acronumba.api.exploration import exploration
 
@@ -156,7 +156,7 @@ class Trace:
         return exploration(self.model, self.data, self.errors, count, self.ran, schedules=schedules, options=options)
 
     def html(self, path: str | Path, *, schedules: bool = True, options: bool | None = None) -> Path:
-        """Write the explorer, a page that needs nothing else; return its path. See `explored`."""
+        """Write the explorer, a self-contained page; return its path. See `explored`."""
         return self.explored(schedules=schedules, options=options).html(path)
 
     def json(self, path: str | Path, *, schedules: bool = True, options: bool | None = None) -> Path:
@@ -170,7 +170,7 @@ class Trace:
         display(self.explored(schedules=schedules, options=options).data)
 
     def to_html(self, path: str | Path) -> Path:
-        """Do what `html` does. Deprecated: use `html`."""
+        """Deprecated alias of `html`."""
         return self.html(path)
 
     def to_dot(self, path: str | Path) -> Path:

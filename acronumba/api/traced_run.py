@@ -1,4 +1,4 @@
-"""What ran: a trace keeps it, to tell more than it has recorded."""
+"""The compiled program and inputs of a traced run, so that a `Trace` can record it again with other options."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRun:
-    """A mini-batch, with what it was compiled to."""
+    """A mini-batch with its specialisation."""
 
     compiled: Compiled
     instances: int
-    record: Callable[[Options, TraceData], TraceData]  # with other options, from what was recorded with its own
-    sites: Callable[[TraceData], NDArray[Any] | None]  # where each node was recorded, see `Compiled.sites`
+    record: Callable[[Options, TraceData], TraceData]  # the trace with other options, from that with its own
+    sites: Callable[[TraceData], NDArray[Any] | None]  # source position of each node, see `Compiled.sites`

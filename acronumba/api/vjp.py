@@ -1,7 +1,7 @@
 """`acronumba.vjp`: results of a model, and the function that takes cotangents of them back to gradients.
 
-In: a model with any result. Out: its results, and a `Pullback`. Compiled code keeps what its backward pass needs until
-the pullback is called or dropped; where there is no compiled backward pass, the reference keeps the tapes.
+In: a model with any result. Out: its results, and a `Pullback`. Compiled code keeps the state of its backward pass
+until the pullback is called or dropped; where there is no compiled backward pass, the reference keeps the tapes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def vjp(f: Callable[..., Any], *, wrt: str | Sequence[str] | None = None) -> Vjp:
-    """Return what computes a model's results, and takes cotangents of them back to gradients.
+    """Return a function that computes a model's results, and a pullback from their cotangents to gradients.
 
     Parameters
     ----------
     f : model
         Its result is of any structure; tensors of floats in it have cotangents.
     wrt : str or sequence of str, optional
-        What gradients are of, as for `value_and_grad`.
+        Parameters to differentiate by, as for `value_and_grad`.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def vjp(f: Callable[..., Any], *, wrt: str | Sequence[str] | None = None) -> Vjp
 
 
 class Vjp:
-    """A model whose results can be followed back. Made by `vjp`."""
+    """A model with results and a pullback. Made by `vjp`."""
 
     __acronumba_gradients__ = True  # how the front end knows it inside a model
 
@@ -57,7 +57,7 @@ class Vjp:
         return f"<results and pullback of {self.model!r}>"
 
     def __call__(self, *args: Any, **shared: Any) -> tuple[Any, Pullback]:
-        """Return the result of one instance, and what takes its cotangent back: by the reference."""
+        """Return the result of one instance and its pullback, computed by the reference."""
         with one_frame:
             call = self.model._bind([[a] for a in args], shared)
             forward = self._ran(call, together=False)
@@ -66,7 +66,7 @@ class Vjp:
             return forward.results[0], Pullback(forward, one=True)
 
     def batch(self, *columns: Any, **shared: Any) -> tuple[Results, Pullback]:
-        """Return the results of a mini-batch, and what takes their cotangents back.
+        """Return the results of a mini-batch, and their pullback.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Vjp:
         Returns
         -------
         (Results, Pullback)
-            The pullback holds all that its backward pass needs, until it is called or dropped.
+            The pullback holds the state of its backward pass until it is called or dropped.
 
         Raises
         ------
@@ -94,11 +94,11 @@ class Vjp:
             return done
 
     def on(self, device: str) -> Vjp:
-        """Return the same on another device: see `Model.on`."""
+        """Return a copy for another device: see `Model.on`."""
         return Vjp(self.model.on(device), self.choices)
 
     def with_options(self, **changes: Any) -> Vjp:
-        """Return the same with other options: see `Model.with_options`."""
+        """Return a copy with other options: see `Model.with_options`."""
         return Vjp(self.model.with_options(**changes), self.choices)
 
     def _ran(self, call: Call, together: bool) -> Forward:
@@ -106,14 +106,14 @@ class Vjp:
 
 
 class Pullback:
-    """Takes cotangents of results back to gradients, once: then what that needs is given back.
+    """Maps cotangents of results to gradients, once: the call frees the state of the backward pass.
 
     Parameters
     ----------
     forward
-        What has run.
+        The forward pass.
     one
-        Whether it was a call with one instance.
+        Whether the call had one instance, without `batch`.
     """
 
     def __init__(self, forward: Forward, one: bool) -> None:
@@ -133,13 +133,13 @@ class Pullback:
             of floats, None for all else. None in the place of a tensor, or of a whole result, is zeros. Of a call with
             one instance: its cotangent.
         keep : bool
-            Whether it is to be called again.
+            Whether to keep the state, so that the pullback can be called again.
 
         Returns
         -------
         object
-            Sums over the instances, in the structure of what they are of; of a positional parameter a list, of one
-            structure for each instance.
+            Sums over the instances, in the structure of the parameters; for a positional parameter a list of one
+            structure per instance.
         """
         with one_frame:
             forward = self._forward

@@ -1,7 +1,7 @@
-"""What gradients are wanted of, and how they are summed.
+"""The selection of arrays to differentiate by, and the sums of their gradients.
 
 In: the choices of `value_and_grad` and the arguments of a call. Out: a `Wanted`: the float arrays by identity, the
-structures that hold them, and per instance the adjoints that its tape gives (`Totals`).
+structures that hold them, and per instance the adjoints from its tape (`Totals`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What was asked for."""
+    """The arguments of `value_and_grad`."""
 
     wrt: tuple[str, ...] | None  # paths; None: all keyword-only parameters
     single: bool  # whether one path was named by itself
@@ -43,7 +43,7 @@ class Choices:
 
     @classmethod
     def of(cls, wrt: str | Sequence[str] | None, reduce: str, aux: bool, sparse: bool | Sequence[str]) -> Choices:
-        """Return the choices, or raise what is wrong with them."""
+        """Return the validated choices."""
         if reduce not in ("mean", "sum"):
             raise _wrong("reduce", reduce, '"mean" or "sum"', 'reduce="mean"')
         if not isinstance(aux, bool):
@@ -61,7 +61,7 @@ def _wrong(name: str, value: Any, right: str, rewrite: str) -> Exception:
 
 
 def _paths_in(name: str, value: Any) -> tuple[str, ...]:
-    """Return the paths that a choice names; they begin with parameters."""
+    """Return the paths in an argument; each begins with the name of a parameter."""
     paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
     if not all(isinstance(path, str) for path in paths):
         raise _wrong(name, value, "a path, or several of them", f'{name}="p", {name}=("p.w", "x")')
@@ -74,7 +74,7 @@ DEFAULT = Choices.of(None, "mean", False, ())
 
 
 def _of_codes(program: ir.Program) -> list[str]:
-    """Return the shared arrays of int8 that products of codes may read: gradients would get lost there."""
+    """Return the paths of shared int8 arrays that integer matrix products may read, which have no gradient."""
     instrs = (i for f in program.functions for block in f.blocks for i in block.instrs)
     outs = (i.out.type for i in instrs if isinstance(i, ir.Op) and i.op == "matmul")
     if not any(isinstance(t, TensorT) and t.dtype == "int32" for t in outs):
@@ -84,7 +84,7 @@ def _of_codes(program: ir.Program) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What the tape of an instance gives."""
+    """Gradients from the tape of an instance."""
 
     of: Mapping[int, Any]  # gradients of shared arrays by their ids
     own: Mapping[int, Any]  # the same of arrays of the instance
@@ -92,19 +92,19 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What gradients are wanted of."""
+    """The selection of arrays to differentiate by."""
 
     paths: tuple[str, ...]
     single: bool
-    shared: tuple[Any, ...]  # per path: the value that it leads to; None of a positional parameter
-    places: tuple[int | None, ...]  # per path: which positional parameter it leads into
-    parts: tuple[Sequence[Any], ...]  # per path: of a positional parameter, what it leads to in each instance
-    columns: Mapping[int, Sequence[Any]]  # positional parameters that are named: one object for each instance
+    shared: tuple[Any, ...]  # per path: its value; None for a positional parameter
+    places: tuple[int | None, ...]  # per path: the number of its positional parameter
+    parts: tuple[Sequence[Any], ...]  # per path: for a positional parameter, its value in each instance
+    columns: Mapping[int, Sequence[Any]]  # selected positional parameters: one object for each instance
     arrays: Mapping[int, Any]  # the float arrays of shared values, by id
-    sparse: frozenset[int] | bool  # ids of tables whose gradients are wanted by rows; True: of all such
+    sparse: frozenset[int] | bool  # ids of tables with gradients by rows; True: all that allow it
 
     def check(self, compiled: Compiled, leaves: Sequence[Any], width: int | None) -> None:
-        """Refuse a program in which a gradient gets lost."""
+        """Raise for compressed arrays, and for operations without a gradient on the way to a selected array."""
         nodes = (node for root in compiled.tree.roots.values() for node in nodes_of(root))
         small = [node.path for node in nodes if issubclass(node.cls, OfParts)] or _of_codes(compiled.program)
         if small:
@@ -114,7 +114,7 @@ class Wanted:
             raise refusal
 
     def in_program(self, compiled: Compiled, leaves: Sequence[Any]) -> active.Wanted:
-        """Return the same by the numbers that shared values and parameters have in a program."""
+        """Return the selection by the numbers of shared values and parameters in a program."""
         from acronumba.analysis import active
 
         shared = compiled.program.shared
@@ -125,9 +125,9 @@ class Wanted:
         return active.Wanted(shared=frozenset(tensors), packed=frozenset(packed), params=params)
 
     def check_apart(self, compiled: Compiled, leaves: Sequence[Any], call: Call, members: Sequence[int]) -> None:
-        """Refuse instances that hold an object of a packed shared value, where a gradient of one of them is wanted.
+        """Raise if an instance holds an object of a packed shared value, and a gradient of one of the two is selected.
 
-        Where such an object is read, nothing tells how it was reached.
+        A read of such an object does not show whether it was reached by the instance or by the shared value.
         """
         packed = self.in_program(compiled, leaves).packed
         for j, param in enumerate(compiled.program.shared[: len(leaves)]):
@@ -140,15 +140,15 @@ class Wanted:
                                  rewrite="copy.deepcopy of it: instances and shared values are apart")  # fmt: skip
 
     def instance(self, call: Call, k: int) -> list[Any]:
-        """Return the arguments of an instance; of parameters that are named always the same objects."""
+        """Return the arguments of an instance; the same objects in each call for selected parameters."""
         return [self.columns.get(j, column)[k] for j, column in enumerate(call.columns)]
 
     def own(self, k: int) -> set[int]:
-        """Return the ids of the float arrays of an instance that are named."""
+        """Return the ids of the selected float arrays of an instance."""
         return {id(a) for parts in self.parts if parts for a in float_arrays(parts[k])}
 
     def totals(self, tape: Tape, seeds: Mapping[int, Any], k: int, *, wide: bool) -> Totals:
-        """Return the gradients that an instance has a part in, from adjoints of values by number."""
+        """Return the contribution of an instance to the gradients, from adjoints of values by number."""
         own = self.own(k)
         given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
         mine = {n: id(x) for n, x in tape.own.items() if id(x) in own}
@@ -161,21 +161,21 @@ class Wanted:
         return Totals(of=_by_id(given, found), own=_by_id(mine, found))
 
     def by_rows(self, key: int) -> bool:
-        """Whether the gradient of an array, by its id, is wanted by rows."""
+        """Whether the gradient of an array, given by id, is to be by rows."""
         return self.sparse is True or (self.sparse is not False and key in self.sparse)
 
     def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int]:
-        """Return the shared tensors of a program that are wanted, with the ids of their arrays."""
+        """Map the numbers of selected shared tensors of a program to the ids of their arrays."""
         shared = compiled.program.shared
         tensors = (k for k, p in enumerate(shared[: len(leaves)]) if isinstance(p.type, TensorT))
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
 
     def packed(self, compiled: Compiled, leaves: Sequence[Any]) -> frozenset[int]:
-        """Return the shared objects and lists of a program that hold arrays which are wanted."""
+        """Return the numbers of shared objects and lists of a program that hold selected arrays."""
         return self.in_program(compiled, leaves).packed
 
     def asked_of_shared(self, compiled: Compiled, leaves: Sequence[Any], run: Run) -> list[Asked]:
-        """Return the arrays of shared objects and lists that are wanted, of a run."""
+        """Return the selected arrays of shared objects and lists of a run."""
         from acronumba.data.tensors import InMemory, arrays_in
         from acronumba.pipeline.gradients import SHARED, Asked
 
@@ -189,7 +189,7 @@ class Wanted:
         return list(found.values())
 
     def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:
-        """Return the arrays of packed instances that are named; `members`: the numbers of the instances."""
+        """Return the selected arrays of packed instances; `members`: the numbers of the instances."""
         from acronumba.data.buffers import Memory
         from acronumba.data.tensors import InMemory, arrays_in
         from acronumba.pipeline.gradients import Asked
@@ -221,10 +221,10 @@ class Wanted:
         Parameters
         ----------
         totals, parts
-            Of instances that did not fail, and of those of them that ran together: their arrays become those of the
-            gradients.
+            Gradients per instance that did not fail, and per mini-batch that ran as a whole: the arrays of the latter
+            are reused for the gradients.
         one
-            Whether it is a call with one instance: gradients of its own arrays are in no list.
+            Whether the call had one instance: gradients of its own arrays are not in a list.
         """
         sums: dict[int, Any] = {}
 
@@ -262,7 +262,7 @@ class Wanted:
 
 
 def _by_id(ids: Mapping[int, int], found: Mapping[int, Any]) -> dict[int, Any]:
-    """Return adjoints by the ids of the arrays whose values have these numbers."""
+    """Return adjoints by array id, from adjoints by value number."""
     out: dict[int, Any] = {}
     for n in sorted(ids.keys() & found.keys()):
         out[ids[n]] = total([out[ids[n]], found[n]]) if ids[n] in out else found[n]
@@ -274,7 +274,7 @@ def _form(value: Any) -> str:
 
 
 def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
-    """Return what gradients are wanted of in a call."""
+    """Select the arrays of a call to differentiate by."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     paths = choices.wrt
     found: dict[int, list[Any]] = {}  # float arrays of a value, by its id

@@ -1,1 +1,1 @@
-"""What the compiler is measured against, and the settings that make comparisons fair."""
+"""Benchmarks against baselines, and the settings that make comparisons fair."""

@@ -1,9 +1,9 @@
-"""What each option is worth: every model with every option off alone, all of them off, and all of them on.
+"""Ablation of the options: every model with each option off alone, all of them off, and all of them on.
 
 In: workloads, a size, a number of instances. Out: an `Ablation` of plain numbers, which `report` prints and `plot`
 draws. Nodes, batches and the bytes that kernels read and write are counted, for every schedule; times come from
-interleaved pairs of mini-batches, on against off. Where an option changes neither the code of a model nor its
-schedule, there is nothing to time.
+interleaved pairs of mini-batches, on against off. An option that changes neither the code of a model nor its schedule
+is not timed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """Where an option is worth most, and where it costs most."""
+    """The models for which an option gains most, and costs most."""
 
     option: str
     model: str  # where switching it off costs most; "" if nowhere
@@ -63,7 +63,7 @@ class Best:
     batches: str  # "18 instead of 61 (birnn, depth)": the largest saving
     worst: str  # where it costs most
     cost: float  # how many times longer a mini-batch takes there with it
-    verdict: str  # "pays", "free", "costs": the last where it costs more than 3% and outside the spread
+    verdict: str  # "pays", "free", "costs": the last if the cost is more than 3% and outside the spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Variant:
 
 
 def variants() -> tuple[Variant, ...]:
-    """Return what is measured: all on first, all off last. What serves one schedule only is switched off in that."""
+    """Return the variants to measure, all on first, all off last. Options for a schedule are switched off in it."""
     default = config.Options().schedule
     out = [Variant(name=ON, changes={}, against={})]
     for name in OPTIMISATIONS:
@@ -149,7 +149,7 @@ def ablate(
 
 
 def inputs(workload: Workload, size: str | int, batch: int, trees: str | None) -> tuple[Any, Any]:
-    """Return instances and weights; those of a file are taken again from its beginning where there are too few."""
+    """Return instances and weights; the instances of a file are repeated from its beginning if it has too few."""
     p = workload.params(size)
     if trees is None or workload.read is None:
         return workload.instances(batch), p
@@ -159,7 +159,7 @@ def inputs(workload: Workload, size: str | int, batch: int, trees: str | None) -
 
 def _rows(name: str, model: Model, xs: Any, p: Any, count: int, step: Callable[[int, str], None]) -> list[Row]:
     packed, shared = pack(xs), pack(p)
-    # Each set of options is a model of its own, so that what is compiled for it goes when it has been measured.
+    # A separate model for each set of options, so that its specialisations are freed after the measurement.
     bases: dict[str, _Measured] = {}
 
     def made(changes: dict[str, Any]) -> _Measured:
@@ -216,7 +216,7 @@ class _Measured:
         self.counts = tuple(counts)
 
     def differs(self, other: _Measured, variant: Variant) -> bool:
-        """Whether there is something to time: other code, another schedule, or another way to make it."""
+        """Whether a variant is to be timed: it has other code, another schedule, or another scheduler."""
         return (
             any(variant.changes.get(name) != variant.against.get(name) for name in _AT_RUN_TIME)
             or self.code != other.code
@@ -225,7 +225,7 @@ class _Measured:
 
     def host_times(self, packed: Any, shared: Any) -> tuple[float, float]:
         """Return the median seconds of recording and of scheduling."""
-        if self._host is None:  # the traces themselves are not kept: they hold memory
+        if self._host is None:  # only times are kept: traces hold memory
             runs = [self.model.trace(packed, p=shared).seconds for _ in range(_TRACES)]
             record, schedule = (statistics.median(s[stage] for s in runs) for stage in ("record", "schedule"))
             self._host = record, schedule
@@ -233,10 +233,10 @@ class _Measured:
 
 
 def verdict(ratio: Ratio | None) -> str:
-    """Say what an option is worth, from the ratio of the time without it to the time with it.
+    """Return the verdict on an option, from the ratio of the time without it to the time with it.
 
     "pays": the whole interval is above 1. "free": it costs at most 3%, or 1 is inside the interval. "costs N%"
-    otherwise. "same": there was nothing to time.
+    otherwise. "same": the option was not timed.
     """
     if ratio is None:
         return "same"

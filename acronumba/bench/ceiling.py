@@ -1,4 +1,4 @@
-"""What the machine can do at most: multiplications and additions of one core, or of a GPU, and copied bytes.
+"""Upper limits of the machine: fused multiply-adds of one core, or of a GPU, and copied bytes.
 
 In: nothing, or a GPU. Out: a `Ceiling`, measured. No kernel can multiply faster than a loop that has nothing but
 independent fused multiply-adds in registers, and none that reads and writes memory can be faster than a copy.
@@ -35,14 +35,14 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """A loop that does nothing but multiply and add, in one core, as fast as that can be done."""
+    """A loop of independent multiply-adds at the peak rate of one core."""
 
     run: Callable[[], object]
     flops: int  # of a run
 
 
 def burst(rounds: int = _ROUNDS // 8) -> Burst:
-    """Return such a loop; it takes about half a millisecond."""
+    """Return a loop of multiply-adds that takes about half a millisecond."""
     lanes = host().lanes(tree.F32)
     out = np.zeros(lanes, np.float32)
     (function,) = parse.parse(_peak_text(f"f32x{lanes}"))
@@ -68,10 +68,10 @@ def ceiling() -> Ceiling:
 
 
 def of_gpu(rates: Mapping[str, Any], chains: Mapping[str, Any]) -> Ceiling:
-    """Return a GPU's, from what `floors` has measured. Three products in TF32 are as exact as one in float32."""
+    """Return the ceiling of a GPU from measurements of `floors`. Three TF32 products are as exact as one in float32."""
 
     def number(value: Any) -> float:
-        return value if isinstance(value, float) else 0.0  # what could not be measured has words in its place
+        return value if isinstance(value, float) else 0.0  # a failed measurement is a text
 
     tensor, plain = number(rates["TF32 mma.sync TFLOP/s"]), number(rates["float32 TFLOP/s"])
     one = chains["stream, 1 blocks"]

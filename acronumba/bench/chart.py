@@ -1,7 +1,7 @@
-"""Pictures of measurements: what `acronumba bench --json` and `benchmarks/sst.py --json` have written.
+"""Charts of the measurements that `acronumba bench --json` and `benchmarks/sst.py --json` write.
 
-In: the file. Out: SVG. Of times, how many times longer the baselines take, for the first size in the file and the most
-instances that were measured with it; of a training, its losses and accuracies.
+In: the file. Out: SVG. Times are shown as ratios of the baselines to ours, for the first size in the file and its
+largest number of instances; a training is shown by its losses and accuracies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from acronumba.errors.codes import refuse
 from acronumba.views.curves import Line, Panel, curves_svg
 from acronumba.views.pictures import bars_svg
 
-OURS = {"plain": "ours, objects"}  # what a baseline is compared with; "ours, packed" where it is prepared, too
+OURS = {"plain": "ours, objects"}  # our row for a baseline; "ours, packed" if its data is prepared
 BASELINES = {
     "plain": "plain calls, one by one",
     "NumPy by hand": "NumPy, batched by hand",
@@ -48,7 +48,7 @@ def chart(path: Path) -> str:
 
 
 def ratios(told: Mapping[str, Any], size: str, instances: int) -> dict[str, dict[str, float]]:
-    """Return for each model how many times longer each baseline takes."""
+    """Return for each model the ratios of the baselines' times to ours."""
     out: dict[str, dict[str, float]] = {}
     for row in told["rows"]:
         if (str(row["size"]), row["instances"]) == (size, instances):
@@ -59,7 +59,7 @@ def ratios(told: Mapping[str, Any], size: str, instances: int) -> dict[str, dict
 
 
 def loss_panels(told: Mapping[str, Mapping[str, Any]]) -> list[Panel]:
-    """Return the curves of some that were trained: losses, as means of 20 steps, and accuracies after each epoch."""
+    """Return the curves of trainings: losses, as means of 20 steps, and accuracies after each epoch."""
     losses = []
     for name, t in told.items():
         k = min(20, len(t["losses"]))

@@ -1,8 +1,8 @@
-"""What the cost model says of each kernel, and what it takes.
+"""Estimated and measured time of each kernel.
 
-In: workloads. Out: a `Costs` of plain numbers. A traced run executes batch after batch; of several runs the fastest of
-each batch counts, by the clock of the thread, since other programs are no property of a kernel. What it takes to stop
-after each batch is measured with a model that does nothing else, and taken off.
+In: workloads. Out: a `Costs` of plain numbers. A traced run executes batch after batch; each batch counts with its
+fastest of several runs, by the thread's CPU time, which excludes other programs. The overhead of a stop after each
+batch is measured with a model that does nothing else, and subtracted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KernelCost:
 
     @property
     def ratio(self) -> float:
-        """How many times longer the estimate is than what was measured."""
+        """Ratio of the estimated to the measured time."""
         return self.estimated / self.measured
 
 
@@ -61,7 +61,7 @@ class Costs:
     rows: tuple[KernelCost, ...]
 
     def within(self, instances: int, share: float = 0.0) -> tuple[int, int]:
-        """Return how many estimates are good, and of how many: kernels with at least a share of their mini-batch."""
+        """Return the numbers of good estimates and of all, over kernels with at least a share of their mini-batch."""
         rows = [row for row in self.rows if row.instances == instances]
         total: dict[tuple[str, str | int], float] = defaultdict(float)
         for row in rows:
@@ -93,7 +93,7 @@ def measure(
     rounds
         Traced runs of each mini-batch.
     step
-        Called with a number of steps that are done and what comes next.
+        Called with the number of finished steps and a text for the next one.
     """
     stop = time_to_stop()
     rows: list[KernelCost] = []
@@ -119,7 +119,7 @@ def estimated(record: BatchRecord, estimate: Estimate) -> float:
 def timed_batches(
     one: Model, xs: Any, shared: Any, rounds: int, stop: float
 ) -> list[tuple[BatchRecord, KernelSpec, float]]:
-    """Return the batches of a mini-batch, what each computes, and its seconds: of several runs the fewest."""
+    """Return the batches of a mini-batch, each with its kernel and its seconds: the least of several runs."""
     with by_thread():
         traces: list[TraceData] = [one.trace(xs, p=shared).data for _ in range(rounds + 1)][1:]
     specs = dict(zip(traces[0].kernels, traces[0].specs, strict=True))
@@ -131,7 +131,7 @@ def timed_batches(
 
 
 def _kernels(one: Model, xs: Any, shared: Any, rounds: int, stop: float) -> list[dict[str, Any]]:
-    """Return what `KernelCost` says of each kernel of a mini-batch."""
+    """Return the fields of `KernelCost` for each kernel of a mini-batch."""
     estimates: dict[str, Estimate] = {}
     out: dict[str, dict[str, Any]] = {}
     for record, spec, seconds in timed_batches(one, xs, shared, rounds, stop):
@@ -149,7 +149,7 @@ def _kernels(one: Model, xs: Any, shared: Any, rounds: int, stop: float) -> list
 
 @contextmanager
 def by_thread() -> Iterator[None]:
-    """Time the batches of traced runs by the clock of the thread."""
+    """Time the batches of traced runs by the CPU time of the thread."""
     before = CLOCK.set(time.thread_time)
     try:
         yield
@@ -159,7 +159,7 @@ def by_thread() -> Iterator[None]:
 
 @model
 def nothing(n: int, *, p: Array) -> Array:
-    """Return an array after so many steps that are a batch each."""
+    """Return an array after `n` steps that are a batch each."""
     for _ in range(n):
         p = np.tanh(p)
     return p

@@ -1,8 +1,8 @@
-"""``acronumba demo``: one model, run plainly and batched, and what that is worth.
+"""``acronumba demo``: one model, run plainly and batched, with the speed-up.
 
 In: functions of Python's own standard library, which become trees. Out: text. Nothing is downloaded, and nothing is
-trained (`bench.demo_training` does). The work is done in a child process, because NumPy reads once, when it is
-imported, how many threads it may use.
+trained (see `bench.demo_training`). The work is done in a child process, because NumPy reads its number of threads only
+once, when it is imported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 TREES = 200
 SIZE = 256
-ROUNDS = 5  # of the batched competitors; of the plain calls, which are slow, there are two
+ROUNDS = 5  # of the batched competitors; the slow plain calls have two
 _CHILD = "ACRONUMBA_DEMO_CHILD"
 
 
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(trees: int = TREES, size: int = SIZE) -> int:
-    """Show the model, its data, that results agree, what was batched, and the times.
+    """Show the model, its data, the comparison of results, the batches, and the times.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
 
 
 def _answers(instances: list[Any], p: Any) -> tuple[float, bool]:
-    """Print whether plain and batched results agree; return the seconds of the plain calls, and whether."""
+    """Print whether plain and batched results agree; return the seconds of the plain calls, and the agreement."""
     import numpy as np
 
     from acronumba.bench import yardsticks

@@ -1,7 +1,7 @@
-"""``acronumba demo --train``: a model learns while one watches, on data that every Python has.
+"""``acronumba demo --train``: training of a model, shown live, on data that every Python has.
 
-In: functions of the modules of Python's standard library, which become trees. Out: lines, curves, and what the model
-says of functions that it has not seen. Everything but the times is the same in every run with one seed.
+In: functions of the modules of Python's standard library, which become trees. Out: lines, curves, and predictions for
+held-out functions. Everything but the times is the same in every run with one seed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN = 8  # functions at the end
 
 @model
 def loss(t: Tree, module: int, *, p: Params) -> Any:
-    """Return how far the model is from saying which module a function is from."""
+    """Return the cross-entropy of the model's prediction of a function's module."""
     h, _ = encode(t, p)
     return nn.cross_entropy(p.w_out @ h + p.b_out, module)
 
@@ -39,7 +39,7 @@ def loss(t: Tree, module: int, *, p: Params) -> Any:
 def run(
     steps: int = STEPS, size: int = SIZE, seed: int = 0, plot: str | os.PathLike[str] | None = None, most: int = 10**6
 ) -> int:
-    """Show the model and its data, train it, and show what it has learnt.
+    """Show the model and its data, train it, and show its predictions.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ def run(
     size : int
         Hidden size H of the model.
     seed : int
-        Of weights, of what is held out, and of mini-batches.
+        Seed of weights, of the held-out set, and of mini-batches.
     plot : path, optional
         An SVG file for the curves.
     most : int
-        How many functions of a module are taken.
+        Largest number of functions of a module.
 
     Returns
     -------
     int
-        0 if the model tells held-out functions apart better than at first, else 1; 2 if there is no folder for `plot`.
+        0 if the accuracy on held-out functions has improved, else 1; 2 if the folder of `plot` does not exist.
     """
     if plot is not None and not Path(plot).absolute().parent.is_dir():
         print(f"no folder for {str(plot)!r}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""What a function takes in joules, where the machine has counters of energy.
+"""Energy of a function call in joules, on machines with energy counters.
 
-In: a function. Out: joules of one call by the name of each counter: of processors by RAPL, as Linux shows it; of GPUs
-by NVML. A counter counts all that its chip does meanwhile, also for others.
+In: a function. Out: joules of one call by the name of each counter: of CPUs by RAPL, as Linux shows it; of GPUs by
+NVML. A counter includes everything that its chip does meanwhile, also for other programs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Counter:
 
 
 def counters(root: Path = POWERCAP) -> tuple[dict[str, Counter], tuple[str, ...]]:
-    """Return the counters of this machine by name, and why there are no others."""
+    """Return the counters of this machine by name, and the reasons why others are missing."""
     found, reasons = _processors(root)
     try:
         found |= _gpus(ctypes.CDLL("libnvidia-ml.so.1"))
@@ -58,7 +58,7 @@ def joules(
 
 
 def _processors(root: Path) -> tuple[dict[str, Counter], list[str]]:
-    """Return the counters of packages: `intel-rapl:0` and so on, on processors of AMD, too."""
+    """Return the counters of CPU packages: `intel-rapl:0` and so on, also on AMD CPUs."""
     found: dict[str, Counter] = {}
     reasons: list[str] = []
     for zone in sorted(root.glob("intel-rapl:*")):
@@ -78,7 +78,7 @@ def _processors(root: Path) -> tuple[dict[str, Counter], list[str]]:
 
 
 def _gpus(nvml: Any) -> dict[str, Counter]:
-    """Return the counters of the GPUs that NVML knows and that have one."""
+    """Return the counters of the GPUs that NVML lists, if they have one."""
     found: dict[str, Counter] = {}
     count = ctypes.c_uint()
     if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):

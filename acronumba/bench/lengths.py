@@ -1,4 +1,4 @@
-"""Sets of lengths of sentences: what ragged models are measured on.
+"""Sets of lengths of sentences, as data for ragged models.
 
 In: a folder, or nothing. Out: lengths by the name of their set. Docstrings of Python's library are on every machine;
 their lengths differ as those of texts and of sentences do.
@@ -27,7 +27,7 @@ def of_docstrings(name: str, seed: int = 0) -> list[int]:
     name : str
         A key of `DOCSTRINGS`.
     seed : int
-        Of the order; equal seeds give equal lengths under one version of Python.
+        Seed of the order; equal seeds give equal lengths under one version of Python.
     """
     out = [*_in_order(name)]
     random.Random(seed).shuffle(out)
@@ -45,7 +45,7 @@ def read(path: str | PathLike[str]) -> list[int]:
     Raises
     ------
     ValueError
-        If something else is there, or nothing.
+        If the file is empty, or has other words.
     """
     words = Path(path).read_text(encoding="utf-8").split()
     out = [int(word) for word in words if word.isdecimal()]
@@ -55,7 +55,7 @@ def read(path: str | PathLike[str]) -> list[int]:
 
 
 def sets(folder: str | None) -> dict[str, Path | None]:
-    """Return the names of the sets of lengths, with their files: those of a folder, or those of docstrings."""
+    """Return the names of the sets of lengths, with their files: those of a folder, else the sets of docstrings."""
     if folder is None:
         return dict.fromkeys(DOCSTRINGS)
     return {path.stem: path for path in sorted(Path(folder).glob("*.txt"))}

@@ -1,6 +1,6 @@
-"""What is trained by ``acronumba bench --train``: losses of models of the zoo, with labels.
+"""The trainings of ``acronumba bench --train``: losses of models of the zoo, with labels.
 
-Labels are random numbers: what a step takes does not depend on them.
+Labels are random numbers: the time of a step does not depend on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """As of the workload."""
+        """Name of the workload."""
         return self.workload.name
 
     def columns(self, xs: Sequence[Any]) -> tuple[list[Any], ...]:

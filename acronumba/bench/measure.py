@@ -1,4 +1,4 @@
-"""How things are timed: in turns, so that a busy moment of the machine hits all competitors alike.
+"""Timing in turns, so that a busy moment of the machine affects all competitors alike.
 
 In: functions. Out: medians and quartiles, or the ratio of two of them with an interval that holds it.
 """
@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SLOW = 0.25  # seconds: who takes longer takes part in three rounds only,
-SLOWEST = 2.5  # and who takes longer than this in one
-HOST = ("record", "schedule", "layout")  # stages that find out what to compute together
-SHORT = 5e-3  # seconds: what takes less is repeated until it takes this
+SLOW = 0.25  # seconds: a slower competitor takes part in three rounds only,
+SLOWEST = 2.5  # a competitor slower than this takes part in one
+HOST = ("record", "schedule", "layout")  # stages before the execution of batches
+SHORT = 5e-3  # seconds: a shorter run is repeated until it takes this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Quartiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """How many times longer one function takes than another, from interleaved pairs."""
+    """Ratio of the times of two functions, from interleaved pairs."""
 
     median: float
     low: float  # from six pairs on, the true median lies between these in 19 of 20 measurements
@@ -45,7 +45,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """What traced runs say of a workload, at one size and number of instances."""
+    """Measurements by traced runs of a workload, at one size and number of instances."""
 
     workload: str
     size: str | int
@@ -57,7 +57,7 @@ class Traced:
 
     @property
     def host_share(self) -> float:
-        """What recording, scheduling and layout take of the time without packing."""
+        """Share of recording, scheduling and layout in the time without packing."""
         return sum(self.stages[name] for name in HOST) / (self.stages["total"] - self.stages["pack"])
 
 
@@ -87,9 +87,9 @@ def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> di
     Parameters
     ----------
     competitors : mapping from name to function
-        Each is called once before, untimed. Who takes longer than a quarter of a second takes part in three rounds,
-        and who takes longer than two and a half seconds in one. A turn of all others begins with an untimed call: in
-        what the one before has left in the caches, nobody is at his best.
+        Each is called once before, untimed. One that takes longer than 0.25 s takes part in three rounds, one that
+        takes longer than 2.5 s in one. A turn of the others begins with an untimed call, since the caches hold the data
+        of the previous competitor.
     rounds : int
     """
     times: dict[str, list[float]] = {name: [] for name in competitors}
@@ -108,8 +108,8 @@ def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> di
 def pairs(a: Callable[[], Any], b: Callable[[], Any], count: int = 15) -> tuple[Quartiles, Quartiles, Ratio]:
     """Return the seconds of `a` and of `b`, and how many times longer `a` takes: the ratios of `count` pairs.
 
-    Either is first in every second pair; what is short is repeated, and its fastest
-    run counts: another program that takes the processor away is no property of the code.
+    Each is first in every second pair. Short runs are repeated, and the fastest counts, since other programs may
+    interrupt a run.
     """
     a(), b()
     repeats = [max(1, math.ceil(SHORT / max(min(timed(f)[0] for _ in range(2)), 1e-7))) for f in (a, b)]
@@ -129,8 +129,8 @@ def pairs(a: Callable[[], Any], b: Callable[[], Any], count: int = 15) -> tuple[
 def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
     """Return the median of the ratios of pairs, with the order statistics between which the true median lies.
 
-    The interval assumes nothing of the distribution: that the true median is below the k-th smallest of n ratios has
-    the probability of fewer than k heads in n throws of a coin (David & Nagaraja, Order Statistics, 7.1).
+    The interval assumes nothing about the distribution: the probability that the true median is below the k-th smallest
+    of n ratios is that of fewer than k heads in n coin tosses (David & Nagaraja, Order Statistics, 7.1).
     """
     ratios = sorted(x / y for x, y in zip(a, b, strict=True))
     n = len(ratios)
@@ -143,7 +143,7 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
 
 
 def machine() -> dict[str, Any]:
-    """Return what figures depend on: processor, versions, settings."""
+    """Return the facts that measurements depend on: CPU, versions, settings."""
     import numba
     import numpy as np
 

@@ -1,8 +1,7 @@
 """The setting under which NumPy's own products are fastest on this machine, so that comparisons are fair.
 
-In: nothing. Out: environment variables for a child process; OpenBLAS reads them once, when NumPy is imported. On
-some processors it takes kernels for AVX2 although there is AVX-512: whether the other kernels are faster is
-measured.
+In: nothing. Out: environment variables for a child process; OpenBLAS reads them once, when NumPy is imported. On some
+CPUs it selects kernels for AVX2 although they have AVX-512: which are faster is measured.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How fast a layer of the zoo's encoder is on sentences of different lengths, against PyTorch's ways to compute that.
+"""Speed of a layer of the zoo's encoder on sentences of different lengths, against PyTorch's methods.
 
 In: sets of lengths, hidden sizes, numbers of sentences. Out: a `Ragged` of plain numbers: of the layer on the first
-sentences of each set, and of attention alone on sentences of one length. All competitors run in this process, in
-turns, after their results have been compared. With one thread seconds are those that it was computing: what others do
-on the machine takes none of them. With more, the fastest of all turns counts.
+sentences of each set, and of attention alone on sentences of one length. All competitors run in this process, in turns,
+after their results have been compared. With one thread, seconds are CPU time, without that of other programs; with
+more, the fastest of all turns counts.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ CAUSAL, TORCH_CAUSAL = "ours, causal", "PyTorch, causal"
 WINDOW, CAUSAL_WINDOW = "ours, window", "ours, causal window"  # of `SEEN` words
 BURST_ROUNDS = 10**6  # about two milliseconds
 WAYS = ("padded", "nested", "sorted", "packed")  # of PyTorch: `yardsticks.ragged_torch.WAYS`
-APART = 4 * BOUNDS["float32"]  # two that both are near enough to the exact numbers differ by no more
-ALONE = "attention"  # its name among those of sets of lengths
+APART = 4 * BOUNDS["float32"]  # largest difference of two results that are both close to the exact numbers
+ALONE = "attention"  # listed beside the names of sets of lengths
 LENGTHS = (14, 44, 117, 192, 364, 512, 1024)  # of attention alone
 ROWS = 3000  # words of it in a mini-batch
 WIDTH = 64  # of a head of it
@@ -73,23 +73,23 @@ class Turns:
     wrong: tuple[str, ...]  # those whose errors are larger than rounding explains; only we are timed all the same
 
     def best(self, name: str) -> float:
-        """Return the seconds that count: of a busy machine only the time of one thread has a median."""
+        """Return the seconds that count: the median of the CPU time of one thread, or the least for several threads."""
         return statistics.median(self.seconds[name]) if self.threads == 1 else min(self.seconds[name])
 
     def times(self, name: str, of: str = OURS) -> float:
-        """Return how many times longer one takes than another; turns of one thread are compared one by one."""
+        """Return the ratio of the times of two competitors; with one thread, turns are compared pairwise."""
         if self.threads > 1:
             return self.best(name) / self.best(of)
         return statistics.median(a / b for a, b in zip(self.seconds[name], self.seconds[of], strict=True))
 
     @property
     def spread(self) -> float:
-        """Half of our turns are so near to the median, in parts of it."""
+        """Half the interquartile range of our turns, relative to the median."""
         q = quartiles(self.seconds[OURS])
         return (q.high - q.low) / q.median / 2
 
     def share(self, name: str = OURS) -> float:
-        """Return the part of the ceiling that products reach."""
+        """Return the fraction of the ceiling that products reach."""
         return self.flops / self.burst_flops / self.times(name, BURST) / self.threads
 
 
@@ -108,12 +108,12 @@ class Layer(Turns):
     batches_unragged: int  # with `ragged=False`
     kernels: dict[str, float]  # seconds of the batches of each kernel, in the fastest of some traces
     kernel_flops: dict[str, int]
-    fastest: dict[str, str]  # of each way of PyTorch: what was fastest
-    reasons: dict[str, str]  # why one could not be run
+    fastest: dict[str, str]  # by method of PyTorch: its fastest form
+    reasons: dict[str, str]  # by method that could not be run: the reason
 
     @property
     def title(self) -> str:
-        """What the row is of."""
+        """Title of the row."""
         return f"{self.lengths_of}, {self.width}, {self.sentences}"
 
 
@@ -127,12 +127,12 @@ class Attention(Turns):
 
     @property
     def title(self) -> str:
-        """What the row is of."""
+        """Title of the row."""
         return f"attention, {self.length}"
 
     @property
     def causal_share(self) -> float:
-        """The part of the ceiling that `CAUSAL` reaches: of the products that it needs."""
+        """The fraction of the ceiling that `CAUSAL` reaches, counting only the products that it needs."""
         return self.share(CAUSAL) * (self.length + 1) / (2 * self.length)
 
 
@@ -174,11 +174,11 @@ def measure(
     batches
         Sentences per mini-batch.
     attention
-        Whether attention alone is measured, too.
+        Whether to measure attention alone, too.
     rounds
         Turns of each competitor.
     threads
-        That compute, ours and PyTorch's.
+        Number of threads, ours and PyTorch's.
     step
         Called with 1 and a text before each row.
     """
@@ -294,7 +294,7 @@ def _torch_attention(columns: Any, threads: int, heads: int, causal: bool) -> Pr
 def _ways(
     p: encoder.Params, xs: Sequence[Any], threads: int
 ) -> tuple[dict[str, Program], dict[str, list[Any]], dict[str, str]]:
-    """Return what PyTorch, if it is installed, can compute the layer with, the results, and why there are no others."""
+    """Return the programs of PyTorch for the layer, if it is installed, their results, and reasons for missing ones."""
     programs: dict[str, Program] = {}
     results: dict[str, list[Any]] = {}
     reasons: dict[str, str] = {}
@@ -317,7 +317,7 @@ def _ways(
 
 
 def _fastest(programs: Mapping[str, Program], threads: int) -> dict[str, str]:
-    """Return which program of each way is the fastest in two runs."""
+    """Return the fastest program of each method, by two runs."""
     clock = _clock(threads)
     first = {name: min(timed(program.run, clock)[0] for _ in range(2)) for name, program in programs.items()}
     of = {way: [name for name in first if name.startswith(f"{way}, ")] for way in WAYS}
@@ -329,7 +329,7 @@ def _clock(threads: int) -> Callable[[], float]:
 
 
 def _turns(runs: Mapping[str, Callable[[], Any]], rounds: int, threads: int) -> dict[str, tuple[float, ...]]:
-    """Return the seconds of each turn; what is short runs once before, in caches that the one before has left."""
+    """Return the seconds of each turn; before a short run there is an untimed one, to fill the caches."""
     clock = _clock(threads)
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
@@ -346,10 +346,10 @@ def _compared(
     columns: Sequence[Sequence[Any]],
     results: Mapping[str, Sequence[Any]],
 ) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the largest errors of results, and whose are larger than rounding explains.
+    """Return the largest errors of results, and the names with errors larger than rounding explains.
 
     Three sentences, the shortest, the longest and one between, are compared with the plain call, in the precision of
-    the instances and in float64; the others with those of the first results, which are ours.
+    the instances and in float64; the others with the first results, which are ours.
     """
     ours = next(iter(results.values()))
     order = sorted(range(len(columns[0])), key=lambda k: len(columns[0][k]))
@@ -367,7 +367,7 @@ def _compared(
 
 
 def _apart(a: Any, b: Any) -> float:
-    """Return how far two arrays are apart, in parts of the largest number; infinitely if that is not a number."""
+    """Return the largest difference of two arrays relative to the largest number; infinity if it is NaN."""
     out = float(np.abs(a - b).max(initial=0.0) / max(np.abs(b).max(initial=0.0), 1e-30))
     return out if out < np.inf else np.inf
 
@@ -378,7 +378,7 @@ def _flops(lengths: Sequence[int], width: int) -> tuple[int, int]:
 
 
 def _traced(ours: Model, times: int, *columns: Any, **shared: Any) -> tuple[dict[str, float], dict[str, int], int]:
-    """Return the seconds and the product flops of each kernel in the fastest of some traces, and how many batches."""
+    """Return seconds and product flops of each kernel in the fastest of some traces, and the number of batches."""
     traces = [ours.trace(*columns, **shared).data for _ in range(times)]
     best = min(traces, key=lambda t: t.seconds["execute"])
     flops: dict[str, int] = dict.fromkeys(kernel_seconds(best), 0)

@@ -1,8 +1,8 @@
-"""``acronumba bench``: how fast the models of the zoo are, what each option is worth, how time grows, how models start,
-what a training step takes, what sentences of different lengths do, and how good estimates are.
+"""``acronumba bench``: speed of the models of the zoo, effect of each option, scaling, start-up, training steps,
+sentences of different lengths, and accuracy of cost estimates.
 
-In: arguments of the command line. Out: a table, and files if asked for. What is compared with NumPy is measured in a
-child process, because NumPy reads once, when it is imported, how many threads it may use.
+In: arguments of the command line. Out: a table, and files if asked for. Comparisons with NumPy run in a child process,
+because NumPy reads its number of threads only once, when it is imported.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
 
 
 def _wrong_together(args: argparse.Namespace) -> str:
-    """Return what is wrong with the arguments as they are together, or an empty text."""
+    """Return the reason why the combination of arguments is invalid, or ""."""
     if args.ablate and len(args.size) * len(args.batch or [64]) > 1:
         return "--ablate takes one --size and one --batch"
     if args.starts and (len(args.batch or [8]) > 1 or args.trees or args.rounds or args.threads):
@@ -142,7 +142,7 @@ def _wrong_together(args: argparse.Namespace) -> str:
 
 
 def _fill_in(args: argparse.Namespace) -> None:
-    """Fill in what was not said."""
+    """Fill in the defaults of missing arguments."""
     from acronumba.bench.scaling import BATCHES
 
     batch = list(BATCHES) if args.scaling else [32] if args.ragged else [8] if args.starts else [64]
@@ -152,13 +152,13 @@ def _fill_in(args: argparse.Namespace) -> None:
 
 
 def _confine(threads: int) -> None:
-    """Let the process use so many cores and no more: our updates have no setting for it."""
+    """Restrict the process to `threads` cores, since our updates have no setting for it."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
 
 def _known(args: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
-    """Return what can be measured, with why it is there, and the names of what is by default."""
+    """Return the measurable workloads or sets, each with its purpose, and the names of the default ones."""
     from acronumba.bench import lengths, ragged
     from acronumba.bench.lessons import LESSONS
     from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
@@ -243,7 +243,7 @@ def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str
 
 
 def _ragged(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> Ragged:
-    """Return what `ragged.measure` does of sets of lengths."""
+    """Return the result of `ragged.measure` for sets of lengths."""
     from acronumba.bench import lengths, ragged
     from acronumba.views.progress import progress
 

@@ -1,7 +1,7 @@
-"""How the time of an instance depends on how many there are in a mini-batch.
+"""Time per instance as a function of the number of instances in a mini-batch.
 
 In: workloads, sizes, numbers of instances. Out: a `Scaling` of plain numbers. The numbers of instances of one model
-take turns, so that a busy moment of the machine does not look like a property of one of them.
+take turns, so that a busy moment of the machine affects all of them alike.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def measure(
     threads: int = 1,
     step: Callable[[int, str], None] = lambda n, text: None,
 ) -> Scaling:
-    """Measure workloads; the parameters are those of `speed.measure`."""
+    """Measure workloads, with the parameters of `speed.measure`."""
     rows: list[Scale] = []
     for size in sizes:
         for workload in workloads:

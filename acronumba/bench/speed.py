@@ -1,4 +1,4 @@
-"""How fast the models of the zoo are, against the plain calls and against what can be written by hand.
+"""Speed of the models of the zoo, against the plain calls and against hand-written baselines.
 
 In: workloads, sizes, numbers of instances. Out: a `Speeds` of plain numbers. All competitors run in this process, in
 turns, after their results have been compared with those of the plain calls.
@@ -26,8 +26,8 @@ from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.trace import TraceData
 
 PLAIN, OBJECTS, PACKED = "plain", "ours, objects", "ours, packed"
-HERE = "ours, on the processor"  # packed, one thread: of those that take turns on another device
-BURST = "multiply and add"  # what nobody can be faster than takes its turns, too
+HERE = "ours, on the processor"  # packed, one thread: competitor of a run on another device
+BURST = "multiply and add"  # peak rate of multiply-adds, measured in turns with the competitors
 WRONG = "different"  # the verdict
 _TRACES = 7
 
@@ -37,24 +37,25 @@ class Speed(Traced):
     """One workload, at one size and number of instances."""
 
     threads: int
-    seconds: dict[str, Quartiles]  # of a mini-batch, per competitor; of yardsticks those that there are; of `BURST`
-    reasons: dict[str, str] = field(default_factory=dict)  # why a yardstick is not among them
-    prepared: dict[str, float]  # seconds that a yardstick took to prepare its data and weights, once, not in `seconds`
+    seconds: dict[str, Quartiles]  # of a mini-batch, per competitor, available yardstick, and `BURST`
+    reasons: dict[str, str] = field(default_factory=dict)  # reasons for missing yardsticks
+    prepared: dict[str, float]  # seconds to prepare a yardstick's data and weights, once; not in `seconds`
     verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `yardsticks.agreement`
     first: float  # seconds of our first call in this process, which compiles, or loads what was compiled before
     difference: float  # our largest difference from a float64 run, relative to the largest number
     kernels: dict[str, float]  # seconds of the batches of each of our kernels: medians of the same
     burst_flops: int  # of a turn of `BURST`
-    launches: int = 0  # of functions, one after the other; 0 on the processor
+    launches: int = 0  # of functions, one after the other; 0 on the CPU
     ways: dict[str, float] = field(default_factory=dict)  # seconds on a GPU of one launch for all, of a launch for each
     joules: dict[str, dict[str, float]] = field(default_factory=dict)  # of a mini-batch, per competitor and counter
-    bytes: int = 0  # that kernels read and write, as if there were no caches
+    bytes: int = 0  # read and written by kernels, without regard to caches
     lower_bound: int
 
     def times(self, competitor: str) -> float | None:
-        """Return how many times longer a competitor takes than we; None where there is none.
+        """Return the ratio of a competitor's time to ours; None if it was not run.
 
-        The plain call is compared with our time from objects; what has its data prepared, with that from packed data.
+        The plain call is compared with our time from objects; a competitor with prepared data, with that from packed
+        data.
         """
         found = self.seconds.get(competitor)
         own = self.seconds[OBJECTS if competitor in (PLAIN, OBJECTS) else PACKED]
@@ -62,7 +63,7 @@ class Speed(Traced):
 
     @property
     def wrong(self) -> tuple[str, ...]:
-        """Those whose results are not those of the plain calls."""
+        """The competitors whose results are not those of the plain calls."""
         return tuple(name for name, verdict in self.verdicts.items() if verdict == WRONG)
 
     @property
@@ -72,11 +73,11 @@ class Speed(Traced):
 
     @property
     def peak(self) -> float:
-        """That as part of what so many cores could multiply and add in the same turns."""
+        """`gflops` as a fraction of the peak rate of `threads` cores, as measured by `BURST` in the same turns."""
         return self.gflops / (self.threads * self.burst_flops / self.seconds[BURST].median / 1e9)
 
     def floors(self, c: Ceiling) -> dict[str, float]:
-        """Return what the mini-batch takes at least in seconds, by what is taken for the limit."""
+        """Return lower bounds of the time of the mini-batch in seconds, by limiting resource."""
         return {
             "products": self.product_flops / c.gflops / 1e9 if c.gflops else 0.0,
             "bytes": self.bytes / c.copied / 1e9 if c.copied else 0.0,
@@ -93,7 +94,7 @@ class Speeds:
     device: str = "cpu"
     machine: dict[str, Any]
     ceiling: Ceiling | None  # None of the simulator
-    unmeasured: tuple[str, ...] = ()  # why there are no other counters of energy
+    unmeasured: tuple[str, ...] = ()  # reasons for missing energy counters
     rows: tuple[Speed, ...]
 
 
@@ -122,9 +123,9 @@ def measure(
     rounds
         Turns of each competitor.
     threads
-        That run kernels, ours and PyTorch's.
+        Number of threads that run kernels, ours and PyTorch's.
     device
-        Where they run: as for `Model.on`.
+        Device of the kernels, as for `Model.on`.
     step
         Called with 1 and a text before each row.
 
@@ -183,9 +184,9 @@ def row(
     workload, size, batch, trees, rounds, threads, device
         As for `measure`.
     compared
-        How many instances are computed by plain calls, to compare results with; None: all.
+        Number of instances computed by plain calls, to compare results with; None: all.
     without
-        Yardsticks that are left out; on another device also `HERE`.
+        Yardsticks to leave out; on another device also `HERE`.
     by
         Counters of energy.
     """
@@ -226,12 +227,12 @@ def row(
 
 
 def _own(ours: Model, objects: tuple[Any, Any], packed: tuple[Any, Any]) -> dict[str, Callable[[], Any]]:
-    """Return our own ways to run a mini-batch."""
+    """Return our own competitors: methods to run a mini-batch."""
     return {OBJECTS: partial(_run, ours, *objects), PACKED: partial(_run, ours, *packed)}
 
 
 def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -> dict[str, Any]:
-    """Return the fields of `Speed` that come of traces: of so many, the fastest."""
+    """Return the fields of `Speed` from several traces: medians of times, and counts of the first trace."""
     trace, stages, kernels = _traced(ours, packed, shared, traces)
     counted = count(trace, ours.options)
     return {
@@ -250,7 +251,7 @@ def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -
 def _made(
     makers: Mapping[str, Callable[[Any, Any], Program]], p: Any, xs: Any
 ) -> tuple[dict[str, tuple[float, Program]], dict[str, str]]:
-    """Return the yardsticks with the seconds that each took to prepare, and why others cannot be had."""
+    """Return the yardsticks with the seconds to prepare each, and the reasons for missing ones."""
     made: dict[str, tuple[float, Program]] = {}
     reasons: dict[str, str] = {}
     for name, make in makers.items():
@@ -264,7 +265,7 @@ def _made(
 def _agreements(
     model: Model, xs: Any, p: Any, results: Mapping[str, Sequence[Any]], ours: Sequence[Any]
 ) -> dict[str, tuple[str, float]]:
-    """Return how well the results of yardsticks and ours agree with the plain calls: verdict and difference."""
+    """Return verdict and difference of the results of yardsticks and ours against the plain calls."""
     expected = yardsticks.plain(model, xs, p)
     exact = yardsticks.plain(model, xs, yardsticks.in_float64(p))
     found = {name: yardsticks.agreement(got, expected, exact, alone=False) for name, got in results.items()}
@@ -282,13 +283,13 @@ def _traced(ours: Model, packed: Any, shared: Any, times: int) -> tuple[TraceDat
     runs, kernels = [trace.seconds], [kernel_seconds(trace)]
     for _ in range(times - 1):
         again = ours.trace(packed, p=shared).data
-        runs.append(again.seconds)  # the traces themselves are not kept: they hold memory
+        runs.append(again.seconds)  # only times are kept: traces hold memory
         kernels.append(kernel_seconds(again))
     return trace, medians(runs), medians(kernels)
 
 
 def _launched(trace: TraceData, options: Options) -> int:
-    """Return how many functions are launched for a mini-batch."""
+    """Return the number of functions launched for a mini-batch."""
     from acronumba.kernels.cuda.generate import generate
 
     wanted = {b.kernel for b in trace.batches}
@@ -301,7 +302,7 @@ def _launched(trace: TraceData, options: Options) -> int:
 
 
 def _ways(ours: Model, packed: Any, shared: Any) -> dict[str, float]:
-    """Return the seconds of kernels in one launch and launched one by one, if both were tried."""
+    """Return the seconds of kernels in one launch and with one launch each, if both were tried."""
     compiled = ours._specialise(ours._bind((packed,), {"p": shared}))[0]
     executor = compiled.on(ours.device).executor
     assert isinstance(executor, DeviceExecutor)

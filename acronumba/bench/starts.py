@@ -1,6 +1,6 @@
-"""How long models take to start: in new processes, with nothing compiled before, with everything, and after an edit.
+"""Start-up times of models: in new processes, with an empty cache, with a full one, and after an edit.
 
-In: workloads and sizes. Out: `Starts` of plain numbers. Seconds are processor time, of all threads.
+In: workloads and sizes. Out: `Starts` of plain numbers. Seconds are CPU time, of all threads.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any
 from acronumba.bench.measure import machine
 from acronumba.bench.workloads import WORKLOADS, Workload
 
-_WARM = 3  # runs of which the median counts
-_OTHERS = ("tree_lstm", "birnn")  # what was compiled before a second model: the first of them that is not the model
+_WARM = 3  # number of warm runs, of which the median counts
+_OTHERS = ("tree_lstm", "birnn")  # compiled before a second model: the first of these that is another model
 _ACTIVATIONS = frozenset(("tanh", "sigmoid", "relu", "gelu", "silu", "softmax"))
 _PROGRAM = """
 import json, sys, time
@@ -40,15 +40,15 @@ print(json.dumps([imported, *first_batches(*json.loads(sys.argv[1]))]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """One workload at one size; seconds of processor time of first mini-batches."""
+    """One workload at one size; seconds of CPU time of first mini-batches."""
 
     workload: str
     size: str | int
     instances: int
     imported: float  # `import acronumba`, after NumPy's; median of warm runs
-    cold: float  # nothing was compiled before
-    second: float  # another model was
-    comment: float | None  # all was, before there was a comment above the model; None: it has no file of its own
+    cold: float  # with an empty cache
+    second: float  # after another model was compiled
+    comment: float | None  # after a comment was added above the compiled model; None: it has no file of its own
     constant: float | None  # the same, before one of its functions had a factor more
     structure: float | None  # the same, before the model had a branch more
     warm: float  # all was; median
@@ -72,7 +72,7 @@ def measure(
 ) -> Starts:
     """Start each workload in new processes.
 
-    Python's own compiled files are there from the beginning, as those of an installed package are.
+    Python's own compiled files exist from the beginning, like those of an installed package.
     """
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +143,7 @@ def first_batches(name: str, size: str | int, batch: int, edit: str = "") -> tup
 
 
 def source_of(workload: Workload) -> str | None:
-    """Return the text of the file that a model of the zoo is in; None for others."""
+    """Return the source of a model's file in the zoo; None for other models."""
     function = workload.model.__wrapped__
     if not function.__module__.startswith("acronumba.zoo.") or not hasattr(
         sys.modules[function.__module__], function.__name__
@@ -174,7 +174,7 @@ def _with_comment(source: str, workload: Workload) -> str:
 
 
 def _with_factor(source: str, workload: Workload) -> str | None:
-    """Return a text in which the first activation is multiplied by a number; None where there is no activation."""
+    """Return a source with the first activation multiplied by a number; None if it has no activation."""
     tree = ast.parse(source)
     for function in (s for s in tree.body if isinstance(s, ast.FunctionDef)):
         for node in ast.walk(function):
@@ -190,7 +190,7 @@ def _with_factor(source: str, workload: Workload) -> str | None:
 
 
 def _with_branch(source: str, workload: Workload) -> str | None:
-    """Return a text whose model begins with a test of its first argument; None where nothing in that can be tested."""
+    """Return a source whose model begins with a test of its first argument; None if that has nothing to test."""
     tree = ast.parse(source)
     name = workload.model.__wrapped__.__name__
     function = next(s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == name)

@@ -1,8 +1,8 @@
-"""How long a training step takes: loss, gradients and update, against inference and against what is written by hand.
+"""Time of a training step: loss, gradients and update, against inference and against hand-written steps.
 
 In: lessons, sizes, numbers of instances. Out: a `Steps` of plain numbers. All competitors run in this process, in
-turns, after their losses and gradients have been compared: with those of NumPy by hand in float64, where there is one,
-else with the reference.
+turns, after their losses and gradients have been compared: with hand-written NumPy in float64 if it exists, else with
+the reference.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from acronumba.bench.yardsticks.program import Step
 
 OURS, OBJECTS, BARE, INFERENCE = "ours, packed", "ours, objects", "ours, no update", "ours, no gradients"
 HERE = "ours, on the processor"  # packed: of steps on another device
-BURST = "multiply and add"  # what nobody can be faster than takes its turns, too
-PRODUCTS = 3  # of a step for each of the loss: itself, and those for the gradients of both of its operands
-RATE = 1e-6  # so small that what is computed stays what it was
-COMPARED = 4  # instances, where it is the reference that gradients are compared with
+BURST = "multiply and add"  # peak rate of multiply-adds, measured in turns with the competitors
+PRODUCTS = 3  # products of a step per product of the loss: itself, and the gradients of both operands
+RATE = 1e-6  # so small that the weights hardly change
+COMPARED = 4  # number of instances compared with the reference
 
 Gradient = tuple[float, Mapping[str, Any]]
 Made = Callable[[Any, Sequence[Any], float], Step]
@@ -47,28 +47,28 @@ class TrainingStep:
     size: str | int
     instances: int
     threads: int
-    seconds: dict[str, Quartiles]  # of a step, per competitor; of `BARE` and `INFERENCE` of less; of `BURST`
+    seconds: dict[str, Quartiles]  # of a step, per competitor; of parts of it (`BARE`, `INFERENCE`); of `BURST`
     product_flops: int  # of the products of the loss, two for each term
     burst_flops: int  # of a turn of `BURST`
     errors: dict[str, float]  # the largest of the loss and of each gradient, in parts of its largest number
-    wrong: tuple[str, ...]  # those whose errors are larger than rounding explains; they are not timed
-    reasons: dict[str, str]  # why a yardstick is not there
+    wrong: tuple[str, ...]  # competitors with errors larger than rounding explains, which are not timed
+    reasons: dict[str, str]  # reasons for missing yardsticks
     joules: dict[str, dict[str, float]]  # of a step, per competitor and counter
     first: float  # seconds of our first step in this process, which compiles, or loads what was compiled before
 
     def times(self, competitor: str) -> float | None:
-        """Return how many times longer than our step from packed data a competitor takes; None where there is none."""
+        """Return the ratio of a competitor's time to that of our step from packed data; None if it was not run."""
         found = self.seconds.get(competitor)
         return None if found is None else found.median / self.seconds[OURS].median
 
     @property
     def of_inference(self) -> float:
-        """How many times longer loss and gradients take than the loss alone."""
+        """Ratio of the time of loss and gradients to that of the loss alone."""
         return self.seconds[BARE].median / self.seconds[INFERENCE].median
 
     @property
     def of_ideal(self) -> float:
-        """How many times longer loss and gradients take than their products, if cores did nothing but these."""
+        """Ratio of the time of loss and gradients to that of their products at the peak rate."""
         ideal = PRODUCTS * self.product_flops / self.burst_flops * self.seconds[BURST].median
         return self.seconds[BARE].median / ideal * self.threads
 
@@ -80,7 +80,7 @@ class Steps:
     rounds: int
     threads: int
     machine: dict[str, Any]
-    unmeasured: tuple[str, ...]  # why there are no other counters of energy
+    unmeasured: tuple[str, ...]  # reasons for missing energy counters
     rows: tuple[TrainingStep, ...]
 
 
@@ -118,7 +118,7 @@ def row(
 ) -> TrainingStep:
     """Measure one lesson; `by`: counters of energy.
 
-    On another device than the processor PyTorch by hand takes part there, and our own steps on the processor.
+    On another device than the CPU, the competitors are hand-written PyTorch there, and our own steps on the CPU.
     """
     xs, p = inputs(lesson.workload, size, batch, trees)
     columns = lesson.columns(xs)
@@ -176,7 +176,7 @@ def _gradients(trained: Any, columns: Sequence[Any], p: Any) -> Gradient:
 
 
 def makers(workload: str, threads: int = 1, device: str = "cpu") -> tuple[dict[str, Made], dict[str, str]]:
-    """Return what prepares the steps that are written by hand, and why others cannot be had."""
+    """Return functions that prepare the hand-written steps, and reasons for missing ones."""
     if workload not in numpy_steps.TRAINED:
         return {}, {}
     if device != "cpu":
@@ -220,10 +220,10 @@ def _by_hand(
 def _compared(
     lesson: Lesson, p: Any, columns: Sequence[Any], results: Mapping[str, Gradient], trained: Any
 ) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the errors of losses and gradients, and whose are larger than rounding explains.
+    """Return the errors of losses and gradients, and the names with errors larger than rounding explains.
 
-    The bound is the one that the compiler is held to: 1e-5 of the largest number, or 4 times the error of NumPy by hand
-    in float32, which is the least that somebody makes who knows what he computes.
+    The bound is that of the compiler: 1e-5 of the largest number, or 4 times the error of hand-written NumPy in
+    float32, which is careful code.
     """
     if BY_NUMPY in results:
         exact = numpy_steps.TRAINED[lesson.name](yardsticks.in_float64(p), columns, RATE).gradients()
@@ -242,7 +242,7 @@ def _compared(
 
 
 def error(found: Gradient, exact: Gradient) -> float:
-    """Return the largest error of a loss and of gradients, each in parts of the largest number of its array."""
+    """Return the largest error of a loss and of gradients, each relative to the largest number of its array."""
     if found[1].keys() != exact[1].keys():
         return float("inf")
     out = abs(found[0] - exact[0]) / abs(exact[0])

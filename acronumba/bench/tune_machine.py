@@ -1,9 +1,9 @@
-"""The figures of this machine: what tiles, copies, loops and functions take, fitted to kernels that are measured.
+"""The figures of this machine: costs of tiles, copies, loops and functions, fitted to measured kernels.
 
-In: nothing. Out: `Figures`, or nothing where they would say no more than those there are. An estimate is a sum of
-figures, each times a number that is counted (`kernels.cost`); so the kernels of a few models, at several numbers of
-instances, say what the figures are. They are fitted to one half of the turns and tested on the other: a fit that does
-not come closer to times it has not seen is thrown away.
+In: nothing. Out: `Figures`, or nothing if they are no better than the present ones. An estimate is a sum of figures,
+each times a count (`kernels.cost`), so that the figures can be fitted to the times of kernels of a few models, at
+several numbers of instances. They are fitted to one half of the turns and tested on the other: a fit that does not
+improve the estimates there is rejected.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NAMES = tuple(f.name for f in dataclasses.fields(Figures))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """What came of it."""
+    """Result of the fit."""
 
     figures: Figures
-    before: float  # the median factor by which estimates were wrong, on turns that nothing was fitted to
+    before: float  # median factor of error of the estimates, on held-out turns
     after: float
     kernels: int
 
@@ -52,9 +52,9 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Kernels in mini-batches: what an estimate adds up for each, and what they took."""
+    """Kernels in mini-batches: the counts of their estimates, and their measured times."""
 
-    counts: Floats  # [kernels, figures]: times each figure
+    counts: Floats  # [kernels, figures]: count of each figure
     first: Floats  # seconds, in one half of the turns
     second: Floats  # in the other
 
@@ -79,7 +79,7 @@ def measure(
     rounds
         Runs of each mini-batch in each half.
     step
-        Called with a number of steps that are done and what comes next.
+        Called with the number of finished steps and a text for the next one.
     """
     stop = time_to_stop()
     rows: dict[tuple[str, int, str], list[Floats | float]] = {}
@@ -116,9 +116,10 @@ def _rows(name: str, n: int, size: str | int, rounds: int, stop: float) -> dict[
 
 
 def fit(known: Counted, begin: Figures) -> Figures:
-    """Return the figures that come closest to the first half: the factors by which they are wrong, in the mean.
+    """Return the figures that minimise the mean error of the estimates, as a factor, on the first half.
 
-    What the kernels say nothing of stays near to where it began. Figures are changed one by one, by less and less.
+    A small penalty keeps figures that the kernels do not determine near their start. The search is by coordinate
+    descent with shrinking steps.
     """
     start = np.array([getattr(begin, name) for name in NAMES])
 
@@ -142,6 +143,6 @@ def fit(known: Counted, begin: Figures) -> Figures:
 
 
 def _wrong(known: Counted, figures: Figures) -> float:
-    """Return the median factor by which estimates of the second half are wrong."""
+    """Return the median factor of error of the estimates on the second half."""
     each = known.counts @ np.array([getattr(figures, name) for name in NAMES])
     return math.exp(statistics.median(map(float, np.abs(np.log(each / known.second)))))

@@ -1,10 +1,10 @@
-"""Which strategy suits a model, for the numbers of instances that it gets: the cost model, then measurements.
+"""Search for the best strategy of a model, by number of instances: by the cost model, then by measurements.
 
 In: a model with instances. Out: a `tuned.Choice` for each range of numbers of instances. Strategies that generate the
-same code as the default are left out, and those that the cost model says to be far worse. The others take turns with
-the default in one process, by the clock of the thread; the best ones again, on fresh turns. One is chosen if the ratio
-is below 1 with all of its interval; then others are tried on top of it. One run says little: of what looks 10% better
-in the first turns, most is noise.
+same code as the default are skipped, and those that are far worse by the cost model. The others take turns with the
+default in one process, in CPU time of the thread; the best ones are measured again, on fresh turns. One is chosen if
+the whole interval of the ratio is below 1; then others are tried on top of it. The second measurement is needed, since
+most gains of 10% in the first turns are noise.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ CANDIDATES: Mapping[str, Mapping[str, Any]] = {
 }
 _HOPELESS = 1.5  # times the default that the cost model says
 _SCREEN, _VALIDATE = 7, 25  # turns
-_LOOKS = 0.985  # what is measured in the first turns, to be measured again
-_SHORT = 2e-3  # seconds: what takes less is repeated until it takes this
+_LOOKS = 0.985  # largest ratio in the first turns for a second measurement
+_SHORT = 2e-3  # seconds: a shorter run is repeated until it takes this long
 _SECONDS = 20.0  # that the turns of one comparison take at most: slow models get fewer
 
 
@@ -57,18 +57,18 @@ def tune(
     model: Model[..., Any], columns: Mapping[int, Sequence[Any]], shared: Mapping[str, Any],
     step: Callable[[int, str], None] = lambda n, text: None,
 ) -> tuple[Choice, ...]:  # fmt: skip
-    """Return what suits a model.
+    """Return the best strategies for a model.
 
     Parameters
     ----------
     model
         The model; its options beside `strategy` and `threads` count.
     columns
-        By the number of instances: what the model is called with, packed.
+        By the number of instances: the packed columns of a call.
     shared
         Its shared values, packed.
     step
-        Called with a number of steps that are done and what comes next.
+        Called with the number of finished steps and a text for the next one.
     """
     sizes = sorted(columns)
     found = []
@@ -151,7 +151,7 @@ def text_of(one: Variant, columns: Sequence[Any], shared: Mapping[str, Any]) -> 
 
 
 def turns(variants: Sequence[Variant], count: int) -> dict[str, list[float]]:
-    """Return the seconds of each variant in so many turns, or fewer if they are slow; who begins changes."""
+    """Return the seconds of each variant in `count` turns, or fewer if they are slow; the order alternates."""
     once = {v.name: min(timed(v.run, time.thread_time)[0] for _ in range(2)) for v in variants}
     repeats = max(1, math.ceil(_SHORT / max(min(once.values()), 1e-7)))
     count = max(5, min(count, int(_SECONDS / max(sum(once.values()) * repeats, 1e-9))))

@@ -1,7 +1,7 @@
-"""What the benchmarks measured, for the terminal, as JSON, and as a plot.
+"""Output of measurements: for the terminal, as JSON, and as a plot.
 
-In: what another file of the folder measured, such as `bench.speed.Speeds`. Out: rich tables of 80 to 120 columns, plain
-numbers, a file.
+In: the measurements of another module of the folder, such as `bench.speed.Speeds`. Out: rich tables of 80 to 120
+columns, plain numbers, a file.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def speeds_view(s: Speeds) -> RenderableType:
 
 
 def _joules(s: Speeds) -> list[RenderableType]:
-    """Return a table of joules for each counter, or why there is none."""
+    """Return a table of joules for each counter, or the reason why there is none."""
     parts: list[RenderableType] = []
     for meter in sorted({meter for row in s.rows for of in row.joules.values() for meter in of}):
         table = Table(box=None, padding=(0, 1, 0, 0))
@@ -167,7 +167,7 @@ _DEVICE_LEGEND = (
 
 
 def _shares(rows: Sequence[Speed], most: int = 3) -> Table:
-    """Return what our time is made of: the stages, and the kernels that take most."""
+    """Return a table of the shares of our time: the stages, and the slowest kernels."""
     title = "What the time is made of: stages, then the kernels that take most, in %"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True, vertical="bottom")
@@ -185,7 +185,7 @@ def _shares(rows: Sequence[Speed], most: int = 3) -> Table:
 
 
 def costs_view(c: Costs) -> RenderableType:
-    """Return a table of kernels: what they take, and what the cost model says."""
+    """Return a table of kernels: measured and estimated times."""
     from acronumba.bench.costs import WITHIN
 
     parts: list[RenderableType] = [Text(f"{_where(c.machine)}, 1 thread", "bold")]
@@ -209,7 +209,7 @@ def costs_view(c: Costs) -> RenderableType:
 
 
 def scaling_view(s: Scaling) -> RenderableType:
-    """Return a table per model and size: how the time of an instance depends on how many there are."""
+    """Return a table per model and size: time per instance by number of instances."""
     parts: list[RenderableType] = [
         Text(f"{_where(s.machine)}, {s.threads} thread{'s' if s.threads > 1 else ''}", "bold")
     ]
@@ -408,7 +408,7 @@ def _attention(rows: Sequence[Attention]) -> Table:
 
 
 def _kernels(rows: Sequence[Layer]) -> Table:
-    """Return what the time of execution is made of."""
+    """Return a table of the times of the kernels."""
     title = "kernels: ms, 10^9 operations of matrix products per second"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     for name in ("set", "size", "many", "kernels"):
@@ -481,7 +481,7 @@ def numbers(result: Any) -> dict[str, Any]:
 
 
 def plot_scaling(s: Scaling, path: str | Path) -> Path:
-    """Draw the time of an instance over their number, a line per model and size; write the picture to `path`.
+    """Plot the time per instance over the number of instances, a line per model and size; write the plot to `path`.
 
     Raises
     ------
@@ -511,7 +511,7 @@ def plot_scaling(s: Scaling, path: str | Path) -> Path:
 
 
 def plot(a: Ablation, path: str | Path) -> Path:
-    """Draw the times without each option, with all on as 1, and the batches likewise; write the picture to `path`.
+    """Plot times and batches without each option, relative to all options on; write the plot to `path`.
 
     Raises
     ------
@@ -555,6 +555,6 @@ def plot(a: Ablation, path: str | Path) -> Path:
 
 
 def need_matplotlib() -> None:
-    """Raise `ImportError` with what to do if matplotlib is not installed."""
+    """Raise `ImportError` with advice if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError("a plot needs matplotlib, which is not installed: pip install matplotlib")

@@ -1,7 +1,7 @@
-"""What is measured: the models of `acronumba.zoo`, and small ones in which particular options matter.
+"""The measured models: those of `acronumba.zoo`, and small ones in which particular options matter.
 
 The small ones are models like any other: plain functions for one sentence (a list of word numbers), with the products
-and branches that make one option worth something. `WORKLOADS` names them all.
+and branches for which one option matters. `WORKLOADS` names all models.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Workload:
     model: Any  # a `Model` of one positional parameter and `p`
     params: Callable[[str | int], Any]  # from a size
     instances: Callable[[int], Any]  # how many
-    read: Callable[[str], Any] | None  # of a file of trees; None: it has no words
-    why: str  # what it is there for
-    waits: bool = False  # whether computed values decide what it does
+    read: Callable[[str], Any] | None  # reads a file of trees; None: instances have no words
+    why: str  # purpose
+    waits: bool = False  # whether computed values decide its control flow
 
 
 # --------------------------------------------------------------------------------- a loop whose data decides: lookahead
@@ -284,7 +284,7 @@ ZOO: tuple[Workload, ...] = (
     _zoo(beam_decoder, beam_decoder.decode_emulated, "a beam that is told what to keep", "_emulated"),
     _zoo(decoder, decoder.generate_emulated, "attention over keys and values that grow", "_emulated"),
 )
-WAITING: tuple[Workload, ...] = (  # those of the zoo that decide by what they compute
+WAITING: tuple[Workload, ...] = (  # models of the zoo whose control flow depends on computed values
     _zoo(moe, moe.route, "a list of experts, chosen by a router", "_route", waits=True),
     _zoo(drnn, drnn.generate, "trees that decide how they grow", waits=True),
     _zoo(berxit, berxit.classify, "early exit from a stack of layers", waits=True),

@@ -1,4 +1,4 @@
-"""`acronumba doctor`: what the machine has, and what was found wrong."""
+"""`acronumba doctor`: the properties of the machine and the installation, and problems with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 
 def doctor(args: argparse.Namespace) -> int:
-    """Print what was found, one row each; return 1 if something is wrong. Or compile what models share."""
+    """Print one row per finding; return 1 if there is a problem. With `--prepare`, compile shared code instead."""
     from acronumba import __version__
 
     if args.prepare:
@@ -53,7 +53,7 @@ TESTED = ("3.11", "3.12", "3.13")  # versions of Python that the tests run with,
 
 
 def supported() -> str:
-    """Return whether tests run on such a system, with such a Python."""
+    """Return a text that says whether this system and version of Python are tested."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         return "no test runs on such a system: Numba may have no wheels"
     version = ".".join(platform.python_version_tuple()[:2])

@@ -1,6 +1,6 @@
 """`acronumba explore`: the explorer's page of a model of a file.
 
-In: a file, and the name of a model in it. Out: a page that needs nothing else, or its data; its path is printed.
+In: a file, and the name of a model in it. Out: a self-contained page, or its data as JSON; the path is printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`acronumba picture`: the schedule or the dataflow graph of a mini-batch, or measurements, as an SVG file.
 
-In: a file and the name of a model in it, or what `acronumba bench --json` has written. Out: a file that every browser
-and GitHub show; its path is printed.
+In: a file and the name of a model in it, or the output of `acronumba bench --json`. Out: a file that browsers and
+GitHub display; its path is printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`acronumba show`: what the compiler makes of a model of a file.
+"""`acronumba show`: the compiler's stages for a model of a file.
 
-In: a file, and the name of a model in it. Out: the model with instances to show it on, and the texts of its stages.
+In: a file, and the name of a model in it. Out: the model with example instances, and the texts of its stages.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def show(args: argparse.Namespace) -> int:
 
 
 def find_example(file: str, name: str, count: int | None = None) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return a model of a file with instances to show it on.
+    """Return a model of a file with example instances.
 
     The instances come from the file: from its function ``example()``, which returns the columns (a tuple) and the
     shared values (a dict); else from ``instances(n)`` and ``params()``, as the models of `acronumba.zoo` have them;
-    else from what its ``main()`` passes to the model. There are `count` of them, if the file has so many.
+    else from the arguments that its ``main()`` passes to the model. At most `count` instances are returned.
     """
     from acronumba.api.model import Model
     from acronumba.errors.codes import refuse
@@ -116,7 +116,7 @@ class _Seen(BaseException):
 
 
 def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Return what `main` passes to the model first, not running it any further."""
+    """Run `main` until it first calls the model, and return the arguments of that call."""
     import contextlib
     import io
 
@@ -131,7 +131,7 @@ def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] 
             found.append((tuple(columns), dict(shared)))
             raise _Seen
 
-    given, sys.argv = sys.argv, [str(module.__file__)]  # what `main` reads is not what this command was given
+    given, sys.argv = sys.argv, [str(module.__file__)]  # `main` must not read this command's arguments
     try:
         with contextlib.suppress(_Seen), contextlib.redirect_stdout(io.StringIO()), watched(see):
             module.main()

@@ -1,6 +1,6 @@
-"""`acronumba tune`: measure this machine, or which strategy suits a model; or remove what was found.
+"""`acronumba tune`: measure this machine, or find the best strategy for a model; or remove the results.
 
-In: nothing, or a file and the name of a model in it. Out: the table of the CPU (`acronumba.tuned`), never needed.
+In: nothing, or a file and the name of a model in it. Out: the table of the CPU (`acronumba.tuned`), which is optional.
 """
 
 from __future__ import annotations
@@ -82,5 +82,5 @@ def _tune_model(file: str, name: str, sizes: list[int]) -> int:
 
 
 def _has_arrays(value: Any) -> bool:
-    """Whether a shared value is worth packing: numbers and texts are constants."""
+    """Whether a shared value is worth packing: numbers and strings are constants."""
     return not isinstance(value, int | float | str | bytes | None)

@@ -1,1 +1,1 @@
-"""Python's data to words, and back."""
+"""Packing of Python values into int64 words, and unpacking of results."""

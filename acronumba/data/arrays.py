@@ -1,8 +1,8 @@
-"""The arrays that instances reach: collected as columns, copied to pools, with a value record each.
+"""Packing of the arrays in instances: one pool per dtype, and a value record for each array.
 
 In: lists of arrays, as `data.collect` finds them. Out: in a `Heap`, a pool of each dtype and the records; the words of
-a column are addresses of records. An array that is reached twice is stored once. No two arrays have one address: an
-array without elements takes the place of one.
+a column are addresses of records. An array that is reached twice is stored once. No two arrays have the same address:
+an array without elements occupies the memory of one element.
 """
 
 from __future__ import annotations
@@ -22,27 +22,26 @@ from acronumba.foreign import is_foreign, is_foreign_class, natives
 from acronumba.memory import address
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
-_MANY = 256  # arrays from which on NumPy counts and orders them in less time than Python
+_MANY = 256  # number of arrays from which on NumPy counts and sorts faster than Python
 
 _dtype, _rank, _size, _shape = attrgetter("dtype"), attrgetter("ndim"), attrgetter("size"), attrgetter("shape")
 _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
 
 
 def _room(column: npt.NDArray[Any]) -> int:
-    """Return how many elements of a pool an array takes: an array without elements takes one.
-
-    So each array has an address of its own, by which its adjoint is found.
+    """Return the number of pool elements of an array, at least 1: each array needs a distinct address, by which its
+    adjoint is found.
     """
     return max(column.size, 1)
 
 
 def ids_of(objects: Sequence[Any]) -> Words:
-    """Return the ids of objects: their addresses, which NumPy has in an array of objects, without an int for each."""
+    """Return the ids of objects: the pointers in a NumPy object array, without a Python int for each."""
     return np.frombuffer(np.fromiter(objects, object, len(objects)), np.int64)
 
 
 class ArrayColumn:
-    """A column of arrays, or of NumPy scalars if the rank is 0; with `points` of arrays of rank 0."""
+    """A column of arrays, or of NumPy scalars if the rank is 0; with `points`, of arrays of rank 0."""
 
     def __init__(self, arrays: Arrays, rank: int, optional: bool, points: bool = False, column: bool = False) -> None:
         self._arrays = arrays
@@ -52,8 +51,8 @@ class ArrayColumn:
         self._arrays_of_rank_0 = points
         self._both = False
         self._values: list[Any] = []
-        self._looked = 0  # how many of them were looked at
-        self._sizes: list[Words] = []  # of those that are arrays, in pieces; not there for a few
+        self._looked = 0  # number of arrays checked so far
+        self._sizes: list[Words] = []  # sizes of the arrays (not of None), in pieces; empty for short columns
         self._ids: list[Words] = []  # likewise
         self._block: tuple[int, int] | None = None  # first record and number of a parameter given as one array
         self._first = 0
@@ -70,7 +69,7 @@ class ArrayColumn:
         self.add(values)
 
     def _look(self) -> None:
-        """Check what was added while it is still in the cache; raise `Mismatch` if this column cannot hold it."""
+        """Check the newest arrays, while they are cached; raise `Mismatch` if one has another type than the column."""
         new = self._values[self._looked :]
         if any(map(is_foreign_class, set(map(type, new)))):
             new = self._values[self._looked :] = natives(new, self._arrays.converted)
@@ -127,21 +126,21 @@ class Arrays:
         self.kind: np.dtype[Any] = np.dtype(dtype)
         self.pool: Pool
         self._found: list[Any] = []
-        self.converted: dict[int, tuple[Any, Any]] = {}  # arrays of other libraries, with what they became, by id
-        self._flat = True  # whether all of them have one axis
-        self._pieces: list[Words] = []  # their sizes, or those of some
+        self.converted: dict[int, tuple[Any, Any]] = {}  # by id: an array of another library, and its NumPy array
+        self._flat = True  # whether all arrays have one axis
+        self._pieces: list[Words] = []  # sizes of the arrays, or of some
         self._ids: list[Words] = []  # likewise
         self._blocks: list[npt.NDArray[Any]] = []
         self._block_rows = 0
         self._numbers: Words | None = None  # record of each array found, if some were found twice
-        self._shapes: list[tuple[int, ...]]  # those that there are
-        self._places: Words | None  # of the shape of each that was found once, among them; None: there is one shape
-        self._starts: Words  # where each of those that were found once begins in the pool
+        self._shapes: list[tuple[int, ...]]  # the distinct shapes
+        self._places: Words | None  # index into `_shapes` of each distinct array; None: all have one shape
+        self._starts: Words  # offset of each distinct array in the pool
         self._region: Region
         self._base = 0
 
     def add(self, values: list[Any], rank: int, sizes: list[Words], ids: list[Words]) -> int:
-        """Add arrays, their sizes and ids; return the place of the first."""
+        """Add arrays, their sizes and ids; return the index of the first."""
         first = len(self._found)
         self._found += values
         self._pieces += sizes
@@ -192,7 +191,7 @@ class Arrays:
             split += _room(column)
 
     def _leave_once(self) -> None:
-        """Leave each array once, with a number for each time that it was found."""
+        """Remove repeated arrays, and record the number of the array of each occurrence."""
         found = self._found
         if len(found) < _MANY:
             if len(set(map(id, found))) == len(found):
@@ -212,9 +211,9 @@ class Arrays:
         self._pieces = []
 
     def _look_at_shapes(self) -> int | Words:
-        """Find the shapes that there are, and which of them each array has; return the sizes, or that of all."""
+        """Find the distinct shapes and the shape index of each array; return the sizes, an int if all are equal."""
         found = self._found
-        if self._flat and len(found) >= _MANY:  # a tuple for each array would be what the garbage collector looks at
+        if self._flat and len(found) >= _MANY:  # no tuple per array, to spare the garbage collector
             known = sum(map(len, self._pieces)) == len(found)
             sizes = self._all(self._pieces) if known else np.fromiter(map(_size, found), np.int64, len(found))
             lengths, self._places = np.unique(sizes, return_inverse=True)
@@ -252,15 +251,15 @@ class Arrays:
             k += n
 
     def addresses(self, first: int, number: int) -> Words:
-        """Return the addresses of the records of arrays, by the place of the first."""
+        """Return the addresses of the records of `number` arrays, from index `first` on."""
         return self._base + RECORD.size * self._records(first, number)
 
     def _records(self, first: int, number: int) -> Words:
-        """Return the numbers of the records of arrays, by the place of the first."""
+        """Return the record numbers of `number` arrays, from index `first` on."""
         return np.arange(first, first + number) if self._numbers is None else self._numbers[first : first + number]
 
     def expect_columns(self, first: int, number: int) -> None:
-        """Raise `Mismatch` unless the last axis of some arrays, by the place of the first, has extent 1."""
+        """Raise `Mismatch` unless the last axis of these arrays, from index `first` on, has extent 1."""
         single = [shape[-1:] == (1,) for shape in self._shapes]
         if all(single) or not number:
             return
@@ -268,7 +267,7 @@ class Arrays:
             raise Mismatch
 
     def block_addresses(self, first: int, number: int) -> Words:
-        """Return the addresses of the records of rows, by the number of the first."""
+        """Return the addresses of the records of rows, from row number `first` on."""
         return self._base + RECORD.size * np.arange(len(self._found) + first, len(self._found) + first + number)
 
 

@@ -1,8 +1,8 @@
-"""Columns of Arrow: whatever has `__arrow_c_array__` or `__arrow_c_stream__`, decoded by pyarrow.
+"""Columns of Arrow: objects with `__arrow_c_array__` or `__arrow_c_stream__`, decoded by pyarrow.
 
-In: a column of pyarrow, polars, DuckDB, and what the annotation of the parameter says. Out: what a column of instances
-may be: a pack of words (`data.arrow_words`); an array, of vectors of one length; else the values of Python. It is
-imported when asked for.
+In: a column of pyarrow, polars or DuckDB, and the hint from the parameter's annotation. Out: a column of instances: a
+pack of words (`data.arrow_words`), an array if all are vectors of one length, else a list of Python values. pyarrow is
+imported on first use.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from acronumba.ir.types import NONE
 
 
 def is_arrow(value: object) -> bool:
-    """Whether a value is a column of Arrow. A Series of pandas has values of Python, which are taken one by one."""
+    """Whether a value is a column of Arrow. A pandas Series is not: its values are Python objects."""
     cls = type(value)
     return (hasattr(cls, "__arrow_c_array__") or hasattr(cls, "__arrow_c_stream__")) and not hasattr(cls, "iloc")
 
 
 def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDArray[Any] | list[Any]:
-    """Return a column of Arrow as one of instances; `name` is its parameter's, `hint` what the annotation says."""
+    """Convert a column of Arrow to a column of instances; `name` and `hint` are those of its parameter."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -46,7 +46,7 @@ def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDAr
 
 
 def _stored(array: Any) -> Any:
-    """Return an array whose values are stored in the plain way: not as views, in dictionaries, or under other names."""
+    """Return an array in plain storage: string views, dictionary encoding and extension types are resolved."""
     import pyarrow as pa
 
     if isinstance(array, pa.FixedShapeTensorArray):
@@ -72,7 +72,7 @@ def _plain_type(kind: Any) -> Any:
 
 
 def _rows(array: Any) -> npt.NDArray[Any] | None:
-    """Return lists of one length, and tensors, as the rows of an array; None if they are none."""
+    """Return lists of equal length, and tensors, as the rows of an array; None for other columns."""
     import pyarrow as pa
 
     if isinstance(array, pa.FixedShapeTensorArray):
@@ -87,7 +87,7 @@ def _rows(array: Any) -> npt.NDArray[Any] | None:
 
 
 def _values(array: Any, hint: Hint, path: str) -> list[Any]:
-    """Return the values of Python, objects of annotated classes among them; what is missing is None."""
+    """Return Python values, with objects of annotated classes; nulls become None."""
     import pyarrow as pa
 
     if isinstance(hint, UnionHint):
@@ -114,13 +114,13 @@ def _values(array: Any, hint: Hint, path: str) -> list[Any]:
 
 
 def _cut(array: Any, values: Any) -> list[Any]:
-    """Return what belongs to each list of an array of lists, of the values of all of them."""
+    """Split the flat values of an Arrow list array into one sequence per list."""
     ends = np.cumsum(array.value_lengths().to_numpy()).tolist()
     return [values[first:end] for first, end in zip([0, *ends], ends, strict=False)]
 
 
 def _objects(array: Any, cls: Any, path: str) -> list[Any]:
-    """Return structs as objects of a class, which is called with the fields that it has."""
+    """Convert structs to objects of a class, which is called with the fields that it declares."""
     hints = class_hints(cls)
     given = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
     names = [name for name in field_names(cls) or given if name in given]

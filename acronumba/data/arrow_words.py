@@ -1,7 +1,7 @@
-"""Columns of Arrow as words: whole columns are taken over, and no object of Python is made for a row.
+"""Columns of Arrow as words, packed column by column without a Python object per row.
 
-In: an array of Arrow, and what the annotation of the parameter says. Out: a pack, or None if the words cannot say all:
-a class has its own `__init__`, lists have one length. Structs become objects of an annotated class, or dicts.
+In: an array of Arrow, and the hint from the parameter's annotation. Out: a pack, or None if words cannot represent the
+column: a class has its own `__init__`, lists have one length. Structs become objects of an annotated class, or dicts.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _KINDS: dict[str, Type] = {"b": BOOL, "i": INT, "u": INT, "f": FLOAT}
 
 
 class _Unfit(Exception):
-    """Words cannot say all of a column."""
+    """A column cannot be represented by words."""
 
 
 @record()
 class _Column:
-    """Values of one type, as a column for each of their words."""
+    """The words of values of one type, a column per word."""
 
     type: Type
     fills: Sequence[Fill]
@@ -67,7 +67,7 @@ def packed(array: Any, hint: Hint) -> Packed | None:
 
 
 class _Tables:
-    """The regions of a heap that is to be made; a region is filled when the heap is there."""
+    """The regions of a future heap, each with the functions that fill it once the heap is allocated."""
 
     def __init__(self) -> None:
         self._regions: list[Region] = []
@@ -184,7 +184,7 @@ class _Tables:
         return _Column(StructT(cls), [_rows_of(rows)])
 
     def _text(self, array: Any) -> Fill:
-        """Return what writes strings: the address of a record for each different one, a character as it is."""
+        """Return a function that writes the words of strings: record addresses, or ~c for a single character."""
         coded = array.dictionary_encode()
         texts, places = coded.dictionary.to_pylist(), coded.indices.to_numpy()
         long = [k for k, text in enumerate(texts) if len(text) != 1]
@@ -201,7 +201,7 @@ class _Tables:
 
 
 def _scattered(fill: Fill, there: npt.NDArray[np.bool_]) -> Fill:
-    """Return what writes the words of the values that are there, and 0 for the others."""
+    """Return a function that writes the words of the valid rows, and 0 for nulls."""
 
     def scatter(heap: Heap, out: Words) -> None:
         some = np.empty(np.count_nonzero(there), np.int64)
@@ -213,7 +213,7 @@ def _scattered(fill: Fill, there: npt.NDArray[np.bool_]) -> Fill:
 
 
 def _rows_of(region: Region) -> Fill:
-    """Return what writes the address of each row of a region."""
+    """Return a function that writes the address of each row of a region."""
 
     def fill(heap: Heap, out: Words) -> None:
         out[:] = np.arange(region.rows)

@@ -1,6 +1,6 @@
-"""The buffers of a mini-batch, by address: words, arrays and scalars are read from them.
+"""The buffers of a mini-batch by address, for reading words, arrays and scalars.
 
-In: the arrays that addresses lead into. Out: `Memory`, which `data.unpack` reads results from.
+In: the arrays that addresses point into. Out: a `Memory`, from which `data.unpack` reads results.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from acronumba.memory import address as address_of
 Words: TypeAlias = npt.NDArray[np.int64]
 
 _NOTHING = (0, 0, memoryview(b"").cast("q"))
-_TOGETHER = 48  # arrays of one shape that pay for being made together
+_TOGETHER = 48  # number of arrays of one shape from which on they are made together
 
 
 class Pending(Protocol):
-    """Results that are copied here when they are asked for."""
+    """Results on a device, copied to the CPU on access."""
 
     def all(self) -> None: ...
 
     def some(self, starts: Words, sizes: Words) -> None:
-        """Copy those that lie at these addresses and have so many bytes."""
+        """Copy the results at these addresses, with these sizes in bytes."""
 
     def memory(self, arrays: Sequence[npt.NDArray[Any]]) -> Memory:
-        """Return what reads them where they are."""
+        """Return a `Memory` that reads the copies at their original addresses."""
 
 
 class Memory:
@@ -42,9 +42,9 @@ class Memory:
     arrays : iterable of ndarray
         Contiguous arrays that do not overlap: chunks of the heap, arenas of results, packed instances, shared arrays.
     pending : optional
-        What must be asked for tensors before they are read.
+        Results still on a device, which must provide tensors before they are read.
     known : mapping from int to ndarray, optional
-        More of them, by their addresses.
+        Further arrays, by address.
     """
 
     __slots__ = ("_arrays", "_bases", "_edges", "_ends", "_last", "_tables", "_views", "pending")
@@ -63,9 +63,9 @@ class Memory:
         self._arrays = [by_base[base] for base in self._bases]
         self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
         self._views: list[npt.NDArray[Any] | None] = [None] * len(self._bases)
-        self._edges: tuple[Words, Words] | None = None  # the bases and ends, when they were asked for
+        self._edges: tuple[Words, Words] | None = None  # the bases and ends as arrays, made on first use
         self._tables: dict[int, memoryview[int]] = {}  # buffers as int64
-        # The buffer that words were read from last: its base, end and table.
+        # The buffer of the last read: its base, end and table.
         self._last: tuple[int, int, memoryview[int]] = _NOTHING
 
     def _find(self, address: int, nbytes: int) -> int:
@@ -116,13 +116,13 @@ class Memory:
         return out
 
     def _owners(self, addresses: Words) -> tuple[Words, Words]:
-        """Return the buffer that each address lies in, if it lies in one; and the ends of all buffers."""
+        """Return the index of the buffer of each address, and the end addresses of all buffers."""
         if self._edges is None:
             self._edges = np.array(self._bases, np.int64), np.array(self._ends, np.int64)
         return np.searchsorted(self._edges[0], addresses, "right") - 1, self._edges[1]
 
     def _only(self, addresses: Words, nbytes: int) -> int:
-        """Return the buffer that all addresses, with so many bytes each, lie in; -1 if it is not one alone."""
+        """Return the index of the one buffer that contains `nbytes` bytes at every address; -1 if there is none."""
         low, high = int(addresses.min()), int(addresses.max()) + nbytes
         k = bisect_right(self._bases, low) - 1
         return k if k >= 0 and high <= self._ends[k] else -1
@@ -148,7 +148,7 @@ class Memory:
     def alike(
         self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
     ) -> list[Any]:
-        """Return a tensor of one shape from each address, see `tensor`; `owners` are numbers of their instances."""
+        """Return a tensor of one shape from each address, see `tensor`; `owners` are the instance numbers."""
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         k = self._only(addresses, size) if n > 1 and size else -1
         if k < 0:
@@ -202,19 +202,19 @@ class Memory:
 
 
 class Copying(Memory):
-    """The same, but tensors are copies, those of an instance together: the buffers may be used for others.
+    """A `Memory` that returns copies of tensors, so that the buffers can be reused.
 
-    Buffers come and go. One that comes several times is there until it has gone as often.
+    The copies of one instance share an allocation. Buffers are reference counted: each `add` needs its own `remove`.
     """
 
     __slots__ = ("_times",)
 
     def __init__(self) -> None:
         super().__init__(())
-        self._times: dict[int, int] = {}  # how often each buffer has come, by its address
+        self._times: dict[int, int] = {}  # reference count of each buffer, by address
 
     def add(self, base: int, array: npt.NDArray[Any]) -> None:
-        """Let a buffer be read from, which begins at an address."""
+        """Add a buffer that begins at address `base`."""
         self._times[base] = self._times.get(base, 0) + 1
         k = bisect_right(self._bases, base)
         if k and self._bases[k - 1] == base:
@@ -272,7 +272,7 @@ class Copying(Memory):
         return out
 
     def _copied(self, addresses: Words, size: int) -> npt.NDArray[Any]:
-        """Return what lies at addresses, so many bytes each: void[n]."""
+        """Copy `size` bytes from each address: void[n]."""
         out = np.empty(len(addresses), f"V{size}")
         owners, _ = self._owners(addresses)
         for k in set(owners.tolist()):

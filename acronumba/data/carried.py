@@ -1,6 +1,6 @@
-"""The objects of a pack that was pickled: each is made when it is first asked for.
+"""The objects of a pack that was unpickled, each created on first access.
 
-In: a pack's words and what they do not hold. Out: objects and lists in the place of the user's own, which are in
+In: a pack's words and the values outside them. Out: objects and lists that replace the user's originals, which are in
 another process.
 """
 
@@ -17,7 +17,7 @@ from acronumba.locks import ForkLock
 
 
 class Store(Protocol):
-    """What a pack is read from."""
+    """Source from which the objects of a pack are created."""
 
     heap: Heap
 
@@ -27,7 +27,7 @@ class Store(Protocol):
 
 
 class Copies(Sequence[Any]):
-    """The objects of a region of a pack that was pickled. Each is made once, when it is first asked for."""
+    """The objects of a region of an unpickled pack, each created once, on first access."""
 
     def __init__(self, maker: Maker, region: Region) -> None:
         self._maker = maker

@@ -1,7 +1,6 @@
-"""Everything that instances reach, collected as columns of words; then the heap.
+"""Run-time library of the generated packers: collect reachable values as columns of words, then build the heap.
 
-In: lists of objects, numbers and arrays, as the generated packers (`data.packer`) take them from fields. Out: a `Heap`.
-These functions and classes are all that such a packer calls.
+In: lists of objects, numbers and arrays, as the generated packers (`data.packer`) read them from fields. Out: a `Heap`.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
 from acronumba.ir.types import NO_VALUE, ListT, MapT, words
 
-FEW = 32  # numbers that are not worth a call of NumPy
-FIRST_CHECK = 1 << 16  # objects after which is looked for the first time whether one was found twice
+FEW = 32  # count of numbers below which a NumPy call does not pay
+FIRST_CHECK = 1 << 16  # number of objects before the first check for repetitions
 
 
 def _extend(out: array[Any], values: list[Any], dtype: npt.DTypeLike) -> None:
-    """Add numbers to an array. NumPy is faster where there are many; for a few, the call alone takes longer."""
+    """Append numbers to an array, by NumPy if there are at least `FEW`: below that its call overhead dominates."""
     if len(values) < FEW:
         out.extend(values)
     else:
@@ -46,7 +45,7 @@ class Twice(Exception):
 
 
 class HeapBuilder:
-    """Everything that the instances reach, while it is being found; then the heap.
+    """Collects all values that the instances reach, and then builds the heap.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ class HeapBuilder:
         self.careful = careful
         self._size = 0
         self._bytes = 0.0  # of the data of arrays
-        self._free = 0  # bytes, when that was first asked
+        self._free = 0  # free bytes at the first check
         self._regions: list[Region] = []
         self._pools: list[Pooled] = []
         self._arrays: dict[str, Arrays] = {}
@@ -68,7 +67,7 @@ class HeapBuilder:
         self.shapes: dict[tuple[int, ...], int] = {}  # address of the extents of each shape
 
     def add(self, kind: str, count: int, width: int, refs: tuple[int, ...] = (), **of: Any) -> Region:
-        """Reserve a region; `of` says of what."""
+        """Reserve a region; `of` are further fields of `Region`: `cls`, `listed` or `dtype`."""
         region = Region(kind=kind, start=self._size, rows=count, width=width, refs=refs, **of)
         self._regions.append(region)
         self._size += region.size
@@ -94,7 +93,7 @@ class HeapBuilder:
         return References(pools)
 
     def arrays(self, dtype: str, rank: int, optional: bool, column: bool = False) -> ArrayColumn:
-        """Return a column of arrays of a dtype and rank; of None too if `optional`; see `TensorT.column`."""
+        """Return a column of arrays of a dtype and rank, or None if `optional`; see `TensorT.column`."""
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), rank, optional, column=column)
 
     def texts(self) -> TextColumn:
@@ -108,7 +107,7 @@ class HeapBuilder:
         return ArrayColumn(self._arrays.setdefault(dtype, Arrays(dtype)), 0, False, points=True)
 
     def take(self, nbytes: float) -> None:
-        """Raise `TooLarge` if the data of all arrays take more memory than is free, before they take it."""
+        """Raise `TooLarge` if the data of all arrays would take more memory than is free."""
         self._bytes += nbytes
         if self._bytes <= SMALL:
             return
@@ -162,8 +161,8 @@ class Pooled:
         self.width = width
         self.refs = refs
         self.cls = cls
-        self.todo: list[Any] = []  # everything found; twice what was found twice
-        self.done = 0  # how many of them were looked at
+        self.todo: list[Any] = []  # everything found, with repetitions
+        self.done = 0  # number of entries of `todo` already returned
         self.seen: dict[int, Any] = {}  # if careful: objects by id, in the order of their rows
         self.region: Region
         self.base = 0  # address of the first row
@@ -171,7 +170,7 @@ class Pooled:
         self._check_at = FIRST_CHECK
 
     def take(self) -> list[Any]:
-        """Return the next new objects; none if there are no more."""
+        """Return the next new objects; an empty list at the end."""
         todo = self.todo
         while self.done < len(todo):
             values = todo[self.done : self.done + STEP]
@@ -209,7 +208,7 @@ class Pooled:
         return list(self.seen.values()) if self.room.careful else self.todo
 
     def reserve(self) -> None:
-        """Reserve the rows; nothing more is found."""
+        """Reserve the rows, after the last object was found."""
         if not self.room.careful:
             self._check()
         count = len(self.seen) if self.room.careful else len(self.todo)
@@ -227,7 +226,7 @@ class Pooled:
 
 
 class Lists(Pooled):
-    """The lists, or tuples, of one type: a row for each, and their elements one after the other."""
+    """The lists, or tuples, of one type: a row for each, and their elements contiguously."""
 
     def __init__(self, room: HeapBuilder, listed: ListT | MapT, width: int, refs: tuple[int, ...], kind: type) -> None:
         super().__init__(room, frozenset((kind,)), width, refs, None)
@@ -254,13 +253,13 @@ class Lists(Pooled):
 
 
 class Maps(Lists):
-    """The dicts or sets of one type: entries as those of lists, and a table that finds them, see `host.maps`."""
+    """The dicts or sets of one type: entries stored like list elements, and a hash table, see `host.maps`."""
 
     def __init__(self, room: HeapBuilder, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, mapped, width, refs, set if mapped.item is None else dict)
 
     def take(self) -> list[Any]:
-        """Return the keys and values of the next new dicts, in pairs; those of sets are None."""
+        """Return the (key, value) pairs of the next new dicts; the values are None for sets."""
         found = Pooled.take(self)
         self.lengths += map(len, found)
         dicts = list(map(dict.fromkeys, found)) if set in self.kinds else found
@@ -281,7 +280,7 @@ class Maps(Lists):
         heads[:, LIST.count] = heap.address(self._tables) + 8 * starts
 
     def index(self, heap: Heap) -> None:
-        """Fill the tables, when the entries are there."""
+        """Fill the hash tables, once the entries are written."""
         assert isinstance(self.listed, MapT)
         key = words(self.listed.key)
         counts = np.array(self.lengths, np.int64)
@@ -293,7 +292,7 @@ class Maps(Lists):
         first = (starts + 1).repeat(counts)
         slot = hashes(heap, heap.table(self.items)[:, : len(key)], key) & mask
         left = np.arange(len(number))
-        while len(left):  # each finds a place, or goes on to the next slot; of several in one place, one has it
+        while len(left):  # linear probing: of the entries that try one slot, one gets it
             at = first[left] + slot[left]
             free = table[at] == 0
             table[at[free]] = number[left[free]] + 1
@@ -310,7 +309,7 @@ class References:
         self._values: list[Any] = []  # if careful
         self._valid = [bytearray() for _ in pools]  # by pool, for each value: whether it refers to that pool
         self._lengths = array("q")  # of each piece of the column
-        self._places = [array("q") for _ in pools]  # where what a piece refers to begins, among what the pool has found
+        self._places = [array("q") for _ in pools]  # per pool: number of its values before each piece
         self._kinds = frozenset((type(None), *(kind for pool in pools for kind in pool.kinds)))
 
     def add(self, values: list[Any]) -> None:
@@ -373,7 +372,7 @@ class References:
 
 
 class Ints:
-    """A column of ints; with `exact` of nothing that becomes one."""
+    """A column of ints; with `exact`, without conversion."""
 
     def __init__(self, exact: bool = False) -> None:
         self._values = array("q")
@@ -395,7 +394,7 @@ class Ints:
 
 
 class Floats:
-    """A column of floats: the words are the bits of doubles; with `exact` of nothing that becomes one."""
+    """A column of floats, whose words are the bits of doubles; with `exact`, without conversion."""
 
     def __init__(self, exact: bool = False) -> None:
         self._values = array("d")
@@ -443,7 +442,7 @@ class Enums:
         return np.frombuffer(self._values, np.int64)
 
 
-# The classes of numbers. What is derived from them may compute in other ways, and the plain call has its class.
+# The exact classes of numbers. A subclass may override arithmetic, so it does not match.
 _INTS = frozenset((int, bool))
 WHOLE = _INTS | {np.dtype(code).type for code in np.typecodes["AllInteger"]}
 FLOATS = _INTS | {float, np.float64}
@@ -451,7 +450,7 @@ _BOOLS = frozenset((bool,))
 
 
 def none_for_no_value(values: list[Any]) -> list[Any]:
-    """Return None in the place of each value that an object does not have; none may be None."""
+    """Replace each missing value by None; raise `Mismatch` if a value is None."""
     if type(None) in set(map(type, values)):
         raise Mismatch
     return [None if v is NO_VALUE else v for v in values]

@@ -1,8 +1,7 @@
-"""Which values do not have their type, and where they are.
+"""Locates values that do not have their type, instance by instance.
 
-Packing works on whole columns and only notices *that* something is wrong. This second walk, one instance after the
-other, says what and where: the path of the first such value in each instance, as a `DataError`. It accepts exactly
-what packing accepts.
+Packing works on whole columns and only notices *that* something is wrong. This second walk reports the path of the
+first wrong value of each instance, as a `DataError`. It accepts exactly the values that packing accepts.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ Field: TypeAlias = "tuple[type, str]"  # class and name
 _Place: TypeAlias = "tuple[Any, Type, Link, Field | None]"  # a value, its type, its path, and the field that it is in
 
 _ARRAYS = (np.ndarray, np.memmap)
-_LONG = 200  # characters of a path that a message shows
+_LONG = 200  # largest number of characters of a path in a message
 
 
 def accepts(t: Type, value: Any) -> bool:
@@ -115,7 +114,7 @@ def _fits_float(value: int | float) -> bool:
 
 
 def case_of(cases: Sequence[Type], value: Any) -> int:
-    """Return which case of a union with a tag a value is, if possible one without a conversion; -1 if it is none."""
+    """Return the case of a union with a tag that a value has, preferably one without conversion; -1 if none."""
     fitting = [k for k, case in enumerate(cases) if accepts(case, value)]
     if len(fitting) < 2:
         return fitting[0] if fitting else -1
@@ -137,7 +136,7 @@ def case_numbers(cases: Sequence[Type], values: Sequence[Any]) -> list[int]:
     for cls in set(map(type, values)):
         fitting = [k for k, case in enumerate(cases) if _class_decides(case, cls)]
         may = [k for k, case in enumerate(cases) if _class_may(case, cls)]
-        if len(may) == 1 and (fitting == may or cls in (int, float)):  # that an int is too large, is seen later
+        if len(may) == 1 and (fitting == may or cls in (int, float)):  # the size of an int is checked later
             by_class[cls] = may[0]
     if len(by_class) == len(set(map(type, values))):
         return [by_class[type(v)] for v in values]
@@ -184,7 +183,7 @@ def _class_may(t: Type, cls: type) -> bool:
 
 
 class Conformance:
-    """Finds what is wrong with instances, one after the other.
+    """Finds the values of instances that do not have their type.
 
     Parameters
     ----------
@@ -193,7 +192,7 @@ class Conformance:
     layouts : mapping from class to StructLayout
         The fields that count.
     visible : mapping from class to Visible
-        What objects must not hide by attributes of their own.
+        The class attributes that instance attributes must not hide.
     """
 
     def __init__(self, params: Sequence[Type], layouts: Mapping[type, StructLayout], visible: AllVisible) -> None:
@@ -201,10 +200,10 @@ class Conformance:
         self._visible = visible
         self._layouts = layouts
         self._free = free_bytes()
-        self._clean: dict[tuple[int, Type | None], object] = {}  # what instances without errors reach; keeps it alive
+        self._clean: dict[tuple[int, Type | None], object] = {}  # reached without errors; keeps it alive
 
     def check(self, instance: int, values: Sequence[Any]) -> DataError | None:
-        """Return the first value of an instance that does not have its type, or None."""
+        """Return an error for the first value of an instance that does not have its type, or None."""
         return next((error for error, _ in self._wrong(instance, values)), None)
 
     def faults(self, column: Any) -> set[tuple[type, str]]:
@@ -213,7 +212,7 @@ class Conformance:
         return {field for field in found if field is not None}
 
     def _wrong(self, instance: int, values: Sequence[Any]) -> Iterator[tuple[DataError, Field | None]]:
-        """Yield each value that does not have its type, and the field that it is in, if it is in one."""
+        """Yield an error for each value that does not have its type, and the field that contains the value, or None."""
         seen: dict[tuple[int, Type | None], object] = {}
         clean, nbytes = True, 0  # of its arrays
         todo: list[_Place] = []
@@ -252,7 +251,7 @@ class Conformance:
             self._clean |= seen
 
     def _inner(self, value: Any, t: Type, link: Link, field: Field | None) -> list[tuple[str, _Place | None]]:
-        """Return what is inside a value, by name; None for a field that it does not have."""
+        """Return the values inside a value, by field name ("" for elements); None for a missing field."""
         if isinstance(t, TupleT):
             return [
                 ("", (v, item, (link, f"[{k}]"), field)) for k, (v, item) in enumerate(zip(value, t.items, strict=True))
@@ -304,7 +303,7 @@ def _depth(link: Link) -> int:
 
 
 def _path(link: Link) -> tuple[str, str]:
-    """Return a path as a message shows it, and all of it."""
+    """Return a path as shown in messages, and the full path."""
     path = path_text(link)
     return (path if len(path) <= _LONG else f"{path[: _LONG // 2]} ... {path[-_LONG // 2 :]}"), path
 
@@ -336,7 +335,7 @@ def _hidden(instance: int, link: Link, cls: type, name: str) -> DataError:
 
 
 def _wanted(t: Type) -> str:
-    if t == NEVER:  # no value of the mini-batch was one that the annotation allows
+    if t == NEVER:  # no value of the mini-batch conforms to the annotation
         return "what its annotation says"
     text = type_text(t)
     return text if isinstance(t, UnionT | NoneT | TupleT) else f"{'an' if text[0] in 'aeiou' else 'a'} {text}"
@@ -368,7 +367,7 @@ def _short(value: Any) -> str:
 
 
 def _rewrite(t: Type, value: Any) -> str:
-    """Return a conversion that makes the value conform, if there is an obvious one."""
+    """Return advice on a conversion that makes the value conform, or ""."""
     wanted = [m for m in members(t) if not isinstance(m, NoneT)]
     if len(wanted) != 1:
         return ""

@@ -1,8 +1,8 @@
-"""Copies of instances as Python objects, for snapshots of what words cannot hold.
+"""Deep copies of instances, for snapshots of values that words cannot represent.
 
-In come values; out come copies in which nothing is shared with them that may change: dataclasses, NamedTuples, lists,
-tuples, dicts, sets and arrays are new, everything else is the same. What was one object is one again. There is no
-recursion over data.
+In: values. Out: copies that share no mutable state with them: dataclasses, NamedTuples, lists, tuples, dicts, sets and
+arrays are new, everything else is the same object. Aliasing is preserved: an object that is reached twice is copied
+once. There is no recursion over data.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import numpy as np
 from acronumba.data.classes import is_struct, new_object, set_field
 from acronumba.data.schema import MISSING, attribute
 
-_SAME = frozenset((int, float, bool, str, bytes, type(None)))  # classes of what is never copied
+_SAME = frozenset((int, float, bool, str, bytes, type(None)))  # classes whose values are never copied
 
 
 def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
     """Return copies of values, and the pairs of every object, list, tuple, dict and array with its copy."""
-    made: dict[int, Any] = {}  # copies by the ids of what they are of
+    made: dict[int, Any] = {}  # copies by the id of the original
     known: dict[type, tuple[str, ...] | None] = {}
-    held: dict[int, tuple[Any, Any]] = {}  # by id: what is copied, and what is in it; keeps both alive
+    held: dict[int, tuple[Any, Any]] = {}  # by id: the original and its contents; keeps both alive
 
     def copy_of(value: Any) -> Any:
         return made.get(id(value), value)
 
     later = list(values)
     while later:
-        todo = [(later.pop(), False)]  # True: all that this tuple holds has been made
+        todo = [(later.pop(), False)]  # True: the elements of this tuple have been made
         while todo:
             value, ready = todo.pop()
             if ready:
@@ -38,7 +38,7 @@ def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
             elif id(value) not in held and (inside := _inside(value, known)) is not None:
                 held[id(value)] = value, inside
                 inner = [v for v in (inside.values() if isinstance(inside, dict) else inside) if type(v) not in _SAME]
-                if issubclass(type(value), tuple):  # can only be made when what it holds is there
+                if issubclass(type(value), tuple):  # created after its elements
                     todo.append((value, True))
                     todo += [(v, False) for v in inner]
                 else:
@@ -51,12 +51,12 @@ def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
 
 
 def unchanging(values: list[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
-    """Return values as they are now, as `copied` does; themselves, if none of them can change."""
+    """Return copies as `copied` does, or the values themselves if none is mutable."""
     return (values, []) if _SAME.issuperset(map(type, values)) else copied(values)
 
 
 def _slots(cls: type) -> tuple[str, ...] | None:
-    """Return which attributes objects of a class hold outside their `__dict__`; None if they are not copied."""
+    """Return the attributes of a class's objects outside their `__dict__`; None if such objects are not copied."""
     if not is_struct(cls):
         return None
     spaces = [vars(base) for base in cls.__mro__]
@@ -64,7 +64,7 @@ def _slots(cls: type) -> tuple[str, ...] | None:
 
 
 def _inside(value: Any, known: dict[type, tuple[str, ...] | None]) -> Any:
-    """Return what a value holds, as a sequence or by name; None if it is not copied."""
+    """Return the contents of a value, as a sequence or by name; None if the value is not copied."""
     cls = type(value)
     if cls is list or cls is tuple or cls is set:
         return list(value)
@@ -83,7 +83,7 @@ def _inside(value: Any, known: dict[type, tuple[str, ...] | None]) -> Any:
 
 
 def _empty(value: Any) -> Any:
-    """Return the copy of a value, without what it holds; of an array all of it, as small as the array itself is."""
+    """Return an empty copy of a container or object, or a full copy of an array (stride 0 is kept)."""
     cls = type(value)
     if not issubclass(cls, np.ndarray):
         return cls() if cls in (list, dict, set) else new_object(cls)
@@ -106,7 +106,7 @@ def _fill(out: Any, inside: Any, copy_of: Any) -> None:
 
 
 def _tuple(cls: type, inside: Any, copy_of: Any) -> Any:
-    """Return a tuple or NamedTuple, whatever its `__new__` does."""
+    """Create a tuple or NamedTuple from copies of its contents, without a call of the user's `__new__`."""
     if not isinstance(inside, dict):
         return tuple(map(copy_of, inside))
     fields: Sequence[str] = cls._fields  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What makes the results of instances when they are asked for; `data.unpack` returns it."""
+"""Lazy decoder of results, as `data.unpack` returns it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from acronumba.records import record
 
-FEW = 8  # values that are made one by one: fewer do not pay for what reading columns takes,
-FEW_CYCLIC = 2  # unless they hold others of their own type, and so may be large
+FEW = 8  # fewer results are decoded one at a time: reading columns has a fixed cost
+FEW_CYCLIC = 2  # the same for recursive types, whose values may be large
 
 
 @record()
 class Decoder:
     """The values of instances, by their numbers."""
 
-    one: Callable[[int], Any]  # that of one
-    many: Callable[[Sequence[int]], list[Any]]  # those of several, which takes less time for each
-    few: int = FEW  # from which number on
+    one: Callable[[int], Any]  # decodes the result of one instance
+    many: Callable[[Sequence[int]], list[Any]]  # decodes the results of several instances, in less time per instance
+    few: int = FEW  # use `many` for at least so many instances
 
     def some(self, ks: Sequence[int]) -> list[Any]:
         """Return the values of any number of instances."""
@@ -28,5 +28,5 @@ class Decoder:
 
     @staticmethod
     def of(one: Callable[[int], Any]) -> Decoder:
-        """Return what makes several values one by one."""
+        """Return a decoder that decodes several values one at a time."""
         return Decoder(one, lambda ks: list(map(one, ks)))

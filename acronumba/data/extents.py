@@ -1,8 +1,8 @@
-"""Which arrays of the instances are taken for columns: a program is made for the extent 1 of their last axis.
+"""Chooses the arrays whose last axis a program specialises to extent 1, so-called columns.
 
-In: the types of a mini-batch, as they were found. Out: those that a program is made for. An array that is a column in
-all instances of the first mini-batch is one in the program; where a later mini-batch has another extent, the next
-program takes it for an array of any extent, and so does each one after it.
+In: the types of a mini-batch, as inferred. Out: the types that a program is compiled for. An array that is a column in
+all instances of the first mini-batch is specialised; once a later mini-batch has another extent there, that array has a
+dynamic extent in every later program.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from collections.abc import Callable, Container
 from acronumba.data.schema import Schema
 from acronumba.ir.types import DictT, ListT, TensorT, TupleT, Type, UnionT, class_key, union
 
-CHANGES = 3  # of what is a column, after which a model has a program for any extents
+CHANGES = 3  # so many changes of the set of columns, and a model prefers a program for any extents
 
 
 class Columns:
-    """The columns in the mini-batches that a model was compiled for."""
+    """State of the choice: the columns in the mini-batches that a model was compiled for."""
 
     def __init__(self) -> None:
         self._found: set[str] = set()
-        self._wide: set[str] = set()  # places of arrays that were not columns
+        self._wide: set[str] = set()  # paths of arrays that were not columns
         self._changes = 0
 
     @property
     def wide(self) -> int:
-        """How many places were not columns: what `choose` returns for types depends on nothing else, but the order."""
+        """Number of arrays known not to be columns; with the types it determines the choices, up to their order."""
         return len(self._wide)
 
     def choose(self, schema: Schema) -> list[frozenset[str]]:
-        """Return which places a program for a mini-batch may take for columns, the best choice first.
+        """Return the sets of paths of arrays that a program may treat as columns, the best choice first.
 
-        Another choice is for what is refused with the first.
+        The second choice is for models that are rejected with the first.
         """
         arrays = arrays_of(schema)
         columns = {place for place, column in arrays.items() if column}
@@ -46,7 +46,7 @@ class Columns:
 
 
 def arrays_of(schema: Schema) -> dict[str, bool]:
-    """Return the places of arrays with more axes than one, and whether they are columns."""
+    """Map the path of each array of rank 2 or more to whether the array is a column."""
     found: dict[str, bool] = {}
 
     def note(t: TensorT, place: str) -> TensorT:
@@ -58,7 +58,7 @@ def arrays_of(schema: Schema) -> dict[str, bool]:
 
 
 def with_columns(schema: Schema, places: Container[str]) -> Schema:
-    """Return a schema in which only the arrays at some places are columns, and others have any extent."""
+    """Return a schema in which only the arrays at some paths are columns, and others have dynamic extents."""
     return _map(schema, lambda t, place: t if place in places else TensorT(t.dtype, (None,) * t.rank))
 
 

@@ -1,7 +1,7 @@
-"""Structures of other libraries as objects of the user: `fold`.
+"""Conversion of other libraries' trees and graphs to objects of the user: `fold`.
 
-In: a root, and how its children are found: a tree of `ast`, of a parser, a graph. Out: what a function makes of each
-node and of what was made of its children, from the leaves up.
+In: a root, such as a node of `ast`, of a parser or of a graph, and a function that lists a node's children. Out: the
+result of a function of each node and its children's results, computed bottom-up.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ def fold(
     make: Callable[[Node, list[Made]], Made],
     key: Callable[[Node], Hashable] = id,
 ) -> Made:
-    """Return what `make` gives for a root; it is called from the leaves up, on each node after its children.
+    """Convert a tree or graph bottom-up: call `make` on each node after its children, and return the root's result.
 
     Parameters
     ----------
     root
-        Of a tree, or of a graph without cycles.
+        Root of a tree, or of a graph without cycles.
     children : function
-        From a node to those below it, in order.
+        Maps a node to its children, in order.
     make : function
-        From a node, and the list of what was made of its children, to what stands for it. It is called once for each
-        node: what is reached twice is one object.
+        Maps a node and the list of its children's results to the node's result. It is called once for each node, so a
+        node that is reached twice becomes one object.
     key : function
-        What tells nodes apart: by default which object they are. Nodes that are equal values, such as the names of
-        `networkx`, need ``key=lambda n: n``.
+        Identity of a node: by default `id`. Nodes that are compared by value, such as the names of `networkx`, need
+        ``key=lambda n: n``.
 
     Raises
     ------
     ValueError
-        If a node is below itself.
+        If the graph has a cycle.
 
     Examples
     --------
@@ -48,8 +48,8 @@ def fold(
     8
     """
     made: dict[Hashable, Made] = {}
-    alive: list[Any] = []  # nodes that were made on the way keep their ids as long as this
-    open_: set[Hashable] = set()  # those whose children are being made
+    alive: list[Any] = []  # keeps nodes that `children` creates alive, so that ids stay unique
+    open_: set[Hashable] = set()  # keys of nodes whose children are being converted
     stack: list[tuple[Node, Hashable, list[tuple[Node, Hashable]] | None]] = [(root, key(root), None)]
     while stack:
         node, name, below = stack.pop()

@@ -1,9 +1,9 @@
-"""Packed words: rows, lists, value records and tensor data with absolute addresses.
+"""The memory of packed instances: rows, lists, value records and tensor data with absolute addresses.
 
-A `Heap` is what packing makes: one array of int64 words and one pool per dtype. Every reference is an absolute byte
-address, 0 for None, so that a heap is used in place and slicing a pack is free. `regions` say which words are
-references; with them `move` copies a heap to another place or to other layouts (pickling, a model that numbers its
-classes differently).
+Packing fills a `Heap`: one array of int64 words and one pool per dtype. Every reference is an absolute byte address, 0
+for None, so that a heap is used in place and slicing a pack is free. `regions` describe which words are references. So
+they can be updated after the heap has moved (`rebase`, for pickling), and a heap can be copied to other layouts
+(`relayout`, for a model that numbers its classes differently).
 
     rows        tag, fields                                         one region per class
     heads       address of the segment, length, capacity            one region per type of list
@@ -13,7 +13,7 @@ classes differently).
     texts       records of strings, see `data.texts`                one region
     tables      slots less 1, the slots                             one region per type of dict
 
-`data.collect` fills one.
+`data.collect` fills the regions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
 
 INPUT = -1  # word 1 of the value record of an input: node -1, depth -1
-SMALL = 1 << 24  # bytes that are taken without a look at how many are free
+SMALL = 1 << 24  # bytes that are allocated without a check of free memory
 
 
 class Mismatch(Exception):
@@ -48,20 +48,20 @@ class Mismatch(Exception):
 
 
 class TooLarge(Exception):
-    """The arrays do not fit in memory; `data.conform` finds out whether those of one instance alone do not."""
+    """The arrays of all instances do not fit in memory; `data.conform` finds instances whose own arrays do not."""
 
     def __init__(self, nbytes: float) -> None:
         super().__init__(f"the arrays of the instances have {nbytes:,.0f} bytes")
 
 
-class Region(NamedTuple):  # made several times for each mini-batch, in a third of the time of a dataclass
+class Region(NamedTuple):  # created often: a NamedTuple is three times as fast as a dataclass
     """A table inside the words of a heap."""
 
     kind: str  # "rows", "heads", "items", "records", "extents", "texts", "tables"
     start: int  # first word
     rows: int
     width: int  # words per row
-    refs: tuple[int, ...]  # columns that hold references into the words
+    refs: tuple[int, ...]  # columns with references into the words
     cls: type | None = None  # of "rows"
     listed: ListT | MapT | None = None  # of "heads"
     dtype: str = ""  # of "records": their column 0 holds addresses in the pool of this dtype
@@ -75,11 +75,11 @@ class Region(NamedTuple):  # made several times for each mini-batch, in a third 
 class Heap:
     """Packed instances."""
 
-    words: Words  # every region, one after the other
+    words: Words  # all regions, contiguously
     regions: tuple[Region, ...]
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
-    objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own, where each row is one
-    rests: Mapping[Region, Sequence[Any]] | None = None  # of a heap that was pickled, by row: see `rest_of`
+    objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own objects, one per row
+    rests: Mapping[Region, Sequence[Any]] | None = None  # of an unpickled heap, by row: see `rest_of`
     base: int = field(init=False)  # the address of the words
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Heap:
 
 
 class Owned:
-    """What belongs to rows, by their addresses: the user's own objects and lists, or what their words do not hold.
+    """Map from addresses of rows to Python values: the user's own objects and lists, or their unpacked attributes.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Owned:
         self._tables = [found[start] for start in self._starts]
 
     def get(self, address: int) -> Any:
-        """Return what belongs to the row that begins at an address, or None."""
+        """Return the value of the row at an address, or None."""
         k = bisect_right(self._starts, address) - 1
         if k < 0:
             return None
@@ -130,7 +130,7 @@ class Owned:
         return low < self._starts[-1] + step * count and high >= self._starts[0]
 
     def among(self, addresses: Words) -> dict[int, Any]:
-        """Return what belongs to rows that begin at some of the addresses, by their places among these."""
+        """Return the values of the rows at some of the addresses, by index into `addresses`."""
         starts = np.array(self._starts, np.int64)
         steps, counts = np.array([(step, count) for step, count, _ in self._tables], np.int64).T
         k = np.searchsorted(starts, addresses, "right") - 1
@@ -141,10 +141,10 @@ class Owned:
 
 
 class Visible:
-    """What a program reads of a class through its objects. An attribute of an object's own would hide it.
+    """The class attributes that a program reads through objects; an instance attribute of the same name would hide one.
 
-    Objects are asked for the attribute instead of for their `__dict__`: Python makes that when it is first asked for,
-    which takes time, and memory for as long as the object lives.
+    The check reads the attribute itself and not the `__dict__` of an object: Python creates a `__dict__` on first
+    access, which takes time, and memory for as long as the object lives.
 
     Parameters
     ----------
@@ -159,11 +159,11 @@ class Visible:
         self._shows = {name: _shows(cls, name) for name in sorted(names)}
 
     def of(self, objects: list[Any]) -> bool:
-        """Whether no object hides any of it."""
+        """Whether no object hides one of the attributes."""
         return all(shows(objects) for shows in self._shows.values())
 
     def keep(self, objects: list[Any]) -> Callable[[], bool]:
-        """Return the function that says whether these objects, none of which hides any of it now, still do not."""
+        """Return a function that checks that these objects, which hide none of the attributes now, still hide none."""
         of_functions = [attrgetter(name) for name in self._shows if isinstance(_found(self._cls, name), FunctionType)]
         others = [shows for name, shows in self._shows.items() if not isinstance(_found(self._cls, name), FunctionType)]
         methods = [(read, list(map(read, objects))) for read in of_functions]
@@ -171,7 +171,7 @@ class Visible:
         def shown() -> bool:
             for read, kept in methods:
                 now = list(map(read, objects))
-                if kept != now or not _METHODS.issuperset(map(type, now)):  # equal: of one function and one object
+                if kept != now or not _METHODS.issuperset(map(type, now)):  # equal: same function and object
                     return False
             return all(shows(objects) for shows in others)
 
@@ -187,12 +187,12 @@ _METHODS = frozenset((MethodType,))
 
 
 def _found(cls: type, name: str) -> Any:
-    """Return what a class has under a name as it stands there, None if there is nothing."""
+    """Return the raw attribute of a class from the `__dict__` of its first base that has it, or None."""
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
 def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
-    """Return the function that says whether no object has an attribute of its own in the place of the class's."""
+    """Return a function that checks that no instance attribute hides this class attribute."""
     spaces, read = [vars(base) for base in cls.__mro__ if name in vars(base)], attrgetter(name)
     if not spaces:
         return lambda objects: not [0 for o in objects if hasattr(o, name)]
@@ -217,19 +217,19 @@ def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
 
 
 def expect_shown(objects: list[Any], visible: Visible) -> None:
-    """Raise `Mismatch` if an object hides, by an attribute of its own, what is read of its class."""
+    """Raise `Mismatch` if an instance attribute hides a class attribute that is read."""
     if not visible.of(objects):
         raise Mismatch
 
 
 def rest_of(value: Any, stored: Container[str]) -> Any:
-    """Return what the words of an object do not hold: its other attributes; nothing of a list, tuple, dict or set.
+    """Return the attributes of an object that are not packed, by name; empty for a list, tuple, dict or set.
 
     Parameters
     ----------
     value : object
     stored : container of str
-        The fields that the words hold.
+        The packed fields.
     """
     if type(value) in (list, tuple, dict, set):
         return {}
@@ -250,7 +250,7 @@ def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> npt.NDArray
 
 
 def reference_columns(types: Iterable[Word], first: int = 0) -> tuple[int, ...]:
-    """Return which of these words are references; `first` is the column of the first one."""
+    """Return the columns of the words that are references; `first` is the column of the first word."""
     return tuple(k for k, w in enumerate(types, first) if isinstance(w, TextT | TensorT | ListT | RefT))
 
 
@@ -286,7 +286,7 @@ def mover(pieces: Sequence[tuple[int, int, int, int]]) -> Move:
 
 
 def rebase(heap: Heap, base: int, pool_bases: Mapping[str, int]) -> Move:
-    """Make references point to where words and pools are now; they were made when these lay at other addresses."""
+    """Update the references in place, from the old addresses of the words (`base`) and pools to the present ones."""
     pieces = [(base, 1, heap.base, 1)]
     pieces += [(pool_bases[name], 1, int(pool.ctypes.data), 1) for name, pool in heap.pools.items()]
     move = mover(pieces)
@@ -302,7 +302,7 @@ def _all_references(region: Region) -> tuple[int, ...]:
 
 
 def relayout(heap: Heap, old: Mapping[type, StructLayout], new: Sequence[StructLayout]) -> tuple[Heap, Move]:
-    """Return a copy of a heap with rows as other layouts say, and the function from its addresses to those of the copy.
+    """Return a copy of a heap with rows in other layouts, and the function that maps old addresses to new ones.
 
     Every field of the new layouts must be in the old ones, with as many words; classes without a new layout keep the
     old one (nothing that is read refers to them).

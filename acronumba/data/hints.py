@@ -1,6 +1,6 @@
-"""Hints: what the annotations of fields and parameters say of types, and what they leave to the data.
+"""Hints: the types that annotations of fields and parameters give, and the parts that they leave open.
 
-In: an annotation, or a class. Out: a `Hint`: a type, or what is still to be observed.
+In: an annotation, or a class. Out: a `Hint`: a type, or a description of the parts to infer from the data.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ClassHint:
 @record()
 class ListHint:
     item: Hint
-    tupled: bool = False  # `tuple[X, ...]`; what is not as the annotation says, is as the data says
+    tupled: bool = False  # `tuple[X, ...]`; where data differs from the annotation, the data decides
 
 
 @record()
@@ -101,7 +101,7 @@ _MAPPINGS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
 
 
 def read_hint(annotation: object) -> Hint:
-    """Return what a resolved annotation says."""
+    """Convert a resolved annotation to a hint."""
     try:
         if annotation in _PLAIN:
             return _PLAIN[annotation]
@@ -142,7 +142,7 @@ def read_hint(annotation: object) -> Hint:
         return ArrayHint(np.generic)
     if issubclass(cls, np.generic):
         return ArrayHint(cls)
-    if getattr(cls, "_is_protocol", False):  # says what a class has, not which it is
+    if getattr(cls, "_is_protocol", False):  # a protocol does not determine the class
         return OBSERVED
     if is_struct(cls) or (cls.__module__ != "builtins" and cls not in _SEQUENCES | _MAPPINGS):
         return ClassHint(cls)
@@ -159,16 +159,16 @@ class _AllObserved(dict[str, Hint]):
 
 _ALL_OBSERVED: dict[str, Hint] = _AllObserved()
 _HINTS: OrderedDict[type, tuple[SourceGuard, dict[str, Hint]]] = OrderedDict()  # the oldest first
-_MOST_HINTS = 1024  # classes: those that a notebook has defined anew are forgotten in time
+_MOST_HINTS = 1024  # classes: stale ones, as a notebook redefines, are evicted in time
 
 
 def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
-    """Return what the annotations of a class say, by field.
+    """Return the hints of a class's fields, by name.
 
     Parameters
     ----------
     cls : type
-        A dataclass or NamedTuple. Of a plain class the data says everything.
+        A dataclass or NamedTuple. All fields of a plain class are inferred from the data.
     others : iterable of type
         Classes that annotations may name; needed where classes are defined inside a function.
     """
@@ -203,7 +203,7 @@ def hints_guard(cls: type) -> SourceGuard:
 
 
 def _local_names(cls: type, others: Iterable[type]) -> dict[str, Any]:
-    """Return the names that a nested class sees: itself, and the known classes of the same scope."""
+    """Return the names visible to a nested class: itself, and the known classes of the same scope."""
     scope, dot, _ = cls.__qualname__.rpartition(".")
     if not dot:
         return {}
@@ -219,17 +219,17 @@ def _one_hint(cls: type, name: str, local: dict[str, Any]) -> Hint:
     space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
     try:
         return read_hint(typing.get_type_hints(holder, globalns=space, localns=local)[name])
-    except Exception:  # the annotation names what is not there at run time (TYPE_CHECKING): the data decides
+    except Exception:  # a name that is not defined at run time (TYPE_CHECKING): the data decides
         return OBSERVED
 
 
 def argument_hint(fn: Callable[..., Any], name: str) -> Hint:
-    """Return what the annotation of a parameter says of classes and arrays; its numbers are what the data has."""
+    """Return the hint of a parameter for classes and arrays; the types of its numbers are inferred from the data."""
     try:
         inside = {n: cell.cell_contents for n, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)}
         holder = type("_", (), {"__annotations__": {name: fn.__annotations__[name]}})
         found = typing.get_type_hints(holder, globalns=fn.__globals__, localns=inside)[name]
-    except Exception:  # there is none, or it names what is not there at run time: the data decides
+    except Exception:  # no annotation, or a name that is not defined at run time: the data decides
         return OBSERVED
     return _without_numbers(read_hint(found))
 

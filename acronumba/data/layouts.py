@@ -1,4 +1,4 @@
-"""How rows of classes lie in memory.
+"""Memory layouts of the rows of classes.
 
 In: the types of their fields. Out: `StructLayout`s, in the order that numbers the classes.
 """
@@ -18,7 +18,7 @@ from acronumba.ir.types import (
 
 
 def make_layouts(rows: Mapping[type, Mapping[str, Type]]) -> tuple[StructLayout, ...]:
-    """Return how rows of every class lie in memory, sorted by `class_key`, from the types of the fields of each."""
+    """Return the memory layout of every class, sorted by `class_key`, from the types of its fields."""
     return tuple(_layout(cls, rows[cls]) for cls in sorted(rows, key=class_key))
 
 

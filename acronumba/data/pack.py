@@ -1,9 +1,9 @@
 """Instances as flat words: `Packer` makes them, `Packed` is a snapshot that the user holds.
 
-In come the columns of a mini-batch and its `Schema`; out comes a `Batch`: one row of words per instance, whose
-references are absolute addresses into heaps (`data.heap`). Packing works on whole columns
-(`data.packer`); instances with a value that does not have its type are found by a second walk
-(`data.conform`), reported, and left out. `data.unpack` is the backward pass.
+In: the columns of a mini-batch and its `Schema`. Out: a `Batch`: one row of words per instance, whose references are
+absolute addresses into heaps (`data.heap`). Packing works on whole columns (`data.packer`); instances with a value that
+does not have its type are found by a second walk (`data.conform`), reported, and left out. `data.unpack` is the
+inverse.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class Batch:
 
     roots: Words  # int64[n, words of all parameters]; zeros for instances with an error
     errors: Mapping[int, DataError]  # by instance
-    heaps: tuple[Heap, ...]  # what the roots refer to
+    heaps: tuple[Heap, ...]  # memory that the roots refer to
     schema: Schema
 
     def __len__(self) -> int:
         return len(self.roots)
 
     def some(self, places: Words) -> Batch:
-        """Return a mini-batch of some of the instances, by their places."""
+        """Return a mini-batch of some of the instances, by index."""
         errors = {j: self.errors[k] for j, k in enumerate(places.tolist()) if k in self.errors} if self.errors else {}
         return replace(self, roots=self.roots[places], errors=errors)
 
@@ -142,12 +142,12 @@ class Packer:
     layouts : sequence of StructLayout
         Of all classes. Only the fields in them are looked at, and their types are those of the layouts.
     inherited : mapping from class to frozenset of str, optional
-        What is read of classes through their objects: an object with an attribute of its own of such a name is an
-        error, as it hides what its class has.
+        Class attributes that are read through objects. An object with an instance attribute of such a name is an error,
+        since it hides the class attribute.
     exact : bool
-        Whether nothing is converted: a number or list that is of another class than the type says does not conform.
+        Whether conversion is off: a number or list whose class is not that of its type does not conform.
     streams : Streams, optional
-        What packs columns of plain data, from the second mini-batch on.
+        Faster packing of columns of plain data, used from the second mini-batch on.
     """
 
     def __init__(
@@ -198,15 +198,15 @@ class Packer:
         columns : sequence
             One per positional parameter: a sequence of instances, an array [n, ...], or a `Packed`.
         numbers : sequence of int, optional
-            Of the instances, for messages, if they are not 0, 1, 2 ...
+            Numbers of the instances for messages, by default 0, 1, 2 ...
         whole : bool
-            Whether all instances must have the types of the schema; which do not is not looked for then.
+            Whether all instances must have the types of the schema; no errors are collected then.
 
         Returns
         -------
         Batch
-            With a `DataError` for every instance that has a value of another type than the schema says; `whole`: None
-            if there is one.
+            With a `DataError` for every instance that has a value of another type than in the schema. With `whole`,
+            None if there is such an instance.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class Packer:
         return self._joined(done, plain, parts) if parts else done
 
     def _joined(self, done: Batch, plain: Iterable[int], parts: Sequence[tuple[int, Words, Heap]]) -> Batch:
-        """Return a batch of the columns that were packed now, by number, and of those that were packed before."""
+        """Join the columns packed now (`done`, with their numbers `plain`) and those packed before (`parts`)."""
         pieces = {k: words_of for k, words_of, _ in parts}
         at = 0
         for k in plain:
@@ -296,7 +296,7 @@ class Packer:
         return Batch(roots=done[1], errors={}, heaps=(done[0],), schema=self.schema)
 
     def guard(self, value: object, batch: Batch) -> Guard | None:
-        """Return what tells whether a value is as it was when it was packed alone; None if that cannot be told."""
+        """Return a guard that detects changes of a value since it was packed alone, or None if none is possible."""
         return guard_of(value, batch.heaps[0], self.layouts, self.visible) if len(batch.heaps) == 1 else None
 
     def faults(self, column: Any) -> set[tuple[type, str]]:
@@ -310,7 +310,7 @@ class Packer:
         return Packer(schema, make_layouts(restrict(schema, None).fields))
 
     def _try(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words] | BaseException:
-        """Return what `_call` returns, or what it raises: a property of the user's may raise anything."""
+        """Return the result of `_call`, or the exception it raised: a property of the user's may raise anything."""
         try:
             return self._call(params, columns, count)
         except KeyboardInterrupt:
@@ -319,13 +319,13 @@ class Packer:
             return error
 
     def _call(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words]:
-        """Run the generated packer, with care where objects are reached twice."""
+        """Run the generated packer, in careful mode if objects are reached twice."""
         _, function = self._make(params)
         if not self._careful:
             try:
                 return function(columns, count, False)  # type: ignore[no-any-return]
             except Twice:
-                self._careful = True  # data like this will come again
+                self._careful = True  # such data is likely to recur
         return function(columns, count, True)  # type: ignore[no-any-return]
 
     def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
@@ -339,7 +339,7 @@ class Packer:
 
 
 def _refusal(error: BaseException) -> BaseException:
-    """Return what to raise where packing fails, but not because of some instance."""
+    """Return the exception to raise if packing fails although every instance conforms."""
     if isinstance(error, TooLarge):
         return refuse("ACR704", seen=str(error))
     if isinstance(error, Mismatch | KeyError | OverflowError):
@@ -365,13 +365,13 @@ def check_lengths(columns: Sequence[Any]) -> int:
 
 @record(eq=False, frozen=False)
 class _Store:
-    """What slices of one pack share. It keeps the user's own objects alive: models may return them."""
+    """State shared by the slices of one pack. It keeps the user's own objects alive: models may return them."""
 
     schema: Schema
-    layouts: tuple[StructLayout, ...]  # of what the words hold: not of fields with a value of another type
+    layouts: tuple[StructLayout, ...]  # of the packed fields: not of fields with a value of another type
     heap: Heap
     usable: bool = True  # whether the words hold all instances, but for such fields
-    count: int = -1  # of the instances that were packed
+    count: int = -1  # number of packed instances
     kept: Mapping[Region, Sequence[Any]] = field(default_factory=dict)  # if the words hold all else, see `_kept`
     pairs: Sequence[tuple[Any, Any]] = ()  # the user's own objects and their copies, see `Packed._plain`
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
@@ -390,7 +390,7 @@ class _Store:
         return {layout.cls: frozenset(f.name for f in layout.fields) for layout in self.layouts}
 
     def rest(self, new: bool = True) -> Callable[[int], Any]:
-        """Return the function from addresses to what the words there do not hold; copies of it if `new`."""
+        """Return a function from the address of a row to its unpacked attributes; to copies of them if `new`."""
         get = Owned([(self.heap, self.kept if self.heap.rests is None else self.heap.rests)]).get
         if not new:
             return get
@@ -406,9 +406,9 @@ class _Store:
         return {id(copy): own for own, copy in self.pairs}
 
     def rests(self, reached: Reached | None = None) -> Mapping[Region, Sequence[Any]]:
-        """Return what the words do not hold, by region; without regions whose words hold everything.
+        """Return the unpacked attributes by region, without regions that have none.
 
-        With a part of the heap, that of its rows, by its regions.
+        With `reached`, a part of the heap, they are those of its rows, by its regions.
         """
         known: Mapping[Region, Sequence[Any]] = self.kept if self.heap.rests is None else self.heap.rests
         copies: dict[int, Any] = {}
@@ -437,7 +437,7 @@ class _Store:
         return last[3]
 
     def _hides(self, visible: AllVisible) -> bool:
-        """Whether an object has an attribute of its own that hides what is read of its class."""
+        """Whether an instance attribute hides a class attribute that is read."""
         for region in self.heap.regions:
             seen = None if region.cls is None else visible.get(region.cls)
             if seen is None:
@@ -461,7 +461,7 @@ class _Store:
         return True
 
     def with_layouts(self, layouts: tuple[StructLayout, ...]) -> tuple[Heap, Move | None]:
-        """Return the heap with rows as other layouts say, and how addresses change (None: not at all)."""
+        """Return the heap with rows in other layouts, and the map of addresses (None: unchanged)."""
         present = {region.cls for region in self.heap.regions if region.cls is not None}
         new, old = ({c.cls: (k, c) for k, c in enumerate(ls) if c.cls in present} for ls in (layouts, self.layouts))
         if new == old:
@@ -472,13 +472,13 @@ class _Store:
 
 
 class Again(list[Any]):
-    """Copies of what is in a pack, to be packed anew.
+    """Copies of the instances of a pack, to be packed anew.
 
     Parameters
     ----------
     values : list
     originals : mapping from int to object
-        The user's own objects by the ids of their copies: what a model returns.
+        The user's own objects, which a model returns, by the ids of their copies.
     """
 
     def __init__(self, values: list[Any], originals: Mapping[int, object]) -> None:
@@ -504,12 +504,12 @@ class Packed(Sequence[Any]):
     def __init__(
         self, store: _Store, roots: Words, plain: list[Any] | None, array: npt.NDArray[Any] | None = None
     ) -> None:
-        self._array = array  # if they are its rows: the array, or one of its dtype and axes without rows
+        self._array = array  # if the instances are its rows: the array, or an empty one of its dtype and rank
         self.schema = store.schema
         self._store = store
         self._roots = roots  # int64[n, words]
-        # Copies of the instances, if the words do not hold all that is in them: a value that cannot be stored, or is
-        # not what its annotation says. Only a model that reads it can tell if it matters.
+        # Copies of the instances, if a value is not packed since it cannot be stored or contradicts its annotation.
+        # Whether that matters depends on the fields that a model reads.
         self._plain = plain
 
     def __len__(self) -> int:
@@ -566,8 +566,8 @@ class Packed(Sequence[Any]):
     ) -> tuple[Words, Heap] | None:
         """Return the words of the instances for a program with these layouts, and the heap that they refer to.
 
-        None if the program's types differ so much that the instances must be packed anew, or if some object hides
-        what is read of its class.
+        None if the program's types differ so much that the instances must be packed anew, or if some object hides a
+        class attribute that is read.
         """
         bound = self._store.bind(t, layouts, visible) if self._store.usable else None
         if bound is None:
@@ -615,7 +615,7 @@ def _restore(
 
 
 def _store_of_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Heap, usable: bool, count: int) -> _Store:
-    """Return what a pack holds whose objects are not here: they are made when they are first asked for."""
+    """Return the store of an unpickled pack: its objects are in another process, and are created on first access."""
     objects: dict[Region, Sequence[object]] = {}
     store = _Store(schema, layouts, replace(heap, objects=objects), usable, count)
     maker = Maker(store)
@@ -624,7 +624,7 @@ def _store_of_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Hea
 
 
 def packed_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Heap, roots: Words) -> Packed:
-    """Return a pack of words that were made of no objects; the heap has `rests`."""
+    """Return a pack of words without objects, such as Arrow data; the heap has `rests`."""
     return Packed(_store_of_words(schema, layouts, heap, True, len(roots)), roots, None)
 
 
@@ -635,7 +635,7 @@ def _aligned_copy(pool: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def same_words(narrow: Type, wide: Type) -> bool:
-    """Whether every value of one type lies in words just as it would as a value of another."""
+    """Whether every value of one type has the same words as a value of another."""
     if narrow == wide:
         return True
     if isinstance(narrow, ListT) and isinstance(wide, ListT) and narrow.tupled == wide.tupled:

@@ -1,9 +1,9 @@
 """The text of a packer: readable Python, made from a schema's types and from nothing else.
 
-A generated packer does two things. It follows the instances by rounds: in each round every field of the objects
-that were new in the last one becomes part of a column, and what the columns refer to is new in the next. Then it
-gives every object its address and writes each column into the rows, at the speed of NumPy. The functions that it
-calls are in `data.collect`.
+A generated packer has two phases. First a breadth-first walk: in each round every field of the objects found in the
+round before is appended to a column, and the objects that the columns refer to are those of the next round. Then every
+object gets its address, and each column is written into the rows by NumPy. The functions that a packer calls are in
+`data.collect`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PackerText:
     """A generated packer."""
 
     text: str  # defines `pack(columns, count, careful) -> (Heap, int64[count, words of the parameters])`
-    names: Mapping[str, Any]  # what the text refers to besides the functions of `data.collect`
+    names: Mapping[str, Any]  # globals of the text besides the functions of `data.collect`
 
 
 @record(frozen=False)
@@ -61,13 +61,13 @@ class _Pool:
     """Objects of one class, or lists of one type."""
 
     name: str  # of the variable
-    made: str  # the expression that makes it
+    made: str  # the expression that creates the pool
     slots: list[_Slot] = field(default_factory=list)
 
 
 @record(frozen=False)
 class _Slot:
-    """A column of values of one type, and the columns that it is taken apart into."""
+    """A column of values of one type, and the columns that it is split into."""
 
     type: Type
     name: str  # the variable
@@ -80,11 +80,11 @@ class _Slot:
 def packer_text(
     params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible, exact: bool = False
 ) -> PackerText:
-    """Return the packer of parameters of these types, whose classes lie in memory as the layouts say.
+    """Return the text of a packer for parameters of these types, with classes in these layouts.
 
-    With `exact` it converts nothing: what is packed has these very types.
+    With `exact` the packer converts nothing: values must have exactly these types.
 
-    It raises `Mismatch` for an object that hides, by an attribute of its own, what must be visible.
+    The packer raises `Mismatch` for an object whose instance attribute hides a class attribute in `visible`.
     """
     return _Writer(params, layouts, visible, exact).text()
 
@@ -103,7 +103,7 @@ class _Writer:
         self._lists: dict[ListT | MapT, _Pool] = {}
         self._lines: list[str] = []
 
-    # --- What there is ---
+    # --- Pools and columns ---
 
     def _name(self, text: str) -> str:
         name, k = text, 1
@@ -156,7 +156,7 @@ class _Writer:
             case Array0T(sure=False):
                 inner = [("which", BOOL), ("point", Array0T(t.dtype))]
             case DictT():
-                inner = [(str(k), item) for k, item in enumerate(t.items)]  # not the keys: they are data
+                inner = [(str(k), item) for k, item in enumerate(t.items)]  # index as name, since keys are data
             case UnionT() if union_word(t) is None:
                 inner = [(f"case{k}", case) for k, case in enumerate(union_cases(t))]
                 first += 1
@@ -275,7 +275,7 @@ class _Writer:
             self.line(indent, "pass")
 
     def _walk(self, slot: _Slot, source: str, indent: int) -> None:
-        """Add values to the columns of a slot, and what they refer to to the next round."""
+        """Write the lines that append values to the columns of a slot, and their references to the next round."""
         t = slot.type
         match t:
             case OpaqueT():
@@ -385,7 +385,7 @@ def item_type(t: ListT | MapT) -> Type:
 
 
 def parts_of(t: Type) -> list[Type]:
-    """Return the types that a tuple, dict or union is made of."""
+    """Return the component types of a tuple, dict or union."""
     return list(getattr(t, "items", getattr(t, "members", ())))
 
 

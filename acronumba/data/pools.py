@@ -1,8 +1,8 @@
-"""What columns of results refer to: a pool for each type of lists, dicts, objects and arrays.
+"""Pools for reading results by column: one per type of list, dict, object or array that columns refer to.
 
-In: the addresses that columns refer to, with the instance of each. Out: what lies there, as columns again, and then the
-values. Pools that refer to one another, since a type contains itself, are one `CycleOfPools`: it is read in waves, from
-what was found to what that refers to, until nothing is new; all is made empty, and then filled.
+In: the addresses that columns refer to, with the instance of each. Out: the values at these addresses, read as columns
+again. Pools of recursive types, which refer to one another, are one `CycleOfPools`: a breadth-first search finds all
+addresses, every value is created empty, and then filled.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from acronumba.data.heap import Owned
     from acronumba.ir.nodes import StructLayout
 
-Values: TypeAlias = Callable[[], list[Any]]  # a column of values, when what it refers to has been made
-# What a column of one type is made of: of the words of its rows, and of the number of the instance of each.
+Values: TypeAlias = Callable[[], list[Any]]  # makes a column of values, once the values it refers to are made
+# Reads a column of one type: from the words of its rows, and the instance number of each row.
 Take: TypeAlias = "Callable[[Reading, Words, Words], Values]"
-# Of what lies at addresses: makes it, or fills what was made empty.
+# Makes the values at some addresses, or fills the given empty ones.
 Make: TypeAlias = "Callable[[list[Any] | None], list[Any]]"
-FEW_KEYS = 16  # of dicts that are made by a display
-FEW_CLASSES = 256  # whose objects are given their attributes by code of their own
+FEW_KEYS = 16  # largest number of keys of dicts that are made by a display
+FEW_CLASSES = 256  # largest number of classes with generated code to set attributes
 Key: TypeAlias = "Type | type"
 MOST = 1 << 16  # instances that are read together
 _WAVES = 64  # of a knot, from which on
@@ -38,7 +38,7 @@ _WAVE = 16  # values must have been found in each, on average
 
 
 class Deep(Exception):
-    """Values refer to one another in long chains: waves would be many and small."""
+    """Raised for long chains of references, where a breadth-first search has many small rounds."""
 
 
 class Reading:
@@ -48,7 +48,7 @@ class Reading:
         self.memory = memory
         self.known = known
         self.addresses: list[list[Words]] = [[] for _ in range(pools)]  # by pool, in pieces
-        self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances that refer to these
+        self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances with these references
         self.counts = [0] * pools
         self.values: list[list[Any]] = [[]] * pools  # of all these addresses
         self.texts: dict[int, str] = {}  # by their words
@@ -62,7 +62,7 @@ class Reading:
         return lambda: self.values[pool] if last - first == self.counts[pool] else self.values[pool][first:last]
 
     def referred(self, pool: int, first: int) -> tuple[Words, Words]:
-        """Return the addresses of a pool from a number on, and the instance of each: they begin a piece."""
+        """Return the addresses of a pool from index `first` on, and the instance of each."""
         pieces, owners = self.addresses[pool], self.owners[pool]
         if first:
             count = 0
@@ -94,12 +94,12 @@ class Pool:
     """All that columns of one type refer to."""
 
     number: int
-    owned = True  # whether what lies there may be the user's own
-    hashed = False  # whether it asks what it holds for a hash
-    immutable = False  # whether they are made with all that they hold at once
+    owned = True  # whether values may be the user's own objects
+    hashed = False  # whether it hashes its elements
+    immutable = False  # whether values are created with all their contents at once
 
     def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
-        """Read what lies at addresses, all different within an instance."""
+        """Read the values at addresses, which are all different within an instance."""
         raise NotImplementedError
 
     def empty(self, count: int) -> list[Any]:
@@ -111,7 +111,7 @@ class Pool:
         return _known(reading.known if self.owned else None, places, int(ordered[0]), int(ordered[-1]))
 
     def read(self, reading: Reading) -> Callable[[], None]:
-        """Find what was referred to; return what makes it."""
+        """Find the referred addresses; return a function that makes their values."""
         if not reading.counts[self.number]:
             return lambda: None
         addresses, owners = reading.referred(self.number, 0)
@@ -136,21 +136,21 @@ class CycleOfPools:
     Parameters
     ----------
     pools
-        What they hold can be made empty.
+        Their values can be created empty.
     """
 
     def __init__(self, pools: Iterable[Pool]) -> None:
         self._pools = sorted(pools, key=lambda pool: pool.hashed)  # these are filled last
 
     def read(self, reading: Reading) -> Callable[[], None]:
-        """Find what was referred to, and all that this refers to; return what makes it.
+        """Find the referred addresses and all that are reachable from them; return a function that makes their values.
 
         Raises
         ------
         Deep
         """
         there: dict[Pool, dict[int, int]] = {pool: {} for pool in self._pools}  # numbers by address and instance
-        numbers: dict[Pool, list[int]] = {pool: [] for pool in self._pools}  # of all that was referred to
+        numbers: dict[Pool, list[int]] = {pool: [] for pool in self._pools}  # of all references
         values: dict[Pool, list[Any]] = {pool: [] for pool in self._pools}  # by number
         makers: list[tuple[Pool, list[Any], Make]] = []
         wave = found = 0
@@ -185,7 +185,7 @@ class CycleOfPools:
 
 
 def _numbered(there: dict[int, int], addresses: Words, owners: Words) -> tuple[list[int], Words, Words]:
-    """Return the number of each address of an instance; and those that were not `there`, which they are now."""
+    """Return a number for each pair of address and instance, and the pairs that were not yet in `there`."""
     before = len(there)
     keys = (addresses >> 3) * MOST + owners
     numbers = [there.setdefault(key, len(there)) for key in keys.tolist()]
@@ -197,9 +197,9 @@ def _numbered(there: dict[int, int], addresses: Words, owners: Words) -> tuple[l
 
 
 def _distinct(addresses: Words, owners: Words, ordered: Words) -> tuple[Words, Words, list[int] | None]:
-    """Return the different pairs of an address and an instance; and, if some are alike, which pair each one is.
+    """Return the distinct pairs of address and instance, and with duplicates the index of each pair among them.
 
-    `ordered` are the addresses in their order.
+    `ordered` are the sorted addresses.
     """
     if (ordered[1:] != ordered[:-1]).all():
         return addresses, owners, None
@@ -215,7 +215,7 @@ def _distinct(addresses: Words, owners: Words, ordered: Words) -> tuple[Words, W
 
 
 def _known(known: Owned | None, addresses: Words, low: int, high: int) -> tuple[dict[int, Any], Words | None]:
-    """Return the user's own among what lies at addresses, by place, and the places of the rest.
+    """Return the user's own objects among the values at addresses, by index, and the indices of the others.
 
     `low` and `high` are the least and the largest of the addresses.
     """
@@ -236,7 +236,7 @@ class Lists(Pool):
         self.immutable = tupled
 
     def entries(self, reading: Reading, addresses: Words, owners: Words) -> tuple[Words, Words, list[int]]:
-        """Return the words of all elements, the instance of each, and where each list ends."""
+        """Return the words of all elements, the instance of each, and the end of each list."""
         memory, width = reading.memory, self._width
         heads = memory.gather(addresses, 2)
         counts = heads[:, 1]
@@ -298,7 +298,7 @@ class Maps(Lists):
 
 
 def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any, Any]]:
-    """Return dicts; `ends` says where the keys and values of each end."""
+    """Return dicts; `ends` are the ends of each dict's keys and values."""
     count = ends[0] if ends else 0
     if not 0 < count <= FEW_KEYS or len(keys) != count * len(ends) or keys != keys[:count] * len(ends):
         pairs = list(zip(keys, values, strict=True))
@@ -308,7 +308,7 @@ def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any
 
 @lru_cache(FEW_KEYS)
 def dict_maker(count: int) -> Callable[[Sequence[Any], Iterable[tuple[Any, ...]]], list[dict[Any, Any]]]:
-    """Return the function that makes dicts of the same keys, so many, from the values of each.
+    """Return a function that makes dicts with the same `count` keys from tuples of values.
 
     It is a comprehension of displays, which is three times as fast as `dict` and `zip`.
     """
@@ -323,7 +323,7 @@ def dict_maker(count: int) -> Callable[[Sequence[Any], Iterable[tuple[Any, ...]]
 
 @lru_cache(FEW_CLASSES)
 def assignment(names: tuple[str, ...]) -> Callable[..., None]:
-    """Return the function that gives objects these attributes, from a column of each; a third of `setattr`'s time."""
+    """Return a function that sets attributes of objects from one column each, in a third of the time of `setattr`."""
     parts = ", ".join(f"v{k}" for k in range(len(names)))
     columns = ", ".join(f"c{k}" for k in range(len(names)))
     body = "; ".join(f"one.{name} = v{k}" for k, name in enumerate(names))
@@ -333,12 +333,12 @@ def assignment(names: tuple[str, ...]) -> Callable[..., None]:
 
 
 class Kind:
-    """How objects of a class are made.
+    """Constructor of the objects of a class.
 
     Parameters
     ----------
     layout
-        How their rows lie in memory.
+        Memory layout of their rows.
     """
 
     def __init__(self, layout: StructLayout) -> None:
@@ -356,7 +356,7 @@ class Kind:
         self._assign = assignment(names) if names and plain else None
 
     def fill_all(self, objects: list[Any], columns: Sequence[list[Any]]) -> None:
-        """Give objects their fields, of which there is a column each."""
+        """Set the fields of objects, from one column per field."""
         put, usual = setter_of(self.cls), cast(object, self.cls.__setattr__)
         if self._assign is not None and put is usual:
             self._assign(objects, *columns)
@@ -367,7 +367,7 @@ class Kind:
                     put(one, f.name, value)  # as frozen dataclasses do
 
     def made(self, found: dict[str, Any]) -> Any:
-        """Return one that is made with all its attributes at once."""
+        """Create an immutable object from all its attributes."""
         if self.matrix:
             return np.asarray(found["array"]).view(np.matrix)
         out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])

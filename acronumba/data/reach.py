@@ -1,7 +1,7 @@
-"""What some instances of a pack reach: a heap that holds this and nothing else, so that a slice can be sent alone.
+"""Reachability in a heap: the part that some instances of a pack reach, so that a slice can be pickled alone.
 
-In: a heap, and addresses in it. Out: the smaller heap, where its addresses lie, and which rows it kept. The walk goes
-by rounds over whole columns: one for each level of depth.
+In: a heap, and addresses in it. Out: a smaller heap, the map from old to new addresses, and the rows that it keeps. The
+walk is breadth-first over whole columns: one round for each level of depth.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Reached:
     """A part of a heap."""
 
     heap: Heap
-    move: Move  # from addresses of the whole heap to those of the part
-    rows: Mapping[Region, Words]  # of the part, by its regions: the rows of the whole that objects and lists have
+    move: Move  # maps addresses of the whole heap to addresses of the part
+    rows: Mapping[Region, Words]  # by region of the part: row numbers of its objects and lists in the whole heap
 
 
 def reached(heap: Heap, addresses: Words) -> Reached | None:
-    """Return what some addresses of a heap lead to; None if that is deeper than is worth following."""
+    """Return the part of a heap that is reachable from addresses; None if it is deeper than `MOST_ROUNDS`."""
     walk = _Walk(heap)
     for _ in range(MOST_ROUNDS):
         if not len(addresses):
@@ -38,7 +38,7 @@ def reached(heap: Heap, addresses: Words) -> Reached | None:
 
 
 def _ranges(starts: Words, lengths: Words) -> Words:
-    """Return the numbers from each start, as many as its length."""
+    """Return the concatenated ranges `start .. start + length`."""
     ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
     out: Words = np.arange(total) + (starts - ends + lengths).repeat(lengths)
@@ -46,25 +46,25 @@ def _ranges(starts: Words, lengths: Words) -> Words:
 
 
 class _Walk:
-    """The pieces of a heap that were found: in each region words that belong together, by their first one."""
+    """The visited pieces of a heap, by region: each is a range of words, known by the first one."""
 
     def __init__(self, heap: Heap) -> None:
         self._heap = heap
         self._regions = sorted((r for r in heap.regions if r.size), key=lambda r: r.start)
         self._first = np.array([r.start for r in self._regions], np.int64)
-        self._seen = {r: np.zeros(r.size, np.bool_) for r in self._regions}  # memory that is not touched is not taken
+        self._seen = {r: np.zeros(r.size, np.bool_) for r in self._regions}  # untouched memory is not allocated
         self._starts: dict[Region, list[Words]] = {r: [] for r in self._regions}
         self._lengths: dict[Region, list[Words]] = {r: [] for r in self._regions}
 
     def round(self, addresses: Words) -> Words:
-        """Note what is at some addresses; return the addresses in it, without those seen before."""
+        """Mark the pieces at some addresses; return the addresses inside the pieces that are new."""
         at = np.unique(addresses[addresses > 0] - self._heap.base) // 8
         of = np.searchsorted(self._first, at, "right") - 1
         found = [self._visit(self._regions[k], at[of == k]) for k in np.unique(of).tolist()]
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def _visit(self, region: Region, at: Words) -> Words:
-        """Note pieces of a region by their first words; return the addresses in those that are new."""
+        """Mark pieces of a region by their first words; return the addresses inside the new ones."""
         seen = self._seen[region]
         at = at[~seen[at - region.start]]
         seen[at - region.start] = True
@@ -75,11 +75,11 @@ class _Walk:
             self._keep(region, at, np.full(len(at), region.width))
         if region.kind == "heads":
             return self._lists(region, at)
-        # Records lead to extents alone: those are few, and stay.
+        # Records refer to extents alone: these are few, and always kept.
         return self._references(region, at if region.kind != "records" else at[:0])
 
     def _lists(self, region: Region, heads: Words) -> Words:
-        """Note the elements of lists and dicts; return the addresses in them, and those of tables."""
+        """Mark the elements of lists and dicts; return the addresses inside them, and those of hash tables."""
         words = self._heap.words
         full = heads[words[heads + LIST.at["length"]] > 0]
         starts = (words[full + LIST.at["items"]] - self._heap.base) // 8
@@ -141,7 +141,7 @@ class _Walk:
         return Reached(heap=out, move=move, rows=rows)
 
     def _pools(self, regions: list[Region], words: Words) -> tuple[dict[str, Pool], dict[Region, Words]]:
-        """Return the data of the arrays that were found, and where each lies, by the regions of their records."""
+        """Return the data of the visited arrays, and the offset of each, by the region of their records."""
         pools: dict[str, Pool] = {}
         moves: dict[Region, Words] = {}
         for region, kept in zip(self._heap.regions, regions, strict=True):
@@ -151,7 +151,7 @@ class _Walk:
             at, base = self._heap.table(region)[:, RECORD.at["data"]], pool.ctypes.data
             found = np.concatenate([np.zeros(0, np.int64), *self._starts.get(region, ())])
             number = (np.sort(found) - region.start) // region.width
-            # Records lie in the order of their data, so that each array ends where the next one begins.
+            # Records are in the order of their data, so that each array ends at the start of the next one.
             ends = np.where(number + 1 < region.rows, at[np.minimum(number + 1, region.rows - 1)], base + pool.nbytes)
             begin = (at[number] - base) // pool.itemsize
             counts = (ends - base) // pool.itemsize - begin
@@ -163,9 +163,10 @@ class _Walk:
 
 
 def _mover(old: Words, new: Words) -> Move:
-    """Return the function from addresses of pieces to those of their copies; others become 0, or stay if not positive.
+    """Return the function that maps addresses of pieces to those of their copies.
 
-    Where a list has no elements, its address of them leads nowhere.
+    Addresses that are not positive stay as they are. With no pieces at all every other address becomes 0: the lists are
+    empty, and their item addresses are never read.
     """
     order = np.argsort(old, kind="stable")
     old, new = old[order], new[order]

@@ -1,7 +1,7 @@
-"""What a result is beside its words: a counter, a deque, a dict with a default.
+"""Conversion of results to Python classes that words do not represent: Counter, deque, defaultdict.
 
-The words of such a value are those of a dict or list. Where one is returned, or lies in a returned tuple, a `Wrap` says
-what is made of that.
+Such a value is stored as a dict or list. For a result, or an item of a returned tuple, a `Wrap` names the class that
+the dict or list is converted to.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ class Whole:
     """A value that is made of a dict or list."""
 
     kind: type
-    extra: Any = None  # the most elements of a deque, what gives the default of a dict
+    extra: Any = None  # `maxlen` of a deque, `default_factory` of a defaultdict
 
 
 @record()
 class Parts:
-    """A tuple or dict of which some items are made of others."""
+    """A tuple or dict with items to convert."""
 
     items: tuple[Any, ...]  # wraps
     keys: tuple[str, ...] | None = None  # of a dict
 
 
-Wrap: TypeAlias = Whole | Parts | None  # None: the value is what its words say
+Wrap: TypeAlias = Whole | Parts | None  # None: no conversion
 
 
 def wrapped(value: Any, wrap: Wrap) -> Any:
-    """Return what a result is, of what its words say."""
+    """Convert a decoded result to the classes that `wrap` names."""
     return value if wrap is None else _wrapped(value, wrap, {})
 
 
 def _wrapped(value: Any, wrap: Wrap, made: dict[int, Any]) -> Any:
-    """Return the same; what was made of the same dict or list before is one object."""
+    """Convert a value; `made` maps ids of dicts and lists to their conversions, so that aliases stay aliases."""
     if wrap is None or value is None:
         return value
     if isinstance(wrap, Whole):

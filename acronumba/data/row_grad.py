@@ -1,6 +1,6 @@
-"""The gradient of a table of which only some rows were read.
+"""Sparse gradients of tables that are read by rows.
 
-In: numbers of rows and their gradients. Out: a `RowGrad`, which is an array to all that take arrays.
+In: row numbers and the gradients of these rows. Out: a `RowGrad`, which NumPy functions accept as an array.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from acronumba.records import record
 
 @record(eq=False)
 class RowGrad:
-    """A gradient by rows: those that are not in `index` are zero."""
+    """A gradient by rows: rows that are not in `index` are zero."""
 
-    index: Any  # int64[n]: numbers of rows, rising
+    index: Any  # int64[n]: row numbers, increasing
     rows: Any  # array[n, ...]: their gradients
     shape: tuple[int, ...]  # of the table
 
@@ -36,7 +36,7 @@ class RowGrad:
 
 
 def total(parts: Sequence[Any], fresh: bool = False) -> Any:
-    """Return the sum of gradients: by rows if all of them are. A new one; or the first, if it is `fresh`."""
+    """Return the sum of gradients, by rows if all of them are; computed in the first one if it is `fresh`."""
     if not all(isinstance(g, RowGrad) for g in parts):
         out = np.asarray(parts[0]) if fresh else np.array(parts[0])
         for g in parts[1:]:

@@ -1,11 +1,10 @@
-"""The types of a mini-batch: what the instances are, found from annotations and from the data.
+"""Type inference for the instances of a mini-batch, from annotations and from the data.
 
-In come the columns of a batch (one per positional parameter) and the fields that the model reads; out comes a
-`Schema`, the type of each parameter and of each field of each class that can be reached. Annotations of dataclass
-fields decide where they can (`int`, `Tree | None`, `list[Tree]`); what they leave open (`np.ndarray`, `Any`,
-nothing) is observed in the data. The walk is by rounds over whole columns, without recursion, and sees every object
-once, so that depth, sharing and cycles cost nothing. `data.layouts` says how rows of the classes lie
-in memory; `data.pack` fills them.
+In: the columns of a batch (one per positional parameter) and the fields that the model reads. Out: a `Schema`, the type
+of each parameter and of each field of each reachable class. Annotations of dataclass fields decide where they can
+(`int`, `Tree | None`, `list[Tree]`); types that they leave open (`np.ndarray`, `Any`, no annotation) are inferred from
+the data. The walk is breadth-first over whole columns, without recursion, and visits every object once, so that depth,
+sharing and cycles cost nothing. `data.layouts` computes the memory layout of the classes; `data.pack` fills their rows.
 """
 
 from __future__ import annotations
@@ -71,10 +70,10 @@ from acronumba.records import record
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
 
 NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
-LONG_TUPLE = 16  # an unannotated tuple longer than this, of one type, is one of any length
+LONG_TUPLE = 16  # an unannotated tuple of one type that is longer has type `tuple[X, ...]`
 NODES = "give the nodes a class, such as a dataclass, which may hold itself"
-SHALLOW = 3  # levels that are always followed: tables of tables have few types in the end
-MOST_TYPES = 2048  # of them in one value, beyond which what is in others is not followed either
+SHALLOW = 3  # number of levels that are always followed: nested tables have few types
+MOST_TYPES = 2048  # limit of types in one value, beyond which other values are not followed either
 ENDLESS = OpaqueT(f"a structure inside itself, nested more than {NESTING} deep, or of more than {MOST_TYPES:,} types")
 
 
@@ -83,11 +82,11 @@ class Schema:
     """The types of a mini-batch."""
 
     params: tuple[Type, ...]  # of the positional parameters
-    fields: Mapping[type, Mapping[str, Type]]  # of every class that can be reached, in the order of the class
+    fields: Mapping[type, Mapping[str, Type]]  # of every reachable class, in the order of the class
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What equal schemas have in common; hashable."""
+        """Key: schemas are equal if their keys are; hashable."""
         rows = sorted(self.fields.items(), key=lambda item: class_key(item[0]))
         return self.params, tuple((cls, tuple(fields.items())) for cls, fields in rows)
 
@@ -114,7 +113,7 @@ MISSING = OpaqueT("a missing attribute")
 
 
 def column_of(objects: Sequence[object], name: str) -> list[Any]:
-    """Return one field of each object; those without the attribute give nothing."""
+    """Return one field of each object that has it."""
     try:
         return list(map(operator.attrgetter(name), objects))
     except AttributeError:  # not in all of them
@@ -132,7 +131,7 @@ def column_of(objects: Sequence[object], name: str) -> list[Any]:
 
 
 def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException) -> list[Any]:
-    """Return one field of each object where reading it fails: such objects are reported when they are packed."""
+    """Return one field of each object, without objects where reading fails: packing reports these."""
     found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
     if len(found) == len(objects) and not isinstance(error, Exception):
         raise error  # no object did this
@@ -140,7 +139,7 @@ def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException)
 
 
 def attribute(o: object, name: str) -> object:
-    """Return an attribute, or `MISSING` where reading it fails, whatever it raises: that is a fault of the object."""
+    """Return an attribute, or `MISSING` if reading it raises anything but `KeyboardInterrupt`."""
     try:
         return getattr(o, name)
     except KeyboardInterrupt:
@@ -158,8 +157,8 @@ class _Walk:
         self._count = 0
         self.objects: dict[type, dict[int, Any]] = {}  # by class and id, in the order found
         self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
-        self._leaves: set[type] = set()  # classes that hold nothing
-        self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may hold something
+        self._leaves: set[type] = set()  # classes without contents to follow
+        self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may have contents to follow
         self._seen: dict[type, set[str]] = {}  # fields of plain classes
 
     def fields(self, cls: type) -> list[str]:
@@ -170,7 +169,7 @@ class _Walk:
         return class_hints(cls, self.objects)
 
     def run(self, columns: Iterable[Sequence[object]]) -> None:
-        """Find everything that the values of some columns reach."""
+        """Visit everything reachable from the values of some columns."""
         front: list[Sequence[object]] = list(columns)
         while front:
             by_class: dict[type, list[object]] = {}
@@ -202,7 +201,7 @@ class _Walk:
                 self._seen[cls] = set() if self.reads is None else set(self.reads.get(cls, ()))
         objects = _unseen(self.objects[cls], values)
         self._count += len(objects)
-        if cls in self._seen:  # what is not followed yet is in no object that was found before
+        if cls in self._seen:  # earlier objects of the class have been followed
             if self.reads is None:
                 self._seen[cls] |= names_among(cls, objects)
             self._followed[cls] = tuple(self.fields(cls))
@@ -220,7 +219,7 @@ def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
 
 @record()
 class Nest:
-    """Where in lists, tuples and dicts something is that no annotation describes."""
+    """Nesting depth in lists, tuples and dicts without annotations, and the count of types."""
 
     depth: int
     made: list[None]  # as many as such types were made of the same value
@@ -230,7 +229,7 @@ class Nest:
         return Nest(self.depth + 1, self.made)
 
     def ends(self) -> bool:
-        """Note one more type; return whether it is not followed."""
+        """Count one more type; return whether it is beyond the limits and not followed."""
         self.made.append(None)
         return self.depth >= NESTING or (self.depth > SHALLOW and len(self.made) > MOST_TYPES)
 
@@ -285,7 +284,7 @@ def infer(
 
 
 def hides(columns: Iterable[Sequence[object]], reads: Reads, inherited: Inherited) -> bool:
-    """Whether an object of a plain class has a field of its own where a program reads what the class has."""
+    """Whether an object of a plain class has an instance attribute that hides a class attribute a program reads."""
     walk = _Walk(reads)
     walk.run(c for c in columns if not isinstance(c, np.ndarray))
     plain = ((cls, objects) for cls, objects in walk.objects.items() if not is_record(cls) and cls in inherited)
@@ -296,10 +295,10 @@ _SAMPLE = 1 << 7  # objects from which types are guessed
 
 
 def guess(column: Sequence[Any]) -> Schema | None:
-    """Return the types of a column by a look at its beginning, or None where this cannot be enough.
+    """Return the types of a column from a sample of its first values, or None if a sample is not enough.
 
-    If all values are packed with these types, `infer` would have found them, too: packing converts only what an
-    annotation tells it to, and types that an annotation leaves open are those of numbers in no place.
+    If all values can be packed with these types, `infer` would have found the same: packing converts values only where
+    an annotation asks for it, and no type of a number is left open by an annotation.
     """
     if not len(column):
         return None
@@ -314,7 +313,7 @@ def guess(column: Sequence[Any]) -> Schema | None:
 
 
 def _loose(hint: Hint, t: Type) -> bool:
-    """Whether values of other types than one that was found would be packed as if they had it, or be left out."""
+    """Whether values of other types than the sample's type `t` would be packed as if they had it, or be left out."""
     if decided(hint):
         return False
     match t:
@@ -348,7 +347,7 @@ def _param(column: Any, hint: Hint) -> Type:
 
 
 def _tensor(dtype: np.dtype[Any], rank: int, column: bool) -> TensorT:
-    """Return the type of arrays; `column`: the extent of their last axis is 1, what is known of no other extent."""
+    """Return the type of arrays with dynamic extents; with `column`, the extent of the last axis is 1."""
     return TensorT(dtype.name, (*(None,) * (rank - 1), 1) if column else (None,) * rank)
 
 
@@ -357,7 +356,7 @@ def _array_text(dtype: np.dtype[Any]) -> str:
 
 
 def storable_union(*found: Type) -> Type:
-    """Return the union of the types that can be stored; an `OpaqueT` if none but None can, `NEVER` of nothing."""
+    """Return the union of the storable types; an `OpaqueT` if only None is storable, `NEVER` for no types."""
     flat = [m for t in found for m in members(t)]
     stored = [t for t in flat if not isinstance(t, OpaqueT)]
     opaque = [t for t in flat if isinstance(t, OpaqueT)]
@@ -420,7 +419,7 @@ def _field(hint: Hint, column: Sequence[Any], cls: type, count: int) -> Type:
 
 
 def _possible(t: Type) -> bool:
-    """Whether there can be a value of a type."""
+    """Whether a type has any value."""
     return all(map(_possible, t.items)) if isinstance(t, TupleT | DictT) else t != NEVER
 
 
@@ -429,7 +428,7 @@ def _distinct(column: Sequence[Any], kinds: tuple[type, ...]) -> list[Any]:
 
 
 def _observe(column: Sequence[Any], nest: Nest) -> Type:
-    """Return the type of values about which no annotation says anything."""
+    """Infer the type of values without an annotation."""
     found = []
     for cls in sorted(set(map(type, column)), key=class_key):
         found.append(_observe_class(cls, column, nest))
@@ -501,7 +500,7 @@ def _tuples(values: list[tuple[Any, ...]], nest: Nest) -> Type:
 
 
 def _dicts(values: list[dict[Any, Any]], hint: Hint, nest: Nest) -> Type:
-    """Return the type of dicts: a record if all have the same strings for keys, else data found by their keys."""
+    """Return the type of dicts: a record if all have the same string keys, else a map."""
     keys = {tuple(v) for v in values}
     if not keys:
         return NEVER
@@ -537,7 +536,7 @@ def classes_of(t: Type) -> set[type]:
 
 
 def loses(schema: Schema) -> bool:
-    """Whether words hold only a part of some value; a field that is not stored at all is in `heap.rest_of`."""
+    """Whether some value is represented only in part; fields that are not stored at all are in `heap.rest_of`."""
     fields = [t for row in schema.fields.values() for t in row.values() if not isinstance(t, OpaqueT)]
     todo: list[Type] = [*schema.params, *fields]
     while todo:
@@ -557,16 +556,16 @@ def _classes(some: Iterable[Type]) -> set[type]:
 
 
 def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _Walk) -> dict[type, dict[str, Type]]:
-    """Add the classes that annotations name but no object has, where annotations alone say what their fields are.
+    """Add classes that annotations name but no object has, if annotations alone decide the types of their fields.
 
-    Such classes keep the schema of a batch the same whether or not it holds an example of each; the others are dropped.
+    So the schema of a batch is the same whether or not it has an instance of such a class; other classes are dropped.
     """
     front = _classes(params) | _classes(t for row in fields.values() for t in row.values())
     added: dict[type, dict[str, Type] | None] = {}
     while front := front - fields.keys() - added.keys():
         for cls in front:
             hints = class_hints(cls, [*fields, *front])
-            names = field_names(cls)  # all: which classes are dropped must not depend on what is read
+            names = field_names(cls)  # all fields, so that the dropped classes do not depend on the fields read
             added[cls] = {n: _type(hints[n], []) for n in names} if all(decided(hints[n]) for n in names) else None
         front = _classes(t for row in added.values() if row for t in row.values())
     dropped = {cls for cls, row in added.items() if row is None}
@@ -612,7 +611,7 @@ def _merge_fields(
 
 
 def restrict(schema: Schema, reads: Reads | None) -> Schema:
-    """Return the schema without the fields that are not read and the classes that are then out of reach."""
+    """Return the schema without unread fields, and without the classes that are then unreachable."""
     fields: dict[type, dict[str, Type]] = {}
     front = _classes(schema.params)
     while front:

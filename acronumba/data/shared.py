@@ -1,4 +1,4 @@
-"""The shared values of a call: what they are (`SharedTree`), and their leaves.
+"""The structure of the shared values of a call (`SharedTree`), and their leaves.
 
 Keyword-only parameters, globals and closure variables are the same for every instance of a mini-batch. Their
 *structure* (classes, lengths, keys, bools, strings, dtypes and shapes of arrays) is known when a model is compiled;
@@ -63,7 +63,7 @@ class SharedLeaf:
 
 @record()
 class SharedConst:
-    """A value that is part of the compiled program: it changes, so does the program."""
+    """A constant of the compiled program: another value needs another program."""
 
     value: Any  # bool, str, None, enum member, function, class, module, np.dtype
 
@@ -77,7 +77,7 @@ class SharedNode:
     cls: type  # the class of the object; tuple, list, dict for the others
     names: tuple[Any, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
     items: tuple[Shared, ...]  # one per name
-    extra: frozenset[str] = frozenset()  # attributes that an object has besides its fields
+    extra: frozenset[str] = frozenset()  # attributes of the object besides its fields
 
     def item(self, name: Any) -> Shared | None:
         """Return the part with this name, or under this key, or None."""
@@ -86,7 +86,7 @@ class SharedNode:
 
 @record()
 class SharedOpaque:
-    """Something that cannot be a shared value. Reading it is refused."""
+    """A value that cannot be shared; reading it is an error."""
 
     path: str
     what: str  # for the message: "a float16 array: use float32"
@@ -103,7 +103,7 @@ class SharedTree:
 
     @lazy
     def key(self) -> tuple[Any, ...]:
-        """What two trees must have in common to run the same program; hashable."""
+        """Key: trees with equal keys can run the same program; hashable."""
         return tuple((name, shared_key(root)) for name, root in self.roots.items())
 
     @lazy
@@ -145,7 +145,7 @@ def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
 
 
 def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
-    """Yield the leaves of a structure with what they are in a value that has it, depth first."""
+    """Yield the leaves of a structure with their values in `value`, which has this structure, depth first."""
     if isinstance(shared, SharedLeaf):
         yield shared, value
     elif isinstance(shared, SharedNode):
@@ -158,7 +158,7 @@ def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
 
 
 def reaches_twice(value: object, seen: set[int]) -> str:
-    """Return how something is reached that was seen before and can be changed: ".a", "['b'][0]"; "" if nothing is."""
+    """Return the path of the first mutable value that was seen before: ".a", "['b'][0]"; "" if there is none."""
     if isinstance(value, (*CONSTANTS, str, np.generic)) or type(value) in (int, float):
         return ""
     parts: Iterable[tuple[str, object]] = ()
@@ -187,13 +187,13 @@ ENDLESS = "a structure that contains itself, or is nested too deeply"
 CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType)
 _ARRAYS = (np.ndarray, np.generic)
 _CONTAINERS = frozenset((dict, list, tuple, set))
-_PLAIN = (np.ndarray, np.memmap)  # other subclasses have operators of their own
+_PLAIN = (np.ndarray, np.memmap)  # other subclasses may override operators
 
 
 def describe_value(
     path: str, value: object, _classes: tuple[type, ...] = (), _inside: tuple[object, ...] = ()
 ) -> Shared:
-    """Return the structure of one shared value. `path` is how the user would write it."""
+    """Return the structure of one shared value; `path` is its source expression."""
     cls = type(value)
     if cls not in _CONTAINERS:
         other = _other_behaviour(value)
@@ -245,7 +245,7 @@ def describe_value(
 
 
 def key_text(key: object) -> str | None:
-    """Return a key of a dict as it is written in a path, None if it cannot be a part of the program."""
+    """Return the text of a dict's key in a path, or None if the key cannot be a constant of the program."""
     if isinstance(key, enum.Enum):
         return None if _other_behaviour(key) else f"{type(key).__name__}.{key.name}"
     if type(key) is tuple:
@@ -261,7 +261,7 @@ def kinds_of(keys: Iterable[object]) -> tuple[Any, ...]:
 
 
 def _other_behaviour(value: object) -> str:
-    """Say why a value of a class that is derived from one of Python's cannot be taken for one of that; "" if it can."""
+    """Return why an instance of a subclass of a built-in class cannot be treated as one of that class; "" if it can."""
     if isinstance(value, enum.Enum):
         named = any(value is member for member in type(value).__members__.values())
         return "" if named else f"{value!r}, a combination of flags: pass them one by one, as bools"
@@ -274,7 +274,7 @@ def _other_behaviour(value: object) -> str:
 
 
 def leaf_type(value: object) -> Type | str | None:
-    """Return the type of a leaf, None if the value is no leaf, or a sentence why it cannot be one."""
+    """Return the type of a leaf, None if the value is no leaf, or a sentence with the reason why it is unsupported."""
     if type(value) is int:
         return INT if -(2**63) <= value < 2**63 else "an int of more than 64 bits"
     if type(value) is float:
@@ -308,7 +308,7 @@ def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
     return None
 
 
-LONG_DICT = 32  # dicts of more entries, all alike and none an array, are data, not structure
+LONG_DICT = 32  # dicts with more entries, all of one type and none an array, are data, not structure
 
 
 def is_table(items: Iterable[Type]) -> bool:
@@ -324,7 +324,7 @@ def _is_plain(t: Type) -> bool:
 
 
 def table_type(value: dict[Any, Any]) -> MapT | None:
-    """Return the type of a dict that is found by its keys; None if it cannot be one."""
+    """Return the map type of a dict; None if it cannot be a map."""
     key = union(*map(_key_type, _kinds(value)))
     items = [_value_type(v) for v in _kinds(value.values())]
     item = union(*(t for t in items if t is not None))
@@ -337,7 +337,7 @@ def table_type(value: dict[Any, Any]) -> MapT | None:
 
 
 def _kinds(values: Iterable[Any]) -> list[Any]:
-    """Return values of which one of each class that says its own type is enough."""
+    """Return the values, with only one of each simple class (int, str, float, bool)."""
     every = list(values)
     simple = frozenset((int, str, float, bool))
     one_each = dict(zip(map(type, every), every, strict=True))
@@ -356,7 +356,7 @@ def _key_type(key: object) -> Type:
 
 
 def _value_type(value: object) -> Type | None:
-    """Return the type of a value of a dict that is data; None if it cannot be stored."""
+    """Return the type of a value of a map; None if it cannot be stored."""
     if type(value) is tuple:
         items = list(map(_value_type, value))
         return None if None in items else TupleT(tuple(t for t in items if t is not None))
@@ -371,17 +371,17 @@ def _value_type(value: object) -> Type | None:
 
 
 Match: TypeAlias = Callable[[Any], bool]
-# What a program reads of classes through their objects, which an attribute of an object's own would hide.
+# By class, the attributes that a program reads through objects: an instance attribute would hide them.
 Inherited: TypeAlias = Mapping[type, frozenset[str]]
 
 
 def can_hide(cls: type, found: object) -> bool:
-    """Whether an attribute of an object itself goes before what was found in its class (a property goes first)."""
+    """Whether an instance attribute takes precedence over the class attribute `found` (a data descriptor wins)."""
     return cls.__dictoffset__ != 0 and not hasattr(type(found), "__set__")
 
 
 def hiding(cls: type, name: str) -> tuple[str, str]:
-    """Return what is wrong with an object that has an attribute of its own besides its fields, and what to write."""
+    """Return the message for an object with an instance attribute that is no field, and the suggested rewrite."""
     base = cls.__name__
     if issubclass(cls, enum.Enum):
         rewrite = f"a function of {base}, with an `if` for this member"
@@ -393,10 +393,10 @@ def hiding(cls: type, name: str) -> tuple[str, str]:
 
 
 def matcher(shared: Shared, inherited: Inherited) -> Match:
-    """Return a function that says whether a value has a structure.
+    """Return a function that checks whether a value has a structure.
 
-    It is called at each mini-batch, so the decisions are made here, once: what it returns compares classes, lengths,
-    dtypes and shapes, looks whether an object hides what its class has, and nothing else.
+    The function is called at each mini-batch, so all decisions are made here, once. It compares classes, lengths,
+    dtypes and shapes, and checks that no instance attribute hides a class attribute; it does nothing else.
     """
     match shared:
         case SharedConst(value):
@@ -422,12 +422,12 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
         case SharedOpaque(_, what) if what == ENDLESS:
             return lambda v: isinstance(v, dict | list | tuple) or is_object(v)
         case SharedOpaque(path):
-            # Never read by the program; only what could be read must stay unreadable.
+            # Never read by the program: any other unusable value matches.
             return lambda v: isinstance(describe_value(path, v), SharedOpaque)
 
 
 def is_itself(value: Any) -> bool:
-    """Whether a constant is the same only if it is the same object."""
+    """Whether constants like this one are compared by identity."""
     return isinstance(value, enum.Enum) or not isinstance(value, str | np.dtype | types.MethodType)
 
 

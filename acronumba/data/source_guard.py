@@ -1,10 +1,10 @@
-"""What a program was made of: the functions and names of Python that were read, and whether they are still the same.
+"""Guards over the source of a program: the functions and names that the compiler read, and whether they changed.
 
 Code changes while a process runs: a function gets another `__code__` (as `%autoreload` does it), a cell of a notebook
-is run again, a method is replaced. The front end notes in a `SourceGuard` each function that it reads, and each place
-where it looks something up: in a module, a closure, a class. `SourceGuard.holds` says at each mini-batch whether
-everything still is where it was; it compares identities and nothing else, some tens of nanoseconds for each. Places
-whose values are read anew at each mini-batch (arrays and numbers) are not noted here: see `shared`.
+is run again, a method is replaced. The front end records in a `SourceGuard` each function that it reads, and each
+lookup in a module, a closure or a class. `SourceGuard.is_valid` checks at each mini-batch that every lookup still gives
+the same object; it compares identities and nothing else, some tens of nanoseconds for each. Lookups whose values are
+read anew at each mini-batch (arrays and numbers) are not recorded here: see `shared`.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-BEGUN = time.time()  # files that changed later may not be what was imported
-ABSENT: Any = object()  # what a place holds that holds nothing
+BEGUN = time.time()  # a file changed after this time may differ from the imported code
+ABSENT: Any = object()  # the value of a missing name
 
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 _IMMUTABLE = 1 << 8  # of `type.__flags__`: nobody can change the attributes of such a class
 
 
 class Changed(Exception):
-    """Code changed while it was read: what was read of it is no program that there ever was."""
+    """Code changed while it was read, so that the parts read belong to no single version of the program."""
 
 
 class SourceGuard:
-    """What was read, in the order in which it was."""
+    """The functions, names and attributes that were read, with their values."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, str], Any] = {}  # by holder and name; keeps the holders alive
         self._attributes: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {}  # by name: holders, values
-        self._holders: list[Any] = []  # dicts that have an item
+        self._holders: list[Any] = []  # dicts with a recorded item
         self._names: list[Any] = []
         self._values: list[Any] = []
-        self._without: list[Any] = []  # dicts that have none
+        self._without: list[Any] = []  # dicts with a recorded missing item
         self._missing: list[Any] = []
 
     def function(self, fn: types.FunctionType) -> types.CodeType:
-        """Note what a function does; return its code."""
+        """Record the code and defaults of a function; return its code."""
         for name in _OF_FUNCTIONS:
             self._attribute(fn, name)
         for name in fn.__kwdefaults__ or ():
@@ -49,7 +49,7 @@ class SourceGuard:
         return code
 
     def item(self, holder: Any, name: Any) -> Any:
-        """Note what a dict has under a name; return it. A class or module stands for its dict."""
+        """Record the item of a dict, or of the `__dict__` of a class or module; return the item, or `ABSENT`."""
         key = id(holder), name
         if key in self._seen:
             return self._seen[key][1]
@@ -66,14 +66,14 @@ class SourceGuard:
         return value
 
     def place(self, holder: Any, name: str) -> None:
-        """Note what a closure cell, or a dict under a name, holds."""
+        """Record the contents of a closure cell, or the item of a dict."""
         if isinstance(holder, types.CellType):
             self._attribute(holder, "cell_contents")
         else:
             self.item(holder, name)
 
     def owner(self, cls: type, name: str) -> type | None:
-        """Note which of a class and its bases has an attribute, and what it is; return the class."""
+        """Record which class of the MRO defines an attribute, and its value; return that class, or None."""
         self._attribute(cls, "__mro__")
         for base in cls.__mro__:
             if base.__flags__ & _IMMUTABLE:
@@ -84,14 +84,14 @@ class SourceGuard:
         return None
 
     def attribute(self, cls: type, name: str) -> Any:
-        """Note what an attribute of a class is; return it as it stands in the class, or `ABSENT`."""
+        """Record an attribute of a class; return it without calling descriptors, or `ABSENT`."""
         owner = self.owner(cls, name)
         if owner is None:
             return inspect.getattr_static(cls, name, ABSENT)  # of the class of the class
         return vars(owner)[name]
 
     def layout(self, cls: type) -> None:
-        """Note the fields of a class, and their annotations."""
+        """Record the fields of a class, and their annotations."""
         for name in ("__dataclass_fields__", "_fields", "_field_defaults"):
             self.attribute(cls, name)
         for base in cls.__mro__:
@@ -101,7 +101,7 @@ class SourceGuard:
                     self.item(annotations, name)
 
     def include(self, other: SourceGuard) -> None:
-        """Note what another one has noted."""
+        """Record everything that another guard has recorded."""
         for name, (_, holders, values) in other._attributes.items():
             for holder, value in zip(holders, values, strict=True):
                 self._attribute(holder, name, value)
@@ -113,12 +113,12 @@ class SourceGuard:
         self._missing += other._missing
 
     def agrees(self, other: SourceGuard) -> bool:
-        """Whether nothing changed between what this one and another one have noted."""
+        """Whether every lookup recorded by both guards gave the same object."""
         mine, theirs = self._seen, other._seen
         return all(mine[key][1] is theirs[key][1] for key in mine.keys() & theirs.keys())
 
     def is_valid(self) -> bool:
-        """Whether everything that was read is still the same."""
+        """Whether every recorded lookup still gives the same object."""
         same = operator.is_
         try:
             for read, holders, values in self._attributes.values():

@@ -1,13 +1,13 @@
 """Columns of plain data of Python, packed by way of `marshal`.
 
-In: lists of instances that are made of numbers, strings, None, lists, tuples and dicts alone, and their types. Out: the
-same words as a `data.packer` makes of them. Python's `marshal` writes all of it down in a tenth of the time in which a
-packer looks at it, and compiled code (`data.stream_reader`) reads that: a table of nodes says what is expected. What it
-does not expect ends it, and packers take over: they know how to convert, and what is wrong.
+In: lists of instances that consist of numbers, strings, None, lists, tuples and dicts alone, and their types. Out: the
+same words as a `data.packer` makes. Python's `marshal` serialises the instances in a tenth of the time of a packer, and
+compiled code (`data.stream_reader`) decodes the bytes, driven by a table of expected types (nodes). An unexpected value
+ends the decoding, and packers take over: they know the conversions, and report errors.
 
-`marshal` knows classes exactly, and tells what it meets again where more than one refers to it. So lists and dicts that
-are one object are one in words too; where results may be such objects, the reader gives up when one comes again, and
-`Given` finds out which object is which.
+`marshal` distinguishes classes exactly, and writes a back reference for an object that it meets again. So lists and
+dicts that are aliased are aliased in words too. Where results may be such objects, the reader gives up at a back
+reference, and `_Given` maps the lists and dicts to the user's own.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _KINDS: Mapping[type, int] = {
 _CASES: Mapping[type, int] = {
     IntT: 0, FloatT: 1, BoolT: 2, NoneT: 3, StrT: 4, TextT: 4, ListT: 5, TupleT: 6, DictT: 7, MapT: 7,
 }  # fmt: skip
-_FLAT = IntT | FloatT | BoolT | NoneT | StrT | NeverT  # types that packers are fast for
+_FLAT = IntT | FloatT | BoolT | NoneT | StrT | NeverT  # types that packers handle fast
 _VERSION = 4  # of the format
 _FIRST = 16  # bytes of words for each byte of the first stream
 _LEAST = 1 << 12  # bytes of room
@@ -68,17 +68,17 @@ _LARGE = 1 << 24  # bytes of a stream
 
 
 class Unknown(Exception):
-    """A type with values that the reader does not know."""
+    """A type has values that the reader does not support."""
 
 
 @functools.cache
 def _reader() -> Any:
-    """Return the compiled reader, a function of the address of its state."""
+    """Return the compiled reader, a function that takes the address of its state."""
     return load([reader()])[0].function("read")
 
 
 def reader() -> Deferred:
-    """Return the reader as a module that need not be made where its code is known."""
+    """Return the module of the reader, generated only if its machine code is not cached."""
     return Deferred(name="stream", key="stream", make=stream_module)
 
 
@@ -100,30 +100,30 @@ def is_plain(t: Type) -> bool:
 
 
 class Nodes:
-    """The tables that tell the reader what is expected.
+    """The tables of expected types, by which the reader decodes.
 
     Parameters
     ----------
     types : sequence of Type
-        Of the columns.
+        Types of the columns.
 
     Raises
     ------
     Unknown
-        If the reader does not know all values of a type.
+        If the reader does not support all values of a type.
     """
 
     def __init__(self, types: Sequence[Type]) -> None:
         self._words: list[int] = []
-        self._addresses: list[int] = []  # the places of words that are addresses: so far they are places in bytes
-        self.numbers: dict[tuple[int, ...], int] = {}  # of the nodes of lists and dicts, by the way to them
+        self._addresses: list[int] = []  # indices of words that are offsets in bytes, to become addresses
+        self.numbers: dict[tuple[int, ...], int] = {}  # of the nodes of lists and dicts, by path
         starts = [self._node(t, (k,)) for k, t in enumerate(types)]
         self.table = np.array(self._words, np.int64)
         self.table[self._addresses] += address(self.table)
         self.roots = [address(self.table) + start for start in starts]  # addresses of the nodes of the columns
 
     def _add(self, values: Mapping[str, int], table: Any, addresses: Iterable[str] = ()) -> int:
-        """Add a row; return its place in bytes."""
+        """Add a row; return its offset in bytes."""
         first = len(self._words)
         self._words += [0] * table.count
         for name, value in values.items():
@@ -180,7 +180,7 @@ class Nodes:
         return {"item": self._parts(parts)}
 
     def _node(self, t: Type, way: tuple[int, ...]) -> int:
-        """Return the place of the node of a type, in bytes; `way` is how it is reached."""
+        """Return the offset of the node of a type, in bytes; `way` is its path."""
         kind = _KINDS.get(type(t))
         if kind is None or isinstance(t, UnsetT) or (isinstance(t, TupleT) and t.listed):
             raise Unknown
@@ -219,22 +219,22 @@ class Stream:
     Parameters
     ----------
     types : sequence of Type
-        Of the columns.
+        Types of the columns.
     given : bool
-        Whether results may be lists or dicts that come in.
+        Whether results may be lists or dicts of the input.
     """
 
     def __init__(self, types: Sequence[Type], given: bool) -> None:
         self._types = types
         self._given = given
         self._nodes = Nodes(types)
-        self.places = [0, *accumulate(len(words(t)) for t in types)]  # of the words of each column, and their end
+        self.places = [0, *accumulate(len(words(t)) for t in types)]  # first word of each column, and the end
         columns = [(n, 8 * at) for n, at in zip(self._nodes.roots, self.places, strict=False)]
         self._columns = np.array(columns, np.int64)
         self._ratio = float(_FIRST)  # bytes of words for each byte of a stream
 
     def pack(self, columns: Sequence[list[Any]]) -> tuple[Words, Heap] | None:
-        """Return the words of the instances and what they refer to; None if that is left to a packer."""
+        """Return the words of the instances and the heap they refer to; None if a packer must do it."""
         count = len(columns[0])
         found = _Given(self._nodes.numbers) if self._given else None
         if found is not None:
@@ -266,10 +266,10 @@ class Stream:
         return roots, Heap(words=memory, regions=(region,), pools={}, objects=objects)
 
     def _read(self, data: bytes, size: int, count: int) -> int | tuple[Words, Words, int, int]:
-        """Return the words of the instances, memory, how many words are in it, and how many heads; or a status."""
+        """Return the words of the instances, the memory, the number of words and of heads in it; or a status."""
         begin = address(np.frombuffer(data, np.uint8))
         memory = aligned(size // 8, np.int64)
-        refs = 1 + len(data) // (2 if len(data) < _LARGE else 5)  # a shorter value that comes again is rare
+        refs = 1 + len(data) // (2 if len(data) < _LARGE else 5)  # back references to shorter values are rare
         scratch = np.empty(w.REF.count * refs + size // 8, np.int64)
         roots = np.zeros((count, self.places[-1]), np.int64)
         base, side = address(memory), address(scratch)
@@ -288,7 +288,7 @@ class Stream:
 
 
 class Streams:
-    """Packs the columns of mini-batches that are plain data, where that can be done.
+    """Packs the columns of mini-batches that are plain data, if the reader supports their types.
 
     Parameters
     ----------
@@ -305,10 +305,10 @@ class Streams:
         self._deep = {k for k in self._plain if not isinstance(params[k], _FLAT)}
         self._given = may_return([params[k] for k in self._plain], result, layouts)
         self._made: dict[tuple[int, ...], Stream] = {}
-        self._wait, self._failures = 1, 0  # mini-batches until the next attempt: a first one is in no hurry
+        self._wait, self._failures = 1, 0  # mini-batches until the next attempt; not at the first one
 
     def pack(self, columns: Sequence[Any]) -> list[tuple[int, Words, Heap]]:
-        """Return the columns that could be packed, by their numbers."""
+        """Return number, words and heap of each column that could be packed."""
         some = tuple([k for k in self._plain if type(columns[k]) is list])
         if self._deep.isdisjoint(some) or not columns[some[0]] or len({len(columns[k]) for k in some}) > 1:
             return []
@@ -334,11 +334,11 @@ class _Given:
     """The user's own lists and dicts, in the order in which the reader meets those of each type."""
 
     def __init__(self, numbers: Mapping[tuple[int, ...], int]) -> None:
-        self._numbers = numbers  # of nodes, by the way to them
+        self._numbers = numbers  # numbers of nodes, by path
         self._found: dict[int, list[Any]] = {}
 
     def look(self, values: Sequence[Any], t: Type, way: tuple[int, ...]) -> None:
-        """Add what is in some values of a type."""
+        """Add the lists and dicts inside values of a type."""
         if not _holds_any(t):
             return
         match t:
@@ -363,7 +363,7 @@ class _Given:
                     self.look(values, case, (*way, k))
 
     def objects(self, numbers: Words) -> Sequence[Any] | None:
-        """Return the object of each head, whose nodes have these numbers, the last one first; None if that fails."""
+        """Return the object of each head, by the node numbers of the heads, the last first; None if counts differ."""
         counts = np.bincount(numbers, minlength=len(self._numbers)).tolist()
         found = self._found
         if any(count != len(found.get(number, ())) for number, count in enumerate(counts)):
@@ -372,7 +372,7 @@ class _Given:
 
 
 class _Objects(Sequence[Any]):
-    """The objects of heads: they are put into their order when one is asked for."""
+    """The user's objects by head, sorted on first access."""
 
     def __init__(self, numbers: Words, found: Mapping[int, list[Any]]) -> None:
         self._numbers = numbers
@@ -394,7 +394,7 @@ class _Objects(Sequence[Any]):
 
 
 def _holds_any(t: Type) -> bool:
-    """Whether there are lists, or dicts with keys of run time, in values of a type."""
+    """Whether values of a type contain lists, or dicts with keys known only at run time."""
     match t:
         case ListT() | MapT():
             return True
@@ -404,7 +404,7 @@ def _holds_any(t: Type) -> bool:
 
 
 def may_return(params: Iterable[Type], result: Type, layouts: Sequence[StructLayout]) -> bool:
-    """Whether a result may hold a list or dict that came in."""
+    """Whether a result may contain a list or dict of the input."""
     made = list(_all([result]))
     if any(isinstance(t, StructT) for t in made):
         made += _all([f.type for layout in layouts for f in layout.fields])
@@ -430,7 +430,7 @@ def _may_be(given: Type, made: Type) -> bool:
 
 
 def _all(types: Iterable[Type]) -> Iterator[Type]:
-    """Yield types and what they are made of."""
+    """Yield types and, recursively, their component types."""
     for t in types:
         yield t
         match t:
@@ -443,5 +443,5 @@ def _all(types: Iterable[Type]) -> Iterator[Type]:
 
 
 def free_bytes_for(size: int) -> int:
-    """Return how many bytes the words may take; not looked up where they are few."""
+    """Return the limit of bytes for the words; small sizes are not checked against free memory."""
     return 1 << 62 if size < 1 << 24 else free_bytes() // 2

@@ -1,7 +1,7 @@
-"""Reads plain data of Python from the bytes that `marshal` makes of it, and writes its words: see `data.stream`.
+"""Compiled decoder of plain Python data from the bytes of `marshal` to words: see `data.stream`.
 
-The format is version 4 of `marshal`: a letter says of what class a value is, and the letter's highest bit that it may
-come again, by its number among such values. Numbers have their lowest byte first.
+The format is version 4 of `marshal`: a letter gives the class of a value. Its highest bit marks a value that back
+references may name by its number among the marked values. Numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read(P: i64) -> i64:
 
 
 def column(P: i64, t: i64, to: i64, stride: i64, count: i64) -> i64:
-    """Write the values of the list that comes next, each to a row of its own."""
+    """Decode the next list, one row per value."""
     at = ld(P, STATE_POS)
     code = byte(at)
     if code & 127 != 91:
@@ -91,7 +91,7 @@ def begin(P: i64, count: i64) -> i64:
 
 
 def new_ref(P: i64, code: i64, at: i64) -> i64:
-    """Return the address of the row for a value that may come again, 0 if it does not; -1: there is no room."""
+    """Return the address of the REF row of a value that back references may name, 0 for others; -1: no room."""
     if at < ld(P, STATE_HIGH):
         return 0
     st(P, STATE_HIGH, at + 1)
@@ -109,7 +109,7 @@ def new_ref(P: i64, code: i64, at: i64) -> i64:
 
 
 def class_of(P: i64, at: i64) -> i64:
-    """Return of which class the value is that begins somewhere, as the parts of a union count them; -1: of another."""
+    """Return the class number of the value at an address, as the parts of a union count classes; -1: unsupported."""
     code = byte(at) & 127
     if code == 114:
         n = number(at + 1)
@@ -143,7 +143,7 @@ def class_of(P: i64, at: i64) -> i64:
 
 @inline
 def is_text(code: i64) -> i64:
-    """Whether a letter is of a string: 1 with a length of one byte, 2 of four, 3 in UTF-8."""
+    """Return the form of a string's letter: 1 with a length of one byte, 2 of four, 3 in UTF-8; 0: not a string."""
     if code == 122:
         return 1
     if code == 90:
@@ -160,7 +160,7 @@ def is_text(code: i64) -> i64:
 
 
 def value(P: i64, t: i64, to: i64) -> i64:
-    """Write the value that comes next to its words."""
+    """Decode the next value into words."""
     kind = ld(t, NODE_KIND)
     at = ld(P, STATE_POS)
     if at >= ld(P, STATE_END):
@@ -186,7 +186,7 @@ def value(P: i64, t: i64, to: i64) -> i64:
     if code & 127 == 114:
         return again(P, t, to, at)
     if at < ld(P, STATE_HIGH):
-        if kind == LIST or kind == MAP:  # a part of a tuple that comes again
+        if kind == LIST or kind == MAP:  # a part of a repeated tuple
             return WRONG
     ref = new_ref(P, code, at)
     if ref < 0:
@@ -195,7 +195,7 @@ def value(P: i64, t: i64, to: i64) -> i64:
 
 
 def again(P: i64, t: i64, to: i64, at: i64) -> i64:
-    """Write a value that has come before."""
+    """Write the value that a back reference names."""
     n = number(at + 1)
     if n >= ld(P, STATE_REFS_COUNT):
         return WRONG
@@ -268,7 +268,7 @@ def new_value(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
 
 
 def whole(P: i64, to: i64, at: i64, code: i64) -> i64:
-    """Write an int. What is as large as the largest of 64 bits, or the least of them, is left to Python."""
+    """Write an int. The largest and smallest 64-bit values, and anything beyond, are left to the Python packer."""
     if code == 105:
         st(to, 0, number(at + 1))
         st(P, STATE_POS, at + 5)
@@ -296,7 +296,7 @@ def whole(P: i64, to: i64, at: i64, code: i64) -> i64:
 
 
 def text(P: i64, at: i64, code: i64) -> i64:
-    """Return the word of a string, see `data.texts`; 0: it is none, 1: there is no room."""
+    """Return the word of a string, see `data.texts`; 0: not a string, 1: no room."""
     form = is_text(code)
     if form == 0:
         return 0
@@ -359,7 +359,7 @@ def same_text(a: i64, b: i64) -> i64:
 
 
 def expected(P: i64, wanted: i64) -> i64:
-    """Pass over a string that must be this one."""
+    """Skip a string that must equal the expected one."""
     at = ld(P, STATE_POS)
     code = byte(at)
     top = ld(P, STATE_TOP)
@@ -397,7 +397,7 @@ def expected(P: i64, wanted: i64) -> i64:
 
 
 def new_head(P: i64) -> i64:
-    """Return room for the head of a list or dict; 0: there is none."""
+    """Allocate the head of a list or dict and return its address; 0: no room."""
     bottom = ld(P, STATE_BOTTOM) - HEAD_BYTES
     if bottom < ld(P, STATE_TOP):
         return 0
@@ -407,7 +407,7 @@ def new_head(P: i64) -> i64:
 
 @inline
 def length_of_tuple(at: i64, code: i64) -> i64:
-    """Return how many elements a tuple has; -1: it is none."""
+    """Return the number of elements of a tuple; -1: not a tuple."""
     if code == 41:
         return byte(at + 1)
     if code == 40:
@@ -417,7 +417,7 @@ def length_of_tuple(at: i64, code: i64) -> i64:
 
 @inline
 def behind_length(at: i64, code: i64) -> i64:
-    """Return where the elements of a list or tuple begin."""
+    """Return the address of the first element of a list or tuple."""
     if code == 41:
         return at + 2
     return at + 5
@@ -452,7 +452,7 @@ def listed(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
 
 
 def close(t: i64, to: i64, head: i64, top: i64, n: i64, ref: i64) -> None:
-    """Write the head of a list or dict whose elements are there."""
+    """Write the head of a list or dict whose elements are written."""
     st(head, HEAD_ITEMS, top)
     st(head, HEAD_LENGTH, n)
     st(head, HEAD_CAPACITY, 0)
@@ -500,7 +500,7 @@ def fields(P: i64, t: i64, to: i64, at: i64, code: i64) -> i64:
 
 
 def entries(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
-    """Write a dict that is found by its keys, with its table."""
+    """Write a map, with its hash table."""
     if code != 123:
         return WRONG
     st(P, STATE_POS, at + 1)
@@ -543,7 +543,7 @@ def entries(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
 
 
 def enter(t: i64, entry: i64, table: i64, mask: i64, k: i64) -> None:
-    """Make an entry be found by its key: see `host.maps`."""
+    """Insert an entry into the hash table: see `host.maps`."""
     h = 1
     texts = ld(t, NODE_TEXTS)
     for j in range(ld(t, NODE_WIDTH)):

@@ -1,6 +1,6 @@
-"""The words that `data.stream` and its compiled half `data.stream_reader` share.
+"""Record layouts shared by `data.stream` and its compiled half `data.stream_reader`.
 
-`STATE_TOP` is the place of the word `top` of `STATE`, `NODE_KIND` that of `kind` in a row of `NODE`, and so on; a row
+`STATE_TOP` is the index of the word `top` in `STATE`, `NODE_KIND` that of `kind` in a row of `NODE`, and so on; a row
 of a table has `..._BYTES` bytes.
 """
 
@@ -59,7 +59,7 @@ node        number of its node
 INT, FLOAT, BOOL, NOTHING, TEXT, CONSTANT, LIST, TUPLE, DICT, MAP, OPTIONAL, UNION, NEVER = range(13)  # kinds of nodes
 CASES = 8  # parts of a union: of int, float, bool, None, string, list, tuple, dict
 
-OK, WRONG, MORE = range(3)  # what reading ends with: done; another type, or what is not known; room is needed
+OK, WRONG, MORE = range(3)  # statuses of the reader: done; another or unsupported type; more room is needed
 
 _PLACES: dict[str, int] = {}
 for _prefix, _table in {"STATE_": STATE, "NODE_": NODE, "PART_": PART, "REF_": REF, "HEAD_": HEAD}.items():

@@ -1,4 +1,4 @@
-"""Columns of strings, and hashes of the keys of dicts, while instances are packed. See `data.texts`."""
+"""Packing of columns of strings, and hashing of the keys of dicts. See `data.texts`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Texts:
         self._region: Region
 
     def reserve(self, add: Callable[..., Region], take: Callable[[float], None]) -> None:
-        """Make the records; `add` reserves a region, `take` says how many bytes it takes."""
+        """Make the records; `add` reserves a region, `take` counts its bytes."""
         found = dict.fromkeys(v for column in self.columns for v in column.values)
         self.at = {text: 0 if text is None else ~ord(text) for text in found if text is None or len(text) == 1}
         rest = [text for text in found if text not in self.at]
@@ -80,14 +80,14 @@ def hashes(heap: Heap, keys: Words, kinds: Sequence[Word]) -> Words:
 
 
 def _mixed(out: Words, word: Words) -> Words:
-    """Return the hashes of what has one more word."""
+    """Combine hashes with one more word."""
     new = (out ^ word).view(np.uint64) * np.uint64(6364136223846793005)
     new ^= new >> np.uint64(32)
     return new.view(np.int64)
 
 
 def _hashed(heap: Heap, column: Words, kind: Word) -> Words:
-    """Return what stands for each word in a hash: itself, or of a string or tuple what it holds."""
+    """Return the hash input of each word: the word itself, or for a string or tuple a hash of its contents."""
     if not isinstance(kind, TextT | ListT):
         return column
     out = column.copy()

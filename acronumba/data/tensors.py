@@ -1,8 +1,8 @@
-"""Which words stand for the arrays in a value.
+"""Map from the float arrays in a value to the words that represent them.
 
-In: a value of Python, its type, its words, and how to follow references. Out: each array of floats with its words: the
-address of a value record, or what the interpreter has in its place. So gradients, which are known by records, find
-their places in the structures of users, and cotangents find the records that they belong to.
+In: a Python value, its type, its words, and an object that follows references. Out: each float array with its words:
+the address of a value record, or the interpreter's substitute for one. Gradients, which are keyed by record, are so
+assigned to the structures of users, and cotangents to records.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class InMemory:
     Parameters
     ----------
     memory
-        All that references lead to.
+        All memory that references point into.
     given
-        Layouts of all classes, with the fields that are there in rows that were given: those that are read.
+        Layouts of all classes for rows packed from the user's objects: only the fields that are read.
     made
-        The same of rows that the model makes: all fields.
+        The same for rows that the model creates: all fields.
     heap
-        Where it makes them, also those that stand for objects which were given.
+        Memory in which the model creates rows, including rows that represent objects of the user.
     """
 
     def __init__(
@@ -104,16 +104,16 @@ class Found:
 
 
 def arrays_in(value: Any, t: Type, given: Sequence[Any], references: References) -> list[Found]:
-    """Return the arrays of floats in a value, as often as they are reached, each object and list once.
+    """Return the float arrays in a value: each object and list is visited once, an array as often as it is reached.
 
     Parameters
     ----------
     value
-        As Python has it.
+        The Python value.
     t, given
-        Its type and words.
+        The type and words of the value.
     references
-        What follows them.
+        Follows the references in words.
     """
     out: list[Found] = []
     seen: set[int] = set()
@@ -140,7 +140,7 @@ def arrays_in(value: Any, t: Type, given: Sequence[Any], references: References)
 
 
 def _member(v: Any, t: UnionT, given: Sequence[Any]) -> tuple[Type, Sequence[Any]]:
-    """Return the type that a value has of a union, and its words."""
+    """Return the member of a union that a value has, and its words."""
     if union_word(t) is None:
         case, place = case_slices(t)[given[0]]
         return case, given[place]

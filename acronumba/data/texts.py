@@ -1,8 +1,8 @@
-"""Strings as words: how one is stored, and read back.
+"""Strings as words: encoding and decoding.
 
-A string of run time (`ir.types.TextT`) is one word. None is 0. A string of one character is ~c, where c is the number
-of its character: a negative word, which needs no memory, so that `s[i]`, loops over characters and comparisons of
-characters take none. Any other string is the address of a record that never changes:
+A string of run time (`ir.types.TextT`) is one word. None is 0. A string of one character is ~c, where c is its code
+point: a negative word that needs no memory, so that `s[i]`, loops over characters and comparisons of characters
+allocate nothing. Any other string is the address of an immutable record:
 
     length      of the string, in characters (code points)
     hash        see `hash_of`; equal strings have equal hashes
@@ -10,7 +10,7 @@ characters take none. Any other string is the address of a record that never cha
 
 Two strings are equal if their words are, or if both are addresses of records with equal contents: hash and length are
 compared first. So nothing is interned: strings of any two packs, of the program and of the call compare right, and the
-memory of a record is that of the heap that it lies in. Records lie in the heap of what was packed (each different
+memory of a record is that of the heap that it lies in. Records are in the heap of the packed values (each distinct
 string of a heap once; they hold no addresses, so that heaps are moved and pickled as before), in the table of constants
 of the host program, and in the heap of the call (`"".join`). As keys of dicts they are hashed by their record's hash
 and compared by contents (`host.maps`). `ir.interpret` has Python's own strings in their place.
@@ -38,7 +38,7 @@ def signed(value: int) -> int:
 
 
 def hash_of(characters: Sequence[int]) -> int:
-    """Return the sum of each character and 1, times a power of `FACTOR`, in 64 bits."""
+    """Return the 64-bit polynomial hash of characters: the sum of (character + 1) times a power of `FACTOR`."""
     out, power = 0, FACTOR
     for c in characters:
         out += (c + 1) * power
@@ -58,7 +58,7 @@ def record_of(text: str) -> tuple[int, ...]:
 
 
 def records_of(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the records of strings, one after the other, and where each begins."""
+    """Return the concatenated records of strings, and the index of each."""
     counts = np.fromiter(map(len, texts), np.int64, len(texts))
     characters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
     starts = np.cumsum(counts) - counts
@@ -75,7 +75,7 @@ def records_of(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray
 
 
 def text_at(word: int, read: Callable[[int, int], Iterable[int]]) -> str:
-    """Return the string with a word; `read` gives words at an address."""
+    """Return the string of a word; `read` returns words at an address."""
     if word < 0:
         return chr(~word)
     (length,) = read(word, 1)

@@ -1,8 +1,8 @@
-"""Whether a value that was packed is still as it was: a shared tree need not be packed again at each mini-batch.
+"""Change detection for packed values, so that an unchanged shared tree is not packed again at each mini-batch.
 
-In: a value, and the heap that it was packed into. Out: a `Guard`, or None where something is in it of which it is not
-known. Its `holds` compares what the words were made of: objects, numbers and strings by identity, arrays by dtype,
-shape and bits. That costs a third of what packing does, or less.
+In: a value, and the heap that it was packed into. Out: a `Guard`, or None if the value contains something whose changes
+cannot be detected. `Guard.is_valid` compares the packed values: objects, numbers and strings by identity, arrays by
+dtype, shape and bits. The check takes at most a third of the time of packing.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from acronumba.data.source_guard import ABSENT
 if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout
 
-MOST = 1 << 24  # bytes of arrays that are kept to be compared
-_FIXED = frozenset((int, float, bool, str, bytes, complex, type(None)))  # classes of what never changes
+MOST = 1 << 24  # limit of bytes of arrays that are copied for comparison
+_FIXED = frozenset((int, float, bool, str, bytes, complex, type(None)))  # immutable classes
 _CONTAINERS = (list, tuple, dict, set)
 _form = attrgetter("dtype", "shape")
 
 
 class _Table:
-    """Objects of one class, lists, tuples, dicts or sets. Where values lie says which they are: they are kept alive.
+    """Objects of one class, lists, tuples, dicts or sets; kept alive, so that values can be compared by identity.
 
     Parameters
     ----------
     owned : sequence
-        The user's own.
+        The user's own objects.
     fields : sequence of str, optional
-        What is read of objects; None of the others, of which all is.
+        The fields that are read of objects; None for containers, which are read as a whole.
     visible : Visible, optional
-        What is read of the class of objects through them.
+        The class attributes that are read through objects.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class _Table:
 
 
 def _attributes(fields: Sequence[str], value: object) -> Any:
-    """Return attributes of an object as `attrgetter` does, and `ABSENT` for those that it is without."""
+    """Return attributes of an object as `attrgetter` does, but `ABSENT` for a missing one."""
     if len(fields) == 1:
         return getattr(value, fields[0], ABSENT)
     return [getattr(value, name, ABSENT) for name in fields]
@@ -88,24 +88,24 @@ def _parts_of_dicts(entries: dict[Any, Any]) -> Iterable[Any]:
 
 
 class Guard:
-    """What a heap was made of."""
+    """The Python values that a heap was packed from, to detect changes."""
 
     def __init__(self, tables: Sequence[_Table], arrays: Sequence[Any]) -> None:
         self._tables, self._arrays = tuple(tables), arrays
         self._forms, self._bits = list(map(_form, arrays)), b"".join(arrays)
 
     def is_valid(self) -> bool:
-        """Whether everything still is as it was packed."""
+        """Whether no value has changed since packing."""
         try:
             if not all(table.is_valid() for table in self._tables):
                 return False
             return list(map(_form, self._arrays)) == self._forms and b"".join(self._arrays) == self._bits
-        except (AttributeError, BufferError):  # a field is gone; an array lies otherwise
+        except (AttributeError, BufferError):  # a field is gone; an array is no longer contiguous
             return False
 
 
 def guard_of(value: object, heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -> Guard | None:
-    """Return the guard of what a heap was made of: a value, and all that can be reached from it."""
+    """Return a guard of the value that a heap was packed from, and of all that is reachable from it."""
     fields: Mapping[type, Sequence[str]] = {layout.cls: [f.name for f in layout.fields] for layout in layouts}
     tables: list[_Table] = []
     known = {id(ABSENT)}
@@ -142,28 +142,28 @@ class _Last(NamedTuple):
     """The value that came last."""
 
     value: object = None
-    frozen: bool = False  # whether nobody changes it any more
-    batch: Any = None  # it packed, if that is kept
+    frozen: bool = False  # whether the value is frozen by the user
+    batch: Any = None  # the packed value, if it is kept
     guard: Guard | None = None  # None: it is frozen, or not guarded
-    calls: int = 0  # with this value since there was a guard
-    wait: int = 0  # how many until there is one again
-    again: bool = True  # whether it came more than once, or there was none
+    calls: int = 0  # number of calls with this value since the last guard
+    wait: int = 0  # number of calls until the next guard
+    again: bool = True  # whether the value was seen more than once, or there is none
 
 
 class Latest:
-    """A shared value as it was packed last; threads may ask for several at once.
+    """Cache of the last packed shared value, for use by several threads.
 
-    A guard is made at once, or, where that of the last value was for nothing, when the value comes again; and after a
-    value has changed, later and later. A value that nobody changes needs none.
+    A guard is made at once, or, if the last value's guard was never used, when the value is seen again; after changes,
+    after more and more calls (backoff). A frozen value needs no guard.
     """
 
     def __init__(self) -> None:
-        self._last = _Last()  # replaced as a whole: what it says belongs together, whoever asks meanwhile
+        self._last = _Last()  # replaced as a whole, so that threads see consistent fields
 
     def batch(
         self, value: object, frozen: bool, pack: Callable[[], Any], guard: Callable[[Any, Any], Guard | None]
     ) -> Any:
-        """Return the value packed: as it was, if it is the last one and has not changed, or is `frozen` for good."""
+        """Return the packed value: the cached batch, if the value is the last one and is unchanged or `frozen`."""
         last = self._last
         again = value is last.value and frozen == last.frozen
         if not again:

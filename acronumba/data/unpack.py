@@ -1,10 +1,10 @@
-"""The backward pass: from words to Python values.
+"""Unpacking: from words to Python values.
 
-In come the result words of a mini-batch (one row per instance) and the buffers that their addresses point into; out
-comes a `Decoder`: results are made only when they are asked for, one here, several in `unpack_columns`. Arrays
-are read-only views of the buffers and keep them alive. Objects, lists and arrays that were one object are one
-again, within one instance. What the user gave is not made anew: rows that were packed from objects have owners
-(`heap.Owned`). There is no recursion over data: a chain of a million objects is a long list here.
+In: the result words of a mini-batch (one row per instance) and the buffers that their addresses point into. Out: a
+`Decoder`: results are made lazily, one at a time here, several at once in `unpack_columns`. Arrays are read-only views
+of the buffers and keep them alive. Aliasing is preserved within one instance. The user's own objects are returned
+themselves: rows that were packed from objects have owners (`heap.Owned`). There is no recursion over data: a chain of a
+million objects is a long list here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from acronumba.records import record
 if TYPE_CHECKING:
     from acronumba.data.heap import Owned
 
-Rest: TypeAlias = Callable[[int], Any]  # what the words at an address do not hold, see `heap.rest_of`
+Rest: TypeAlias = Callable[[int], Any]  # the unpacked attributes of the row at an address, see `heap.rest_of`
 
 _BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
 
@@ -92,7 +92,7 @@ class Unpacker:
     result : Type
         Of the values.
     layouts : sequence of StructLayout
-        Of the classes that can be among them; the tag of a row is an index into it.
+        Layouts of the classes of objects in values; the tag of a row is an index into it.
     """
 
     def __init__(self, result: Type, layouts: Sequence[StructLayout]) -> None:
@@ -105,18 +105,18 @@ class Unpacker:
         self.classes = [Class(layout) for layout in self.layouts]
 
     def decoder(self, rows: Words, memory: Memory, objects: Owned | None = None, rest: Rest | None = None) -> Decoder:
-        """Return a function from the number of an instance to its value.
+        """Return a decoder of the values of instances, by instance number.
 
         Parameters
         ----------
         rows : int64[n, words of the type]
             The words of every instance.
         memory : Memory
-            Everything that addresses point into.
+            All memory that addresses point into.
         objects : optional
-            Rows that already are objects of the user (see `Batch.objects`).
+            The user's own objects, by address of their rows (see `Batch.objects`).
         rest : optional
-            What the words of a row do not hold.
+            The unpacked attributes of a row.
         """
         columns = self._columns if rest is None else None
 
@@ -151,7 +151,7 @@ class Unpacker:
 
     @lazy
     def _columns(self) -> Columns | None:
-        """What reads several values at once; None if they cannot be read so."""
+        """Reader of several values at once; None for types that it cannot read."""
         try:
             return Columns(self.type, self.classes)
         except InfiniteType:
@@ -187,14 +187,14 @@ class Unpacker:
         return decode
 
     def item(self, t: Type) -> tuple[Read, Find | None, int]:
-        """Return what reads elements of lists, what finds the references in them, if any, and their words."""
+        """Return the reader of list elements, the finder of references in them or None, and their width in words."""
         found = self._items.get(t)
         if found is None:
             found = self._items[t] = _read(t, 0), _find(t, 0) if _holds_refs(t) else None, len(words(t))
         return found
 
 
-# A value from the words of a row, when what it refers to has been made.
+# Makes a value from the words of a row, once the values it refers to are made.
 Read: TypeAlias = "Callable[[Reader, list[int]], Any]"
 # Adds the references in the words of a row to a list.
 Find: TypeAlias = "Callable[[list[int], list[tuple[Type, int]]], None]"
@@ -220,7 +220,7 @@ class Class(Kind):
             put(out, name, value)
 
     def tuple(self, reader: Reader, data: list[int], rest: dict[str, Any]) -> Any:
-        """Return a NamedTuple, whatever its `__new__` does, or a matrix."""
+        """Create a NamedTuple, without a call of the user's `__new__`, or a matrix."""
         return self.made({name: read(reader, data) for name, read in self.reads} | rest)
 
 
@@ -230,7 +230,7 @@ def _is_tensor(t: Type) -> bool:
 
 
 def _case_starts(t: UnionT, at: int) -> list[int]:
-    """Return where the words of each case of a union with a tag begin."""
+    """Return the index of the first word of each case of a union with a tag."""
     starts = [at + 1]
     for case in union_cases(t):
         starts.append(starts[-1] + len(words(case)))
@@ -238,7 +238,7 @@ def _case_starts(t: UnionT, at: int) -> list[int]:
 
 
 def _read(t: Type, at: int) -> Read:
-    """Return the function that reads a value whose words begin at a place of a row."""
+    """Return the function that reads a value whose words begin at index `at` of a row."""
     match t:
         case IntT():
             return lambda reader, row: row[at]
@@ -327,8 +327,8 @@ def _find(t: Type, at: int) -> Find:
 class Reader:
     """Decodes values, of one instance or of several that share objects.
 
-    First everything that can be reached is found: objects and lists are made empty. What cannot be changed once it is
-    made (NamedTuples, tuples) is made when what it holds is there, and then the others are filled.
+    First all reachable objects and lists are found and created empty. Immutable values (NamedTuples, tuples) are
+    created after their contents, and then the others are filled.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class Reader:
     known, rest
         See `Unpacker.decoder`.
     made : dict, optional
-        What earlier readers have made.
+        Values that earlier readers have made, by address.
     """
 
     def __init__(
@@ -366,7 +366,7 @@ class Reader:
         return self._unpacker.read(self, row)
 
     def find(self, found: list[tuple[Type, int]]) -> None:
-        """Make the objects and lists at some addresses, and all that they reach."""
+        """Create the objects and lists at some addresses, and everything reachable from them."""
         if not found:
             return
         self._discover(found)
@@ -381,7 +381,7 @@ class Reader:
             self.made[address].update(entries if mapped.item is not None else [key for key, _ in entries])
 
     def _items(self, t: Type, data: list[int], length: int) -> list[Any]:
-        """Return the elements of a list, which are of a type."""
+        """Return the elements of a list, by the type of an element."""
         if isinstance(t, IntT):
             return data
         read, _, width = self._unpacker.item(t)
@@ -390,11 +390,11 @@ class Reader:
         return [read(self, data[k : k + width]) for k in range(0, len(data), width)]
 
     def _discover(self, later: list[tuple[Type, int]]) -> None:
-        """Make every object and list that is reached; what cannot be changed after what it holds."""
+        """Create every reachable object and list; immutable ones after their contents."""
         made, rows, lists = self.made, self._rows, self._lists
         later = [*later]
         while later:
-            todo: list[tuple[Type | None, int]] = [later.pop()]  # None: all that this tuple holds has been made
+            todo: list[tuple[Type | None, int]] = [later.pop()]  # None: the elements of this tuple have been made
             while todo:
                 t, address = todo.pop()
                 if t is None:
@@ -420,7 +420,7 @@ class Reader:
                 (todo if fixed else later).extend(inner)
 
     def _row(self, address: int) -> tuple[bool, list[tuple[Type, int]]]:
-        """Make an object empty unless it is a NamedTuple; return whether it is one, and the references in it."""
+        """Create an empty object unless it is a NamedTuple; return whether it is one, and its references."""
         kind = self._unpacker.classes[self._memory.words(address, 1)[0] % MADE]
         data = self._memory.words(address, kind.size)
         assert self._rest is not None or kind.stored.issuperset(kind.names), "an object has no owner"
@@ -434,7 +434,7 @@ class Reader:
         return kind.immutable, found
 
     def _list(self, t: ListT, address: int) -> tuple[bool, list[tuple[Type, int]]]:
-        """Make a list of the right length unless it is a tuple; return whether it is one, and the references in it."""
+        """Create a list of the right length unless it is a tuple; return whether it is one, and its references."""
         segment, length, _ = self._memory.words(address, 3)
         _, find, width = self._unpacker.item(t.item)
         data = self._memory.words(segment, length * width)
@@ -448,7 +448,7 @@ class Reader:
         return t.tupled, found
 
     def _map(self, t: MapT, address: int) -> list[tuple[Type, int]]:
-        """Make a dict or set, empty as yet; return the references in it."""
+        """Create an empty dict or set; return the references in it."""
         segment, length, _ = self._memory.words(address, 3)
         _, find, width = self._unpacker.item(t.entry)
         data = self._memory.words(segment, length * width)
@@ -478,7 +478,7 @@ class Reader:
         return out
 
     def written(self, t: ArrayT, part: _Tensor, address: int, numbers: list[int]) -> Any:
-        """Return the elements of an array that the model wrote into, whose parts are in a list."""
+        """Return the contents of an array that the model wrote into, from the list of its parts."""
         segment, length, _ = self._memory.words(address, 3)
         parts = self._memory.words(segment, length)
         out = elements(t, numbers, lambda k: self.array(part, parts[k]))

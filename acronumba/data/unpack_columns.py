@@ -1,9 +1,9 @@
-"""The backward pass for several instances at once: results are read column by column.
+"""Unpacking of several instances at once, column by column.
 
-In: the words of some instances. Out: the list of their values, just as `unpack.Reader` makes them one by one. First
-all that is referred to is found, from the outside in: there is a pool for each type of lists, dicts, objects and
-arrays; the addresses that a column refers to are added to its pool, and what lies there becomes columns again. Then
-values are made from the inside out, a whole column at a time. What lies in pools says `pools`.
+In: the words of some instances. Out: the list of their values, equal to those that `unpack.Reader` makes one at a time.
+First all references are followed from the outside in. Each type of list, dict, object or array has a pool (`pools`):
+the addresses in a column are added to its pool, and the words at these addresses become columns again. Then values are
+made from the inside out, a whole column at a time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class InfiniteType(Exception):
-    """A type contains itself, and cannot be made empty."""
+    """A type contains itself through immutable values, which cannot be created empty."""
 
 
 class Columns:
@@ -79,18 +79,18 @@ class Columns:
     ----------
     result : Type
     classes : sequence of Kind
-        As their rows number them.
+        The classes, indexed by the tags of their rows.
 
     Raises
     ------
     InfiniteType
-        If the type contains itself through what is made with all that it holds: NamedTuples.
+        If the type contains itself through immutable values (NamedTuples), which are created after their contents.
     """
 
     def __init__(self, result: Type, classes: Sequence[Kind]) -> None:
         self._classes = classes
         self._of = {kind.cls: k for k, kind in enumerate(classes)}
-        self._wide: dict[Type, Any] = {}  # what is one pool, though its types differ in extents
+        self._wide: dict[Type, Any] = {}  # list and dict types, with those that differ only in extents merged
         self._open: list[TensorT] = []  # tensors with extents of run time
         self._look(result, set())
         self._numbers: dict[Key, int] = {}
@@ -98,13 +98,13 @@ class Columns:
         self._making: list[int] = []  # pools that are being made, the innermost last
         self._refers: set[tuple[int, int]] = set()  # which pool refers to which
         self._take = self._column(result, 0)
-        self._order = self._ordered()  # what one refers to comes after it
+        self._order = self._ordered()  # topological order: a pool before the pools it refers to
         self.cyclic = any(
             isinstance(pool, CycleOfPools) for pool in self._order
         )  # whether values may hold others of their type
 
     def read(self, rows: Words, memory: Memory, known: Owned | None) -> list[Any]:
-        """Return the values whose words are the rows, each of an instance of its own.
+        """Return the values of the rows, each row being the words of one instance.
 
         Raises
         ------
@@ -151,7 +151,7 @@ class Columns:
         return number
 
     def _ordered(self) -> list[Pool | CycleOfPools]:
-        """Return the pools, those that refer to one another as knots; what one refers to comes after it."""
+        """Return the pools in topological order; each cycle of pools is one `CycleOfPools`."""
         reach = [{b for a, b in self._refers if a == k} for k in range(len(self._pools))]
         for through in range(len(reach)):
             for found in reach:
@@ -184,7 +184,7 @@ class Columns:
     # --- The columns ---
 
     def _references(self, t: Type, at: int) -> Take:
-        """Return how a column of references to what is of one type is read."""
+        """Return a reader of a column of references to values of one type."""
         match t:
             case ListT():
                 key = _erased(t)
@@ -205,7 +205,7 @@ class Columns:
         return lambda reading, rows, owners: reading.refer(number, rows[:, at], owners)
 
     def _column(self, t: Type, at: int) -> Take:
-        """Return how a column is read, of values whose words begin at a place of their row."""
+        """Return a reader of a column of values whose words begin at index `at` of their row."""
         match t:
             case IntT():
                 return lambda reading, rows, owners: rows[:, at].tolist
@@ -241,7 +241,7 @@ class Columns:
                 )
 
     def _items(self, t: TupleT | DictT, at: int) -> Take:
-        """Return how a column of tuples is read, or of dicts whose keys are known."""
+        """Return a reader of a column of tuples, or of dicts with constant keys."""
         parts: list[Take] = []
         for item in t.items:
             parts.append(self._column(item, at))
@@ -261,7 +261,7 @@ class Columns:
         return take
 
     def _optional(self, t: UnionT, at: int) -> Take:
-        """Return how a column of references is read that may be 0, or of references to objects of several classes."""
+        """Return a reader of a column of optional references (0 for None), or of references to several classes."""
         nothing = NO_VALUE if UNSET in t.members else None
         empty: Take = lambda reading, rows, owners: lambda: [nothing] * len(rows)
         rest = [m for m in t.members if not isinstance(m, NoneT)]
@@ -281,7 +281,7 @@ class Columns:
 
 
 def _cases(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
-    """Return how a column is read of which each row is of one of several cases."""
+    """Return a reader of a column whose rows have different cases; `number` returns the case of each row."""
 
     def take(reading: Reading, rows: Words, owners: Words) -> Values:
         numbers = number(rows)
@@ -305,7 +305,7 @@ def _cases(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
 
 
 def _written(t: ArrayT, memory: Memory, row: Sequence[int]) -> Any:
-    """Return the elements of an array that the model wrote into, whose words these are."""
+    """Return the contents of an array that the model wrote into, from its words."""
     segment, length = memory.words(row[0], 2)
     parts = memory.words(segment, length)
 
@@ -325,7 +325,7 @@ def _may_be_one(a: TensorT, b: TensorT) -> bool:
 
 
 def _erased(t: Type) -> Type:
-    """Return a type of lists or dicts without extents: what lies in memory alike may be one object."""
+    """Return a type with every extent dynamic: types with equal memory layouts share a pool, to preserve aliasing."""
     match t:
         case TensorT():
             return TensorT(t.dtype, (None,) * t.rank)

@@ -1,6 +1,6 @@
-"""What the words of packed objects do not hold: fields that are not packed, and attributes besides.
+"""The state of packed objects outside their words: fields that are not packed, and other attributes.
 
-In: the objects that were packed, by region. Out: what a pack keeps of them, by row. Models may return the objects.
+In: the packed objects, by region. Out: their unpacked attributes, by row, for models that return the objects.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from acronumba.ir.nodes import StructLayout
 
 
 class UnpackedFields(Sequence[Any]):
-    """What the words of the objects of one class do not hold, by row; see `heap.rest_of`.
+    """The unpacked attributes of the objects of one class, by row; see `heap.rest_of`.
 
-    Fields are as they were when the objects were packed. Attributes besides the fields are those that an object has
-    now: to look for them would take longer than to pack.
+    Fields have their values at the time of packing. Attributes that are no fields are read when asked for: to collect
+    them would take longer than packing.
     """
 
     def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:
@@ -43,7 +43,7 @@ class UnpackedFields(Sequence[Any]):
         return found | {name: v for name, v in own.items() if name not in self._fields}
 
     def some(self, rows: Sequence[int]) -> list[Any]:
-        """Return what belongs to some rows; where their words hold everything, this is soon known."""
+        """Return the unpacked attributes of some rows; an empty list if no row has any."""
         if not self._columns:
             own = [getattr(self._objects[row], "__dict__", {}) for row in rows]
             if all(map(self._fields.issuperset, own)):
@@ -52,7 +52,7 @@ class UnpackedFields(Sequence[Any]):
 
 
 def kept_of(heap: Heap, layouts: Sequence[StructLayout]) -> dict[Region, Sequence[Any]]:
-    """Return what the words do not hold of what the user may change later, by region."""
+    """Return the unpacked attributes of all objects, by region."""
     stored = {layout.cls: frozenset(f.name for f in layout.fields) for layout in layouts}
     return {
         r: UnpackedFields(objects, stored.get(r.cls, ())) for r, objects in heap.objects.items() if r.cls is not None

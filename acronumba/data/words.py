@@ -1,4 +1,4 @@
-"""What values are in words of 8 bytes: tensors and lists."""
+"""Memory layouts of tensors and lists, in words of 8 bytes."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ items       address of the elements
 length      how many there are
 capacity    ... may be
 """)
-MADE = 1 << 32  # is added to the number of the class in front of a row that the call has made
+MADE = 1 << 32  # added to the tag of rows that the call has created

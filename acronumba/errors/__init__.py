@@ -1,8 +1,7 @@
 """Errors and source positions.
 
-Everything a user can be told about a mistake: compile-time refusals carry a code, a position and a rewrite
-(`Unsupported`, `TypeMismatch`, `ShapeMismatch`), run-time failures belong to instances (`InstanceErrors`). The codes
-and their pages are in `acronumba.errors.codes`.
+Compile-time errors carry a code, a position and a rewrite (`Unsupported`, `TypeMismatch`, `ShapeMismatch`); run-time
+failures belong to instances (`InstanceErrors`). The codes and their pages are in `acronumba.errors.codes`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Loc:
 
     @property
     def path(self) -> tuple[Loc, ...]:
-        """The range, and the calls that lead to it, the innermost first: what tells two of its uses apart."""
+        """The range and its chain of calls, the innermost first; it distinguishes two uses of one range."""
         out, loc = [self], self.caller
         while loc is not None:
             out.append(loc)
@@ -46,7 +45,7 @@ NOWHERE = Loc("", "", 0, 0, 0, 0)
 
 
 class AcronumbaError(Exception):
-    """Base of everything that acronumba raises.
+    """Base class of the errors of acronumba.
 
     Parameters
     ----------
@@ -55,9 +54,9 @@ class AcronumbaError(Exception):
     message : str
         One sentence in the user's terms.
     loc : Loc
-        Where in the user's source; `NOWHERE` if nowhere in particular.
+        Position in the user's source, or `NOWHERE`.
     seen : str
-        What was seen there: types, shapes, names.
+        The types, shapes or names found there.
     rewrite : str
         One change of the program that works.
 
@@ -77,7 +76,7 @@ class AcronumbaError(Exception):
         self.seen = seen
         self.rewrite = rewrite
         self.others: tuple[AcronumbaError, ...] = ()
-        # Kept here, so that the caret is still there in another process, or when the file has changed.
+        # Stored, so that the caret is right in another process, or after the file has changed.
         self.source: str = linecache.getline(loc.file, loc.line).rstrip("\n") if loc.file else ""
 
     @property
@@ -112,9 +111,9 @@ class AcronumbaError(Exception):
 
 
 class OneFrame:
-    """What is raised in its block keeps one frame of acronumba: the traceback shows the lines of the user.
+    """Context manager that cuts tracebacks to one frame of acronumba, so that they show the user's lines.
 
-    A mistake of acronumba keeps all, and so does what is raised by the user's own code.
+    Internal errors, and exceptions of the user's own code, keep all frames.
     """
 
     def __enter__(self) -> None:
@@ -129,7 +128,7 @@ one_frame = OneFrame()
 
 
 class InternalError(AcronumbaError):
-    """A fault of acronumba's own, found before the model ran; its `__cause__` is what was raised."""
+    """A bug in acronumba, found before the model ran; its `__cause__` is the original exception."""
 
 
 class Unsupported(AcronumbaError):
@@ -137,15 +136,15 @@ class Unsupported(AcronumbaError):
 
 
 class TypeMismatch(AcronumbaError, TypeError):
-    """Values whose types do not go together."""
+    """Values of incompatible types."""
 
 
 class ShapeMismatch(AcronumbaError, ValueError):
-    """Tensors whose shapes do not go together."""
+    """Tensors of incompatible shapes."""
 
 
 class ScheduleError(AcronumbaError, ValueError):
-    """Batches of a user's `schedule` that cannot be run."""
+    """The batches of a user's `schedule` function are invalid."""
 
 
 class DataError(AcronumbaError, ValueError):
@@ -154,9 +153,9 @@ class DataError(AcronumbaError, ValueError):
     Attributes
     ----------
     instance : int or None
-        Which instance.
+        Number of the instance.
     path : str
-        Where in it: ``"[17].left.right.word"``.
+        Path of the value: ``"[17].left.right.word"``.
     """
 
     def __init__(
@@ -181,8 +180,8 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
     Parameters
     ----------
     errors : mapping of int to BaseException
-        The exception of each instance that failed. A group can hold no `SystemExit` and the like: in `exceptions` there
-        is a `RuntimeError` in their place, whose cause they are.
+        The exception of each instance that failed. A group cannot hold `SystemExit` and the like: `exceptions` has a
+        `RuntimeError` instead, whose cause is the exception.
     results : sequence
         The results of all instances, None where one failed.
     """
@@ -209,7 +208,7 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
         for instance, error in list(self.errors.items())[:5]:
             line = getattr(error, "line", None)
             text = str(error)
-            if isinstance(error, AcronumbaError):  # in one line: the place is named, what to do is on the page
+            if isinstance(error, AcronumbaError):  # in one line, without position and rewrite
                 text = f"{error.code}: {error.message}" + (f" ({error.seen})" if error.seen else "")
             text = " ".join(text.split())
             lines.append(f"  [{instance}] {type(error).__name__}{f' (line {line})' if line else ''}: {text}")
@@ -221,7 +220,7 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
         """Return the group of some of the exceptions (`subgroup` and `split` go through here)."""
         members = zip(self.errors.items(), self.exceptions, strict=True)
         kept = {instance: error for (instance, error), member in members if any(member is e for e in excs)}
-        if len(kept) != len(excs):  # parts of an instance's own exception group: their instance is not known
+        if len(kept) != len(excs):  # parts of an instance's own exception group, whose instance is unknown
             return ExceptionGroup(self.message, excs)
         return InstanceErrors(kept, self.results)
 
@@ -230,7 +229,7 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
 
 
 def _member(error: BaseException) -> Exception:
-    """Return the exception, or one that a group of exceptions may hold."""
+    """Return the exception, or for others than `Exception` one that an exception group may hold."""
     if isinstance(error, Exception):
         return error
     made = _member_like(error)
@@ -243,12 +242,12 @@ def _member_like(error: BaseException) -> Exception:
 
 
 def sendable(errors: Mapping[int, BaseException]) -> dict[int, BaseException]:
-    """Return exceptions as they can be pickled and come back."""
+    """Return exceptions in a form that survives pickling."""
     return {k: error if _comes_back(error) else _member_like(error) for k, error in errors.items()}
 
 
 def _comes_back(error: BaseException) -> bool:
-    """Whether an exception can be pickled, and is made again of what was written: some have other parameters."""
+    """Whether an exception survives pickling: some classes take other arguments than those they store."""
     try:
         return type(pickle.loads(pickle.dumps(error))) is type(error)
     except Exception:
@@ -261,9 +260,9 @@ def _summary(errors: Mapping[int, BaseException], count: int) -> str:
 
 
 def together(errors: Iterable[AcronumbaError]) -> AcronumbaError:
-    """Return one exception for several refusals: the first by place, with the rest as its `others`.
+    """Return one exception for several errors: the first by position, with the rest as its `others`.
 
-    The same refusal at the same place counts once.
+    Equal errors at the same position count once.
     """
     distinct = {(e.code, e.loc, e.seen): e for e in reversed(list(errors))}
     ordered = sorted(distinct.values(), key=lambda e: (e.loc.file, e.loc.line, e.loc.column))
@@ -274,7 +273,7 @@ def together(errors: Iterable[AcronumbaError]) -> AcronumbaError:
 
 
 def format_refusal(error: AcronumbaError) -> str:
-    """Return the text of one refusal: code, sentence, place, the line with a caret, what was seen, the rewrite."""
+    """Return the text of one error: code, message, position, source line with a caret, types found, rewrite."""
     lines = [f"{error.code}: {error.message}" if error.code else error.message]
     loc = error.loc
     if loc.file:

@@ -1,8 +1,8 @@
 """The stable codes of errors.
 
-`CODES` has one entry per code: which exception is raised, what it says, and what it advises. A code never changes its
-meaning and is never used again. `refuse` makes the exception. The page of each code (what it means, a program that
-raises it and one that works) is a file of Markdown in `pages/`, read only when it is shown.
+`CODES` has one entry per code: exception class, message and rewrite. A code never changes its meaning and is never
+reused. `refuse` makes the exception. The page of each code (its meaning, a program that raises it and one that works)
+is a Markdown file in `pages/`, read only when it is shown.
 
     ACR1xx statements and expressions     ACR4xx shapes                       ACR6xx values of tensors that Python needs
     ACR2xx calls and functions            ACR5xx shared parameters            ACR7xx run time
@@ -35,8 +35,8 @@ class Code:
 
     code: str
     error: type[AcronumbaError]  # the exception that carries it
-    title: str  # what the exception says where nothing more exact is known
-    rewrite: str  # what to write instead, where nothing more exact is known
+    title: str  # default message
+    rewrite: str  # default advice
 
 
 def _table() -> dict[str, Code]:
@@ -211,7 +211,7 @@ def refuse(code: str, loc: Loc = NOWHERE, seen: str = "", rewrite: str = "", mes
     loc : Loc
         The exact expression.
     seen, rewrite : str
-        What was seen there, and one change that works (by default the code's own).
+        The types, shapes or names found there, and one change that works (by default the code's own).
     message : str
         A sentence more exact than the title of the code.
     """
@@ -226,7 +226,7 @@ def refuse(code: str, loc: Loc = NOWHERE, seen: str = "", rewrite: str = "", mes
 def read_page(code: str) -> tuple[str, dict[str, str]]:
     """Return the explanation on a code's page and its programs, or raise `KeyError`.
 
-    The programs are found by their names: `Rejected` or `Wrong` raises the code, `Right` does what was meant.
+    The programs are by name: `Rejected` or `Wrong` raises the code, `Right` is the correct program.
     """
     from importlib import resources
 

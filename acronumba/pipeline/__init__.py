@@ -1,1 +1,1 @@
-"""The compiler in order: from a function to all that one specialisation runs."""
+"""The compiler end to end: from a function to the executables of one specialisation."""

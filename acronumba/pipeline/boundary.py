@@ -1,7 +1,7 @@
-"""The boundary of what is done before a model runs: what escapes it is the user's mistake, or one error of acronumba.
+"""Error boundary around everything before a model runs: only the user's mistakes and `InternalError` pass it.
 
-Whatever a room raises that is no refusal (a `RecursionError`, an `AttributeError`, a `VerifyError`) becomes an
-`InternalError` that names the line of the user's that was being compiled; the exception itself is its cause.
+An exception of the compiler that is no rejection (a `RecursionError`, an `AttributeError`, a `VerifyError`) becomes an
+`InternalError` that names the user's line that was being compiled; the exception itself is its cause.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _NUMPY = os.path.join(os.path.dirname(np.__file__), "")
 _MODELS = os.path.join(HERE, "zoo", "")
 _STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
 _COMPILERS = (f"{os.sep}numba{os.sep}", f"{os.sep}llvmlite{os.sep}")
-# What is no mistake of the compiler's: a change of the code that is compiled, no memory, the surroundings.
+# Exceptions that are no mistakes of the compiler: changed code, out of memory, the environment.
 PASSED = (AcronumbaError, Changed, MemoryError, OSError, ImportError, Warning)
 
 
 @lru_cache(maxsize=1024)
 def is_library(file: str) -> bool:
-    """Whether code is of Python, of NumPy or of this package, and not the user's: its loops end."""
+    """Whether code belongs to Python, NumPy or this package, and not to the user: its loops terminate."""
     if file.startswith(_STANDARD):
         return "site-packages" not in file
     return file.startswith((_NUMPY, HERE)) and not file.startswith(_MODELS)
 
 
 class compiling:
-    """What is raised in its block is a refusal, the user's own exception, or becomes an `InternalError`.
+    """Context manager that turns exceptions other than rejections and the user's own into an `InternalError`.
 
     Parameters
     ----------
     fn : function
-        The model's plain function: its place is named where no better one is known.
+        The model's plain function: its line is named if no better one is known.
     """
 
     __slots__ = ("_fn",)
@@ -65,7 +65,7 @@ class compiling:
 
 
 def bounded(method: Method) -> Method:
-    """Return a method of what compiles a function, `self.fn`, that is done within the boundary."""
+    """Wrap a method of an object that compiles the function `self.fn`, so that it runs within the boundary."""
 
     @wraps(method)
     def call(self: Any, *args: Any) -> Any:
@@ -76,7 +76,7 @@ def bounded(method: Method) -> Method:
 
 
 def made_once(make: Callable[[Any], T]) -> lazy[T]:
-    """Return an attribute of what compiles a function that is made, within the boundary, when it is first read."""
+    """Return a lazy attribute of an object that compiles a function, made within the boundary on first access."""
     return lazy(bounded(make))
 
 
@@ -90,7 +90,7 @@ def _frames(tb: TracebackType | None) -> Iterator[FrameType]:
 
 
 def _is_users(tb: TracebackType | None) -> bool:
-    """Whether code that is not acronumba's has raised: a method of the user's data, say."""
+    """Whether the exception was raised by code outside acronumba, such as a method of the user's data."""
     for frame in _frames(tb):
         file = frame.f_code.co_filename
         if file.startswith(HERE):
@@ -101,8 +101,10 @@ def _is_users(tb: TracebackType | None) -> bool:
 
 
 def place(tb: TracebackType | None) -> Loc | None:
-    """Return where in the user's source something was being compiled: the narrowest place that the innermost frame
-    with any holds, as that of the instruction that a pass looks at, or of the node that the front end walks.
+    """Return the user's source position that was being compiled.
+
+    That is the narrowest position in the innermost frame that has any, such as that of a pass's instruction, or of the
+    front end's syntax node.
     """
     for frame in _frames(tb):
         if frame.f_code.co_filename.startswith(HERE):
@@ -136,7 +138,7 @@ def def_loc(fn: Any) -> Loc:
 
 
 def _without_batching(fn: Any) -> str:
-    """Return what runs a model meanwhile: the plain call of each instance."""
+    """Return the advice to run the model without batching: the plain call of each instance."""
     code, name = getattr(fn, "__code__", None), getattr(fn, "__name__", "f")
     shared = "" if code is None else "".join(
         f", {p}={p}" for p in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

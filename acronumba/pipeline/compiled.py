@@ -1,11 +1,11 @@
 """The compiler from end to end: a function and a sample of its data become a `Compiled`.
 
     infer      types of the instances (data.pack), structure of the shared values (data.shared)
-    lower      the user's functions -> Program (frontend), once more if fewer fields are read than were looked at
+    lower      the user's functions -> Program (frontend), again if it reads fewer fields than were inferred
     plan       Program -> Plan: kernels and host program
     load       Plan -> Executable: machine code
 
-`Compiled` is one specialisation of a model; `Compiled.leaves` says whether it fits the shared values of a call, and
+`Compiled` is one specialisation of a model; `Compiled.leaves` checks whether it fits the shared values of a call, and
 its packer whether it fits the instances. Nothing is compiled to machine code before the first mini-batch runs.
 """
 
@@ -87,25 +87,25 @@ class Compiled:
     Parameters
     ----------
     fn : function
-        The user's.
+        The user's function.
     columns : sequence of sequences
         The instances, a column per positional parameter: their types are inferred.
     shared : mapping
         Values of the keyword-only parameters.
     options : Options
     like : Compiled, optional
-        What was compiled of the function with other options, if it fits: the typed program does not depend on them.
+        A specialisation of the function with other options, if it fits: the typed program does not depend on options.
     seen : Columns, optional
         The columns in the mini-batches that the function was compiled for before.
     refused : list of Attempt, optional
-        Where to note what the front end refused.
+        Collects the rejections of the front end.
     tree : SharedTree, optional
         The structure of the shared values, where it is known.
 
     Raises
     ------
     AcronumbaError
-        With every refusal of the function, each with its place and a rewrite.
+        All rejections of the function, each with its source position and a rewrite.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Compiled:
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self.lock = ForkLock()
-        self._devices: dict[str, Executable] = {}  # what runs on devices other than the processor
+        self._devices: dict[str, Executable] = {}  # executables by device, other than the CPU
         self.schema: Schema
         self.lowered: Lowered
         self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, refused)
@@ -159,14 +159,14 @@ class Compiled:
         self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
         self._active: dict[tuple[Wanted, int | None], Active] = {}
         self.slices = Slices()
-        self.derived: dict[object, Any] = {}  # what others have made of it, see `pipeline.gradients`
+        self.derived: dict[object, Any] = {}  # derived objects of other modules, see `pipeline.gradients`
         self._backward: dict[tuple[Wanted, int | None], tuple[Backward, ...]] = {}
 
     def _lower(
         self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None,
         refused: list[Attempt] | None,
     ) -> tuple[Schema, Lowered]:  # fmt: skip
-        """Infer and lower: for columns as they are, if that is not refused and changes the order of no sum."""
+        """Infer and lower, with columns as such unless that is rejected or changes the order of a sum."""
         from acronumba.data.extents import Columns
         from acronumba.data.pack import infer
 
@@ -196,7 +196,7 @@ class Compiled:
         places: Container[str],
         attempts: list[Attempt],
     ) -> tuple[Schema, Lowered]:
-        """Infer and lower until the types of what is read are those of the schema, with columns at some places."""
+        """Infer and lower until the types of the fields that are read equal the schema, with columns at some paths."""
         from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
         from acronumba.frontend.lower import Read, lower
@@ -240,7 +240,7 @@ class Compiled:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
     def _find_aliases(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
-        """Yield what is reached twice in shared values that are copied as if nothing were."""
+        """Yield the paths and source positions of aliases in shared values that are copied as if they had none."""
         for paths, getters, loc in self._apart:
             seen: set[int] = set()
             found = (path + again.strip() for path, get in zip(paths, getters, strict=True)
@@ -253,9 +253,9 @@ class Compiled:
                           "copy.copy(x) of each part that is changed")  # fmt: skip
 
     def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
-        """Return the values of `program.shared`, or None if the structure, or the code, is not what was compiled.
+        """Return the values of `program.shared`, or None if the structure of the values, or the code, has changed.
 
-        What was found for snapshots (the parameters in `frozen`) holds as long as they are the same.
+        For snapshots (the parameters in `frozen`) the result is cached while they are the same objects.
         """
         if not self._source_guard.is_valid():
             return None
@@ -303,7 +303,7 @@ class Compiled:
 
     @lazy
     def _read_layouts(self) -> tuple[StructLayout, ...]:
-        """The layouts with the fields that the program reads of what it is given; it may store others in its own."""
+        """The layouts, with the fields that the program reads of given objects; its own objects may have others."""
         return tuple(
             replace(layout, fields=tuple(f for f in layout.fields if f.name in self.reads.get(layout.cls, ())))
             for layout in self.program.layouts
@@ -333,7 +333,7 @@ class Compiled:
         return made
 
     def _after(self, one: Pass, draft: Draft) -> None:
-        """Verify what a pass has made (`ACRONUMBA_VERIFY=2`), and log it."""
+        """Verify the result of a pass (`ACRONUMBA_VERIFY=2`), and log the pass."""
         if verify_level() > 1:
             self._verify(draft.program, draft.kernels)
         debug(5, "pass", lambda: f"{self.fn.__qualname__}: {one.name}")
@@ -370,7 +370,7 @@ class Compiled:
 
     @property
     def modules(self) -> int:
-        """How many modules of machine code it has in memory."""
+        """Number of its modules of machine code in memory."""
         made = (self.__dict__.get("executable"), self.__dict__.get("recorder"), *self._devices.values())
         return sum(len(e.linked.modules) + len(e.kernels) for e in made if e is not None)
 
@@ -383,7 +383,7 @@ class Compiled:
 
     @made_once
     def recorder(self) -> Executable:
-        """Machine code of everything but the kernels, which compute nothing, for `record`."""
+        """Executable with kernels that compute nothing, for `record`."""
         from acronumba.pipeline.link import link
         from acronumba.runtime.reference import idle_kernels
 
@@ -417,7 +417,7 @@ class Compiled:
 
     @property
     def constants(self) -> list[str]:
-        """The shared ints and the extents of data that the program has as constants, with their values."""
+        """The shared ints and extents of data that are constants of the program, with their values."""
         from acronumba.data.extents import arrays_of
 
         paths = sorted(self.lowered.demanded)
@@ -433,9 +433,9 @@ class Compiled:
         return self.packer.pack(columns, numbers, whole)
 
     def pack_exact(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch | None:
-        """Return the instances as words, if `takes` holds of them and all conform."""
+        """Return the instances as words if `accepts` is true for them and all conform, else None."""
         if self._observed is not None and not any(hasattr(c, "schema") for c in columns):
-            packed = self._exact_packer.pack(columns, numbers, True)  # tells what `takes` does, in less time
+            packed = self._exact_packer.pack(columns, numbers, True)  # a faster test than `accepts`
             if packed is not None:
                 return packed
         return self.pack(columns, numbers, whole=True) if self.accepts(columns) else None
@@ -449,17 +449,17 @@ class Compiled:
         Parameters
         ----------
         packed, leaves
-            What `pack` and `leaves` returned.
+            The results of `pack` and `leaves`.
         frozen : frozenset of str
-            The shared parameters that nobody changes any more.
+            The shared parameters that are frozen.
         timed : bool
             Measure the stages one by one.
         device : str
             Where kernels run.
         on : Executable, optional
-            What runs it, if it is not this specialisation's own.
+            The executable to use, if not this specialisation's own.
         tight : bool
-            Whether more instances at once have found no memory.
+            Whether memory was too small for more instances at once.
 
         Raises
         ------
@@ -480,9 +480,9 @@ class Compiled:
         return run
 
     def record(self, packed: Batch, leaves: Sequence[Any], like: TraceData | None = None) -> TraceData:
-        """Record and schedule a packed mini-batch, and execute nothing that no value is read of. See `run`.
+        """Record and schedule a packed mini-batch, and execute only kernels whose values are read. See `run`.
 
-        Where it is known what the same program has read with other options (`like`), nothing is executed.
+        If a trace with other options (`like`) has the values that the same program read, nothing is executed.
         """
         from acronumba.analysis.waits import waiting_functions
         from acronumba.runtime.memory_policy import Astray
@@ -495,13 +495,13 @@ class Compiled:
                 return self.recorder.record(
                     packed.roots, words, skip=packed.errors, keep=keep, recorded_reads=recorded_reads
                 )
-            except Astray:  # sums in another order have led elsewhere
+            except Astray:  # sums in another order led to other branches
                 pass
         with memory_refused():
             return self.executable.record(packed.roots, words, skip=packed.errors, keep=keep)
 
     def sites(self, packed: Batch, leaves: Sequence[Any], trace: TraceData) -> NDArray[Any] | None:
-        """Return which of its kernel's `uses` recorded each node of a trace; None where instances have several fibers.
+        """Return for each node of a trace the index in its kernel's `uses`; None if instances have several fibers.
 
         The mini-batch is recorded once more for it.
         """
@@ -513,7 +513,7 @@ class Compiled:
         return sites(self.plan, self.options, trace, packed.roots, words, skip=packed.errors, keep=keep)
 
     def records_like(self, other: Compiled) -> bool:
-        """Whether both record and schedule the same: their options differ in nothing that these depend on."""
+        """Whether both have the same recordings and schedules: their options differ in nothing relevant to these."""
         mine, theirs = (
             (c.plan.kernels, c.text("plan"), o.schedule, o.effort, o.ragged, o.equal, o.phases or o.schedule != "depth")
             for c in (self, other)
@@ -524,7 +524,7 @@ class Compiled:
     def shared_words(
         self, packed: Batch | None, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
     ) -> tuple[list[Any], list[Any]]:
-        """Return the shared values, lists and objects as words, and what owns all that words lead to."""
+        """Return the shared values, with lists and objects as words, and the owners of the memory they refer to."""
         words, keep = list(leaves), [] if packed is None else list(packed.keep)
         for k, batch in (self.shared_batches(leaves) if batches is None else batches).items():
             words[k] = int(batch.roots[0, 0])
@@ -532,12 +532,12 @@ class Compiled:
         return words, keep
 
     def shared_batches(self, leaves: Sequence[Any], frozen: frozenset[str] = frozenset()) -> dict[int, Batch]:
-        """Return the shared values that are lists, dicts or objects, packed, by their number."""
+        """Return the packed shared lists, dicts and objects, by number."""
         return {k: p.batch(leaves[k], p.root in frozen) for k, p in self._packed_shared.items()}
 
     @made_once
     def _packed_shared(self) -> dict[int, PackedShared]:
-        """The shared values that are lists, dicts or objects, by their number."""
+        """The shared lists, dicts and objects, by number."""
         from acronumba.data.pack import Packer, Schema
         from acronumba.data.stream import Streams
         from acronumba.pipeline.packed_shared import PackedShared, gives_away
@@ -553,14 +553,14 @@ class Compiled:
         return found
 
     def decoder(self, run: Run, packed: Batch, stay: bool = False, copies: bool = False) -> Decoder:
-        """Return what makes the results of instances, by their numbers; see `Run.reader`."""
+        """Return the decoder of results, by instance number; see `Run.reader`."""
         from acronumba.data.heap import Owned
         from acronumba.data.result_wrappers import wrapped
 
         made: list[Decoder] = []
         heaps, wrap = (*packed.heaps, *run.heaps), self.lowered.wrap
 
-        def decode() -> Decoder:  # holds the run, which owns what the words lead to
+        def decode() -> Decoder:  # keeps the run alive, which owns the memory of the words
             if not made:
                 reader = run.reader(stay, copies)
                 made.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
@@ -573,7 +573,7 @@ class Compiled:
         return Decoder(lambda k: wrapped(decode().one(k), wrap), many, few=1)
 
     def site_error(self, record: Failure | InstanceFailure) -> BaseException:
-        """Return the machine's own exception for the record of a failure (of the driver, or of the interpreter)."""
+        """Return the exception for a failure recorded by the driver or the interpreter."""
         from acronumba.ir.interpret import InstanceFailure, message
         from acronumba.runtime import state
 
@@ -598,14 +598,14 @@ class Compiled:
         return replace(run.trace(), seconds=seconds)
 
     def progress(self, name: str, number: int, count: int) -> None:
-        """Note how far compiling has come."""
+        """Report the progress of the compilation."""
         self._patience.at(f"{name}, module {number + 1} of {count}")
         debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
 
     def accepts(self, columns: Sequence[Sequence[Any]]) -> bool:
-        """Whether the values that no annotation describes have the types that were compiled.
+        """Whether values without an annotation have the types that were compiled.
 
-        The packer converts as annotations allow (a float field takes an int); what was inferred must be the same.
+        The packer converts as annotations allow (a float field accepts an int); inferred types must be the same.
         """
         return self._observed is None or self._holds(columns, self._observed)
 
@@ -623,7 +623,7 @@ class Compiled:
 
     @lazy
     def _observed(self) -> Mapping[type, frozenset[str]] | None:
-        """What `takes` must look at: None for nothing, else fields without annotation, and all that leads to them."""
+        """The fields that `accepts` must check, by class; None if it need not check anything."""
         from acronumba.data.hints import Observed, class_hints
 
         open_fields = any(
@@ -636,7 +636,7 @@ class Compiled:
         return {} if any(has_numbers(t) for t in self.schema.params) else None
 
     def matches_types(self, columns: Sequence[Sequence[Any]]) -> bool:
-        """Whether the types of these instances are those that were compiled: what does not conform is bad data."""
+        """Whether these instances have the types that were compiled; if so, values that do not conform are bad data."""
         from acronumba.data.schema import hides
 
         return self._holds(columns, self.reads) and not hides(columns, self.reads, self.lowered.inherited)
@@ -650,14 +650,14 @@ class Compiled:
         return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
 
     def recorder_of_tapes(self, leaves: Sequence[Any]) -> Recorder:
-        """Return the interpreter of the program that notes what it does, for gradients."""
+        """Return the interpreter of the program that records tapes, for gradients."""
         from acronumba.ir.tape import Recorder
 
         return Recorder(self.program, leaves, max_steps=self.options.max_steps)
 
     @bounded
     def active(self, wanted: Wanted, width: int | None) -> Active:
-        """Return what gradients go through in the program (see `analysis.active`)."""
+        """Return the variables of the program that gradients flow through (see `analysis.active`)."""
         from acronumba.analysis.active import active
 
         if (wanted, width) not in self._active:
@@ -666,7 +666,7 @@ class Compiled:
 
     @bounded
     def backward(self, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
-        """Return what comes back from each kernel of the plan (see `analysis.backward`)."""
+        """Return the backward of each kernel of the plan (see `analysis.backward`)."""
         from acronumba.analysis.backward.program import derive_all
 
         if (wanted, width) not in self._backward:

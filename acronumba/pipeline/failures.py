@@ -1,4 +1,4 @@
-"""The machine's own account of a failure: from what it recorded to an exception of Python."""
+"""Conversion of failures recorded by compiled code to Python exceptions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOO_MANY_STEPS = "ACR702"
 
 
 def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -> BaseException:
-    """Return the exception of a machine's record: a class by name, a message, a place."""
+    """Return the exception of a recorded failure, from its class name, message and source position."""
     made: BaseException
     if endless:
         made = refuse(TOO_MANY_STEPS, loc, seen=text)
@@ -33,7 +33,7 @@ def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -
 
 
 def with_line(error: BaseException, line: int | None, file: str | None) -> BaseException:
-    """Give an exception the attributes `line` and `file` (acronumba's own have them)."""
+    """Set the attributes `line` and `file` of an exception (acronumba's own have them)."""
     if not isinstance(error, AcronumbaError) and line:
         error.line = line  # type: ignore[attr-defined]
         error.file = file  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Whether a specialisation fits a call: types of instances, structure of shared and outer values."""
+"""Matching of a specialisation and a call, by types of instances and structure of shared and outer values."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def holds(wide: Type, narrow: Type) -> bool:
 
 
 def may_hold(wide: Schema, narrow: Schema) -> bool:
-    """Whether one schema may hold another: whether it does by the types of the parameters, without those of fields."""
+    """Whether one schema may contain another, judged by the types of the parameters alone, without those of fields."""
     return len(wide.params) == len(narrow.params) and all(map(holds, wide.params, narrow.params))
 
 
 def packed_of(tree: SharedTree, shared: Mapping[str, Any]) -> list[list[Any]]:
-    """Return the shared objects of recursive classes: they are packed like instances, so their fields have types."""
+    """Return the shared objects of recursive classes: they are packed like instances, so their fields need types."""
     names = list(shared)
     return [[getter(leaf.path, names)(shared)] for leaf in tree.leaves if isinstance(leaf.type, StructT)]
 
@@ -122,9 +122,9 @@ def same_types(wide: Schema, narrow: Schema, reads: Mapping[type, frozenset[str]
 
 
 def orders_by_layout(program: ir.Program) -> bool:
-    """Whether a sum may have another order where a vector is known to lie in one piece.
+    """Whether the order of a sum may depend on whether a vector is known to be contiguous.
 
-    That is so of products of vectors that are not shared: a column of one is such a vector only if it is known.
+    That is so for products of vectors that are not shared: a column is contiguous only if its extent is known to be 1.
     """
     views: set[ir.Var] = set()  # of shared arrays
     for op in (o for f in program.functions for block in f.blocks for o in block.instrs if isinstance(o, ir.Op)):
@@ -177,7 +177,7 @@ def getter(path: str, names: Sequence[str]) -> Getter:
 
 
 def _item_getter(index: ast.expr) -> Callable[[Any], Any]:
-    """Return what reads an item by an index, or by a key as `key_text` writes it."""
+    """Return a function that reads an item by an index, or by a key as `key_text` writes it."""
     try:
         return operator.itemgetter(ast.literal_eval(index))
     except ValueError:  # a member of an enumeration, or a tuple with one

@@ -1,7 +1,7 @@
 """Compiled gradients of a specialisation.
 
-In: a `Compiled`, and which of its shared tensors gradients are wanted of. Out: a `Trained`, which runs a mini-batch
-there and back.
+In: a `Compiled`, and the selection of its shared tensors. Out: a `Trained`, which runs the forward and backward pass of
+a mini-batch.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
 
 @record(kw_only=True, eq=False)
 class There:
-    """What a mini-batch has come to."""
+    """Result of the forward and backward pass of a mini-batch."""
 
-    result: Callable[[int], Any]  # of an instance that did not fail
+    result: Callable[[int], Any]  # from the number of an instance that did not fail
     failures: Mapping[int, Failure]
     crowded: Sequence[int]  # instances that did not fit into memory beside the others
     mean: bool  # whether gradients are those of the mean, not of the sum
-    back: Done  # gradients of shared tensors: arrays, or `RowGrad`, sums over instances; of each of `asked`
+    back: Done  # gradients of shared tensors (arrays or `RowGrad`, summed over instances) and of `asked`
     asked: Sequence[Asked]  # arrays that are packed
 
 
 @record()
 class Asked:
-    """A packed array, of an instance or of a shared object, whose gradient is wanted."""
+    """A packed array, of an instance or of a shared object, whose gradient is asked for."""
 
-    instance: int  # SHARED: of a shared object
+    instance: int  # number, or SHARED for a shared object
     array: Any
     data: int  # address of its data
-    by_rows: bool = False  # whether it is wanted by rows
+    by_rows: bool = False  # whether its gradient is to be by rows
 
 
-SHARED = -1  # in place of the number of an instance
+SHARED = -1  # instead of an instance number
 _NONE = np.zeros(0, np.int64)
 
 
@@ -60,9 +60,9 @@ def loss_type(result: Type, aux: bool) -> Type:
 
 
 def losses_in(t: Type, given: NDArray[np.int64]) -> list[tuple[str, Words, Words]]:
-    """Return the losses that are tensors: of each dtype which rows they are in, and their value records.
+    """Return the rows and value records of the losses that are tensors, by dtype.
 
-    Others are numbers of Python, which are constants.
+    Other losses are Python numbers, which are constants.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def _nothing() -> Own:
 
 
 def own_of(run: Run, asked: Sequence[Asked]) -> Own:
-    """Return what is asked of a run, with its numbers of instances."""
+    """Convert `asked` to the instance numbers of a run."""
     from acronumba.runtime.instances import Own
 
     if not asked:
@@ -106,7 +106,7 @@ def there_and_back(
     compiled: Compiled, device: str, wanted: Collection[int], width: int | None, params: Collection[int],
     packed: Collection[int],
 ) -> BackwardExecutable:  # fmt: skip
-    """Return what runs a specialisation and its backward pass on a device: see `pipeline.link.link_backward`."""
+    """Return the executable of the forward and backward pass on a device: see `pipeline.link.link_backward`."""
     if device == "cpu":
         from acronumba.pipeline.link import link_backward
 
@@ -139,12 +139,12 @@ class Trained:
     compiled
         The specialisation.
     wanted
-        Numbers of shared tensors.
+        Numbers of the shared tensors to differentiate by.
     aux
-        Whether its result is a pair, of which the first is the loss.
+        Whether the result is a pair of the loss and anything else.
     params, packed
-        Positional parameters, and shared objects and lists, whose arrays are wanted.
-    device
+        Positional parameters, and shared objects and lists, whose arrays to differentiate by.
+            device
         Where it runs.
     """
 
@@ -162,16 +162,16 @@ class Trained:
         asked: Callable[[Run], Sequence[Asked]] = lambda run: (), tables: Collection[int] = (), mean: bool = False,
         tight: bool = False,
     ) -> There:  # fmt: skip
-        """Run a mini-batch there and back.
+        """Run the forward and backward pass of a mini-batch.
 
         Parameters
         ----------
         packed, leaves, frozen
             As for `Compiled.run`.
         asked
-            Returns of a run which packed arrays' gradients are wanted.
+            From a run to the packed arrays whose gradients are asked for.
         tables
-            Shared tensors whose gradients are wanted by rows.
+            Shared tensors whose gradients are to be by rows.
         mean
             Whether gradients are those of the mean over the instances that did not fail, if all fit into memory.
         tight
@@ -180,7 +180,7 @@ class Trained:
         Raises
         ------
         MemoryError
-            If they do not fit into memory there and back.
+            If the instances do not fit into memory for both passes.
         """
         from acronumba.runtime.state import MEMORY
 
@@ -200,7 +200,7 @@ class Trained:
         )
 
     def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
-        """Return where the backward pass begins: the losses of instances that did not fail, in their order."""
+        """Return the seeds of the backward pass: the losses of instances that did not fail, in order."""
         from acronumba.runtime.backward import Seeds
 
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]

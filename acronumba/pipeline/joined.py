@@ -1,7 +1,7 @@
-"""Packed instances that join a run of a specialisation while it goes on, and leave it one by one.
+"""Packed instances that join a run of a specialisation while it goes on, and leave it one at a time.
 
 In: a `Compiled` that waits for values, the values of its shared leaves, then packed instances. Out: after each round,
-the results and failures of those that have left. `runtime.epoch` runs; here are packed words and Python's values.
+the results and failures of the instances that have left. `runtime.epoch` runs them; this module packs and unpacks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def joinable(compiled: Compiled) -> bool:
-    """Whether instances can join a run: it waits for values, and all data that it reads is given to it."""
+    """Whether instances can join a run: the program waits for values, and all data it reads is passed to it."""
     known = compiled.derived
     if joinable not in known:
         known[joinable] = not compiled.reads_outer_data and bool(waiting_functions(compiled.plan.program))
@@ -38,11 +38,11 @@ class Joined:
     Parameters
     ----------
     compiled
-        Of which `joinable` holds.
+        A specialisation for which `joinable` is true.
     leaves
-        What `Compiled.leaves` returned.
+        The result of `Compiled.leaves`.
     slots
-        How many instances can join.
+        Capacity, in instances.
     bell : int64[1]
         See `Epoch`.
     """
@@ -53,7 +53,7 @@ class Joined:
         given = compiled.shared_batches(leaves)
         words, keep = compiled.shared_words(None, leaves, given)
         self._shared = [heap for batch in given.values() for heap in batch.heaps]
-        self._heaps: dict[int, Sequence[Heap]] = {}  # of who is there
+        self._heaps: dict[int, Sequence[Heap]] = {}  # by instance in the run
         self.epoch = Epoch(compiled.executable, words, slots, keep, bell)
 
     def matches(self, compiled: Compiled, leaves: Sequence[Any]) -> bool:
@@ -61,18 +61,18 @@ class Joined:
         return compiled is self.compiled and all(a is b for a, b in zip(leaves, self.leaves, strict=True))
 
     def join(self, packed: Batch, places: Sequence[int]) -> range:
-        """Let some of the packed instances take part from the next round on; return their numbers."""
+        """Add some of the packed instances from the next round on; return their numbers."""
         numbers = self.epoch.join(packed.roots[np.asarray(places, np.int64)], packed.keep)
         self._heaps.update(dict.fromkeys(numbers, packed.heaps))
         return numbers
 
     def withdraw(self, number: int) -> None:
-        """Let an instance leave without a result, between two rounds."""
+        """Remove an instance without a result, between two rounds."""
         self.epoch.withdraw(number)
         self._heaps.pop(number, None)
 
     def round(self, alone: bool = False) -> list[tuple[int, Any, Failure | None]]:
-        """Run a round, or several, see `Epoch.round`; return number, result and failure of who has left."""
+        """Run one or several rounds, see `Epoch.round`; return number, result and failure of instances that left."""
         left = self.epoch.round(alone)
         self.rounds = self.epoch.rounds
         done = [one.number for one in left if one.failure is None]

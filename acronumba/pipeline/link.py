@@ -1,6 +1,6 @@
-"""From a plan to what can be run: host program, kernels and tiles are generated, compiled, and put together.
+"""From a plan to an executable: host program, kernels and tiles are generated, compiled and linked.
 
-In: a `Plan`, options and where kernels shall run. Out: an `Executable`.
+In: a `Plan`, options and the kernels' target. Out: an `Executable`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from acronumba.strategy import Strategy
 if TYPE_CHECKING:
     from acronumba.runtime.backward import BackwardExecutable
 
-Progress: TypeAlias = Callable[[str, int, int], None]  # of a module: its name, its number, how many there are
+Progress: TypeAlias = Callable[[str, int, int], None]  # from module name, number, and count of modules
 
 
 def link(
     plan: Plan, options: Options, *, kernels: Sequence[KernelEntry] | None = None, progress: Progress | None = None
 ) -> Executable:
-    """Return what runs a plan on the processor.
+    """Return the executable of a plan on the CPU.
 
     Parameters
     ----------
     plan, options
-        What to run, and how.
+        The plan to run, and its options.
     kernels
-        Ready kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
+        Compiled kernels in the order of the plan; None: those of `kernels.cpu`, compiled for this machine.
     progress
         Called while compiling.
     """
@@ -56,7 +56,7 @@ def link(
 def link_interpreted(
     plan: Plan, options: Options, kernels: Callable[[Interpreted], Sequence[KernelEntry]]
 ) -> Executable:
-    """Return what runs a plan in plain Python; `kernels` returns kernels that its engine can call."""
+    """Return an executable of a plan in plain Python; `kernels` returns kernels that its engine can call."""
     host = make_host(plan, options, doubles=verify_level() > 2)
     modules = (runtime_module(), host.module)
     engine = Interpreted(modules)
@@ -69,18 +69,18 @@ def link_backward(
     packed: Collection[int] = (),
     progress: Progress | None = None,
 ) -> BackwardExecutable:  # fmt: skip
-    """Return what runs a plan and its backward pass on the processor.
+    """Return the executable of a plan and its backward pass on the CPU.
 
     Parameters
     ----------
     plan, options, progress
         As for `link`.
     wanted
-        Shared tensors whose gradients are wanted.
+        Shared tensors to differentiate by.
     width
-        How many words of the result are the loss; None: all tensors in it have adjoints.
+        Number of words of the loss, at the front of the result; None: all tensors in the result have adjoints.
     params, packed
-        Positional parameters, and shared objects and lists, whose arrays are wanted, too.
+        Positional parameters, and shared objects and lists, whose arrays to differentiate by, too.
     """
     from acronumba.analysis.backward.program import way_back
     from acronumba.runtime.backward import BackwardExecutable, library_of_gradients
@@ -93,7 +93,7 @@ def link_backward(
 
 
 def deferred_kernel(spec: KernelSpec, target: Target, strategy: Strategy) -> Deferred:
-    """Return the module of a kernel as what need not be made where its code is known; its notes are `KernelFacts`.
+    """Return the module of a kernel, generated only if its machine code is not cached; its notes are `KernelFacts`.
 
     The key is all that `kernels.cpu.generate` reads: the spec without the names and lines of the user's source and
     without the numbers of shared parameters, which decide names and comments alone, the target and the strategy.
@@ -114,9 +114,9 @@ def with_kernels(
     strategy: Strategy,
     progress: Progress | None,
 ) -> tuple[Native, tuple[KernelEntry, ...]]:
-    """Compile the modules, the kernels and the tiles they want."""
+    """Compile the modules, the kernels and the tiles that the kernels call."""
     target = processor()
-    first: dict[object, int] = {}  # kernels that differ only in which shared tensors they read are the same code
+    first: dict[object, int] = {}  # kernels that differ only in their shared tensors have the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
     kernels = [Pending(deferred_kernel(specs[number.index(k)], target, strategy)) for k in range(len(first))]
     known = [KernelFacts.of(kernel.notes) for kernel in kernels]

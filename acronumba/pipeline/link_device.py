@@ -1,7 +1,7 @@
-"""From a plan to what runs it on a device: kernels for a GPU, and the code that launches them.
+"""From a plan to an executable on a device: kernels for a GPU, and the code that launches them.
 
-In: a `Plan`, options and a `Device`. Out: an `Executable` whose kernels run there; or a `BackwardExecutable`, there and
-back.
+In: a `Plan`, options and a `Device`. Out: an `Executable` whose kernels run on the device; or a `BackwardExecutable`,
+with the backward pass.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def link_device(plan: Plan, options: Options, device: Device, progress: Progress | None = None) -> Executable:
-    """Return what runs a plan on a device.
+    """Return the executable of a plan on a device.
 
-    What is computed once, before all others, is the processor's. Results keep their places: what is read again later
-    may lie anywhere in the arena.
+    Per-batch constants, computed once before all other kernels, run on the CPU. Memory of results is not reused: a
+    later read may be of any result in the arena.
     """
     options = options.replace(recycle=False, parts=False, threads=1)
     host = make_host(plan, options)
@@ -60,7 +60,7 @@ def link_back_device(
     plan: Plan, options: Options, device: Device, wanted: Collection[int], width: int | None,
     params: Collection[int] = (), packed: Collection[int] = (), progress: Progress | None = None,
 ) -> BackwardExecutable:  # fmt: skip
-    """Return what runs a plan and its backward pass on a device; see `pipeline.link.link_backward`."""
+    """Return the executable of a plan and its backward pass on a device; see `pipeline.link.link_backward`."""
     from acronumba.analysis.backward.program import way_back
     from acronumba.runtime.backward import BackwardExecutable, dtypes_of, library_of_gradients
     from acronumba.runtime.devices.back import BackDevice, sums_module
@@ -87,14 +87,14 @@ def link_back_device(
 
 
 def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
-    """Return the code of the kernels that run on the device, by their numbers: not those that run once."""
+    """Return the code of the kernels that run on the device, by number, without per-batch constants."""
     once = {o.kernel for o in plan.program.once}
     there = [k for k in range(len(plan.kernels)) if k not in once]
     return dict(zip(there, _codes([plan.kernels[k] for k in there], options), strict=True))
 
 
 def back_codes(back: BackwardPlan, options: Options) -> list[CudaCode]:
-    """Return the code of the backward kernels; those that run once, at the end, are the processor's."""
+    """Return the code of the backward kernels for the device; those that run once, at the end, are for the CPU."""
     return _codes(back.specs[: len(back.specs) - len(back.pulls)], options)
 
 

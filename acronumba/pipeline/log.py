@@ -1,4 +1,4 @@
-"""What is told while models are compiled and run: a log (ACRONUMBA_DEBUG), a line, progress at a terminal."""
+"""Output while models are compiled and run: a log (ACRONUMBA_DEBUG), a line, progress at a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from acronumba.config import at_terminal, debug_level, is_open, is_quiet
 from acronumba.locks import ForkLock, undivided
 
 PATIENCE = 2.0  # seconds
-# What is said of the parts of a compilation.
+# Texts for the parts of a compilation.
 PARTS = {
     "lower": "reading the source", "infer": "finding types", "plan": "planning", "compile": "generating code",
 }  # fmt: skip
@@ -27,7 +27,7 @@ log.addHandler(logging.NullHandler())
 def bar(
     text: str, log_step: Callable[[str, int, int], None] | None = None
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar at a terminal while the body runs; it gives a function of (name, number, count) of a step."""
+    """Show a progress bar at a terminal while the body runs; yield a function of (name, number, count) of a step."""
     if not at_terminal(sys.stderr):
         yield log_step or (lambda name, number, count: None)
         return
@@ -50,7 +50,7 @@ def say(text: str, line: Any = None) -> Any:
     Return the line of a notebook. Given again as `line`, its text is replaced.
     """
     if is_open(sys.stderr) and not is_quiet():
-        with undivided, suppress(Exception):  # where nothing can be written, nobody reads
+        with undivided, suppress(Exception):  # errors of a closed or broken stream are ignored
             from acronumba.views.progress import tell
 
             return tell(text, line)
@@ -58,17 +58,17 @@ def say(text: str, line: Any = None) -> Any:
 
 
 class Patience:
-    """Says of a compilation that takes longer than `PATIENCE` seconds how far it has come, and at the end its time.
+    """Reports the progress of a compilation that takes longer than `PATIENCE` seconds, and finally its time.
 
-    Entered around each part of it; any thread may enter it. `ACRONUMBA_QUIET=1` keeps it silent. In a notebook one
-    line follows the work; elsewhere there is a line when patience ends, and one at the end.
+    A context manager around each part of the compilation, in any thread. `ACRONUMBA_QUIET=1` silences it. A notebook
+    shows one line that is updated; elsewhere there is a line after `PATIENCE` seconds, and one at the end.
 
     Parameters
     ----------
     what
-        What is compiled.
+        Name of the function that is compiled.
     clock, timer
-        Those of `time` and `threading`.
+        Replacements of `time.monotonic` and `threading.Timer`, for tests.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Patience:
     ) -> None:
         self.said = False
         self._what, self._clock, self._timer = what, clock, timer
-        self._far = ""  # how far it has come
+        self._far = ""  # progress
         self._line: Any = None  # of a notebook
         self._spent = 0.0
-        self._inside: dict[int, list[tuple[float, Any]]] = {}  # by thread: since when, and what will tell
+        self._inside: dict[int, list[tuple[float, Any]]] = {}  # by thread: start times, and timers that will report
         self._lock = ForkLock()
 
     def __enter__(self) -> None:
@@ -94,7 +94,7 @@ class Patience:
     def __exit__(self, *error: object) -> None:
         entered = self._inside[threading.get_ident()]
         since, alarm = entered.pop()
-        if not entered:  # a part of a part is counted with that
+        if not entered:  # nested parts are counted with the outer one
             del self._inside[threading.get_ident()]
             self._spent += self._clock() - since
         if alarm is not None:
@@ -102,7 +102,7 @@ class Patience:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Enter it for one of `PARTS`; "compile" is the last of them."""
+        """Enter the context for one of `PARTS`; "compile" is the last of them."""
         done = False
         try:
             with self.at(PARTS[name]):
@@ -113,19 +113,19 @@ class Patience:
                 self.end(done)
 
     def at(self, far: str) -> Patience:
-        """Note how far the work has come."""
+        """Set the progress text, and update the line of a notebook."""
         self._far = far
         if self._line is not None:
             say(self._text, self._line)
         return self
 
     def end(self, done: bool = True) -> None:
-        """Say how long it took, if anything was said and no part goes on; what comes later is said anew.
+        """Report the total time, if progress was reported and no part is running, and reset.
 
         Parameters
         ----------
         done
-            Whether it came to its end.
+            Whether the compilation succeeded.
         """
         with self._lock:
             if self._inside:
@@ -147,17 +147,17 @@ class Patience:
 
 
 class _ToStandardError(logging.Handler):
-    """Writes to what is standard error at that time, if there is one."""
+    """Writes to the current `sys.stderr`, if it is open."""
 
     def emit(self, record: logging.LogRecord) -> None:
         text = f"acronumba {self.format(record)}\n"
         if is_open(sys.stderr):
-            with suppress(Exception):  # `handleError` would tell it there, where nothing can be written
+            with suppress(Exception):  # `handleError` would write to the same stream
                 sys.stderr.write(text)
 
 
 def debug(level: int, what: str, text: Callable[[], str]) -> None:
-    """Log at a level of ACRONUMBA_DEBUG; the text is made only if it is wanted."""
+    """Log at a level of ACRONUMBA_DEBUG; the text is made only if it is logged."""
     if debug_level() >= level:
         if not any(isinstance(h, _ToStandardError) for h in log.handlers):
             log.addHandler(_ToStandardError())

@@ -1,4 +1,4 @@
-"""A shared list, dict or object in words: packed once, and again when it has changed."""
+"""Packed shared lists, dicts and objects: packed once, and again after a change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def gives_away(t: Type) -> bool:
-    """Whether a result may be, or hold, a part of the shared values that its owner can change."""
+    """Whether a result may be, or contain, a mutable part of the shared values."""
     match t:
         case StructT() | ListT() | MapT() | DictT():
             return True
@@ -29,11 +29,11 @@ class PackedShared:
     Parameters
     ----------
     path, root : str
-        How the user would write it, and the name that this begins with.
+        Source expression of the value, and the name it begins with.
     packer
-        Of such values.
+        Packer of values of this type.
     given_away : bool
-        Whether results of the program may be parts of it: who has one can change what `pack` has made.
+        Whether results of the program may be parts of the value: the user can then mutate even a frozen one.
     """
 
     def __init__(self, path: str, root: str, packer: Packer, given_away: bool) -> None:
@@ -42,7 +42,7 @@ class PackedShared:
         self._latest = Latest()
 
     def batch(self, value: Any, frozen: bool) -> Batch:
-        """Return the value packed; `frozen`: nobody changes it any more."""
+        """Return the packed value; `frozen`: the value does not change."""
         fixed = frozen and not self._given_away
         packed: Batch = self._latest.batch(value, fixed, partial(self._pack, value), self._packer.guard)
         return packed

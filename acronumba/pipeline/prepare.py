@@ -1,6 +1,6 @@
-"""What no model changes, compiled ahead: for images of containers, courses, and the first run on a machine.
+"""Ahead-of-time compilation of code shared by all models: for container images, courses, and first runs on a machine.
 
-Out: the library of the run time, that of gradients, of parameter updates and of packed data, and the tiles of matrix
+Out: the libraries of the run time, of gradients, of parameter updates and of packed data, and the tiles of matrix
 products. `prepare` puts their machine code into the disk cache, where every model finds it.
 """
 
@@ -33,12 +33,12 @@ def modules() -> list[Deferred]:
 
 
 def prepare(progress: Callable[[str, int, int], None] | None = None) -> tuple[int, int]:
-    """Compile what models share; return how many modules that is, and how many were compiled now.
+    """Compile the modules that models share; return the number of modules, and of those compiled now.
 
     Parameters
     ----------
     progress : callable, optional
-        Called before each module with its name, its number and how many there are.
+        Called before each module with its name, its number and the number of modules.
     """
     made = load(modules(), progress)
     return len(made), sum(not m.cached for m in made)

@@ -1,7 +1,7 @@
-"""Compiled pullbacks of a specialisation: from adjoints of results to those of what was given.
+"""Compiled pullbacks of a specialisation: from adjoints of results to adjoints of parameters.
 
-In: a `Compiled`, and what gradients are wanted of. Out: a `Pullback`, which runs a mini-batch and, as often as it is
-asked, its backward pass.
+In: a `Compiled`, and the selection of gradients. Out: a `Pullback`, which runs a mini-batch and, any number of times,
+its backward pass.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Pullback:
     compiled
         The specialisation.
     wanted, params, packed
-        Numbers of shared tensors, of positional parameters, and of shared objects and lists whose arrays are wanted.
+        Numbers of shared tensors, of positional parameters, and of shared objects and lists, whose arrays to
+        differentiate by.
     device
         Where it runs.
     """
@@ -55,7 +56,7 @@ class Pullback:
         self.back = there_and_back(compiled, device, wanted, None, params, packed)
 
     def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str]) -> Run:
-        """Run a mini-batch and keep what its backward pass needs. See `Compiled.run`."""
+        """Run a mini-batch and keep the state of its backward pass. See `Compiled.run`."""
         from acronumba.runtime.state import MEMORY
 
         with memory_refused():
@@ -72,16 +73,16 @@ class Pullback:
         Parameters
         ----------
         run
-            What `run` has returned.
+            The result of `run`.
         seeds
             Instances, value records of their results, and adjoints.
         asked
-            Packed arrays whose gradients are wanted.
+            Packed arrays whose gradients are asked for.
 
         Returns
         -------
         tuple
-            The gradients of shared tensors by their numbers, and that of each array that was asked for, or None.
+            The gradients of shared tensors by number, and for each array of `asked` its gradient, or None.
         """
         from acronumba.runtime.backward import Seeds
 

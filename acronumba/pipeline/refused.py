@@ -1,7 +1,7 @@
-"""What the front end has refused is not tried again while nothing that it rests on has changed.
+"""Cached rejections of the front end, valid while the code and data they depend on are unchanged.
 
-In: what was read of the function until it was refused. Out: whether that would be refused now. The types of a call, and
-the structure of its shared values, are compared by whoever keeps this (`api.kept`).
+In: the code and data that were read until the function was rejected. Out: whether it would be rejected now. The cache
+(`api.specialisations`) compares the types of a call, and the structure of its shared values.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class Attempt:
-    """One try to lower a function, which was refused.
+    """One failed attempt to lower a function.
 
     Parameters
     ----------
     read
-        What the front end had read.
+        The code and globals that the front end had read.
     narrowed
-        The fields that were read, and the types as they are where only these are looked at, from try to try.
+        For each iteration, the fields that were read, and the schema inferred from these alone.
     places
-        What was taken for columns.
+        Paths of arrays that were treated as columns.
     tree, shared
-        The shared values, and their structure.
+        The structure of the shared values, and the values.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Attempt:
         self._source_guards = read.source_guards
         self._outer = [(g, shared_key(g.shared)) for g in read.globals if not g.fixed]
         self._narrowed, self._places = tuple(narrowed), places
-        self._tree = tree  # keeps alive what is told apart by its id
+        self._tree = tree  # keeps alive objects that are compared by id
         roots = self._roots(shared)
         found = (getter(path, list(roots)) for path in sorted(read.demanded))
         self._demanded = [(get, get(roots)) for get in found]
@@ -59,11 +59,11 @@ class Attempt:
         """Whether globals and closure variables still have the structure that they had."""
         try:
             return all(shared_key(describe_value(g.path, g.read())) == key for g, key in self._outer)
-        except (KeyError, ValueError):  # there is none any more; an empty cell
+        except (KeyError, ValueError):  # a global is gone; an empty cell
             return False
 
     def matches(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
-        """Whether it would be refused now, for a call of such types."""
+        """Whether the attempt would be rejected now, for a call of such types."""
         from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
 
@@ -77,14 +77,14 @@ class Attempt:
 
 
 class Refused:
-    """What was refused of a function for a call.
+    """The rejection of a function for a call.
 
     Parameters
     ----------
     fn : function
     error : AcronumbaError
     attempts : sequence of Attempt
-        All that were made; not empty.
+        All attempts; not empty.
     """
 
     def __init__(self, fn: types.FunctionType, error: AcronumbaError, attempts: Sequence[Attempt]) -> None:
@@ -93,9 +93,9 @@ class Refused:
         self._attempts = tuple(attempts)
 
     def matches(self, fn: types.FunctionType, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
-        """Whether the function would be refused now, for a call of such types."""
+        """Whether the function would be rejected now, for a call of such types."""
         return fn is self._fn and all(attempt.matches(columns, shared) for attempt in self._attempts)
 
     def again(self) -> AcronumbaError:
-        """Return the refusal, to be raised once more."""
+        """Return the error, to be raised once more."""
         return copy.copy(self._error)

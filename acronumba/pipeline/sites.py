@@ -1,8 +1,8 @@
-"""Which of several places in the source a node was recorded at.
+"""Source position of each recorded node, for kernels that are recorded at several positions.
 
-A kernel may be recorded at several places, and a machine notes no more than the kernel of each node. In: a `Plan`. Out:
-the same plan with a kernel for each place, of which one may record a mini-batch once more: its nodes are the same, in
-the same order. Nobody else pays for it.
+Compiled code records only the kernel of each node. In: a `Plan`. Out: the same plan with one kernel per source
+position. A mini-batch that is recorded again with it has the same nodes, in the same order, and the kernel gives the
+position. Runs without a trace do not pay for it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from acronumba.runtime.trace import TraceData
 
 @record(kw_only=True)
 class Apart:
-    """A plan whose kernels are told apart by the places where they are recorded."""
+    """A plan with a separate kernel for each source position where a kernel is recorded."""
 
     plan: Plan
-    kernel: NDArray[np.int64]  # of each of its kernels: number in the plan that it was made of
+    kernel: NDArray[np.int64]  # by kernel: its number in the original plan
     site: NDArray[np.int64]  # number in the `uses` of that kernel
 
     def sites(self, found: TraceData, trace: TraceData) -> NDArray[np.int64] | None:
-        """Return the site of each node of a trace by what this plan has recorded; None if that is something else."""
+        """Return the site of each node of a trace from this plan's recording; None if the recordings differ."""
         alike = found.nodes == trace.nodes and (found.instance == trace.instance).all()
         if not alike or (self.kernel[found.kernel] != trace.kernel).any():
             return None
@@ -51,14 +51,14 @@ def sites(
     skip: Collection[int],
     keep: Sequence[NDArray[Any]],
 ) -> NDArray[np.int64] | None:
-    """Return which of its kernel's uses recorded each node of a trace; None where that cannot be told.
+    """Return for each node of a trace the index in its kernel's `uses`; None if it cannot be found.
 
     Parameters
     ----------
     plan, options
-        Of what ran. An instance has one fiber.
+        Of the run, in which every instance has one fiber.
     trace
-        What was recorded, with the values that were read.
+        The trace, with the values that the program read.
     roots, shared, skip, keep
         The mini-batch, see `Executable.record`.
     """
@@ -76,7 +76,7 @@ def sites(
 
 
 def told_apart(plan: Plan) -> Apart:
-    """Return a plan with a kernel for each place where one is recorded."""
+    """Return a plan with a separate kernel for each source position where a kernel is recorded."""
     numbers = [(k, 0) for k in range(len(plan.kernels))]
     numbers += [(k, j) for k, uses in enumerate(plan.uses) for j in range(1, len(uses))]
     of = {(k, plan.uses[k][j].loc.path): n for n, (k, j) in enumerate(numbers) if plan.uses[k]}

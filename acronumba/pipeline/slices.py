@@ -1,7 +1,7 @@
-"""How many instances of a mini-batch run at once: all, or as many as there is memory for.
+"""Slices of a mini-batch that fit into memory: all instances at once, or fewer.
 
-In: what runs some instances. It is asked for all of them; where they do not fit, for halves, halves of halves and so
-on, down to instances alone. How many have fitted is known to the next mini-batch. Out: the instances that do not fit
+In: a function that runs some instances. It is called for all instances; if they do not fit, for halves, quarters and so
+on, down to single instances. The next mini-batch starts with the number that fitted. Out: the instances that do not fit
 alone.
 """
 
@@ -17,42 +17,42 @@ import numpy as np
 from acronumba.data.buffers import Words
 from acronumba.errors.codes import refuse
 
-_ALL = 1 << 40  # instances: more than there are
-_SHOWN = 4  # of instances that took more than others: if so many do not fit alone, most of the others do not
+_ALL = 1 << 40  # more instances than any mini-batch has
+_SHOWN = 4  # sample of large instances: if so many do not fit alone, most of the others do not either
 
 
 class Work(Protocol):
     """Runs some instances."""
 
     def __call__(self, places: Words, tight: bool) -> Sequence[int]:
-        """Run instances and return which of them, by their order, found no memory beside the others.
+        """Run instances and return the indices of those that found no memory beside the others.
 
-        `tight`: memory is to grow by little, as more at once have found none. An instance that alone finds none then
-        has failed, and is not returned.
+        `tight`: memory is to grow by little, since more instances at once have found none. A single instance that finds
+        none then has failed, and is not returned.
 
         Raises
         ------
         MemoryError
-            If they do not fit; `runtime.memory_policy.TooLarge` says more.
+            If they do not fit; `runtime.memory_policy.TooLarge` has details.
         """
 
 
 class Slices:
-    """How many instances of a specialisation run at once."""
+    """The number of instances of a specialisation that run at once, adapted to the memory."""
 
     def __init__(self) -> None:
-        self.most = _ALL  # that fit into memory at once, about
-        self.calm, self.patience = 0, 2  # mini-batches that have run since that changed, and how many there shall be
+        self.most = _ALL  # about the number of instances that fit into memory at once
+        self.calm, self.patience = 0, 2  # mini-batches since `most` changed, and the number before it is raised
 
     def run(self, count: int, work: Work) -> list[int]:
-        """Let so many instances run; return those that do not fit alone."""
+        """Run `count` instances; return those that do not fit alone."""
         turn = _Turn(work, self.most, count)
         turn.run(np.arange(count))
         self._went(turn.most)
         return turn.lost
 
     def _went(self, fitted: int) -> None:
-        """Note how many instances at once fitted into memory at worst: after some mini-batches more are tried again."""
+        """Update `most` with the smallest number of instances that fitted; after `patience` mini-batches try more."""
         if fitted < self.most:
             self.most, self.calm, self.patience = fitted, 0, 2 * self.patience
         elif self.most < _ALL:
@@ -62,16 +62,16 @@ class Slices:
 
 
 class _Turn:
-    """A mini-batch that runs.
+    """The execution of one mini-batch.
 
     Parameters
     ----------
     work
         Runs instances.
     most
-        So many at once.
+        Largest number of instances at once.
     count
-        Of all instances.
+        Number of all instances.
     """
 
     def __init__(self, work: Work, most: int, count: int) -> None:
@@ -79,7 +79,7 @@ class _Turn:
         self.lost: list[int] = []  # that do not fit alone
 
     def run(self, places: Words) -> None:
-        """Run instances: in halves of halves, so that where sums are cut does not depend on what has failed."""
+        """Run instances by repeated halving, so that the split of sums does not depend on failures."""
         todo, alone, suspects = deque([places]), list[Words](), list[Words]()
         while todo:
             piece = todo.popleft()
@@ -110,10 +110,10 @@ class _Turn:
         self.lost += places.tolist()
 
     def _try(self, piece: Words, tight: bool) -> tuple[Words, Words, Words, int] | None:
-        """Run instances; return those that have not run, by what is to be done, and how many may fit at once.
+        """Run instances; return those that have not run, in three groups, and the number that may fit at once.
 
-        The first of them may fit together, the next should run alone each, and the last apart from the others. None:
-        all have run, or are lost.
+        The first group may fit together, each of the second should run alone, and the third apart from the others.
+        None: all instances have run, or are lost.
         """
         none = piece[:0]
         try:
@@ -128,7 +128,7 @@ class _Turn:
         return (piece[others], piece[alone], piece[suspects], most) if left else None
 
     def _suspects(self, places: Words) -> None:
-        """Run instances that took by far the most steps, the worst first."""
+        """Run the instances that took by far the most steps, the worst first."""
         size, shown = len(places), 0
         while len(places):
             piece, places = places[:size], places[size:]
@@ -145,7 +145,7 @@ class _Turn:
                     return
 
     def _least_first(self, places: Words) -> None:
-        """Run instances alone, the last first, up to one that does not fit; those before it took more steps."""
+        """Run instances alone, from the last one down to one that does not fit; those before it took more steps."""
         for k in reversed(range(len(places))):
             if self._try(places[k : k + 1], True) is not None:
                 self._lose(places[: k + 1])

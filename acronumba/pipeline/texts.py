@@ -1,7 +1,7 @@
-"""What the compiler writes, as lines with their places in the user's source.
+"""Texts of the compiler's stages, as lines with positions in the user's source.
 
-In: a program, a plan, the specification of a kernel. Out: lines, each with the place that it was made of and, in the
-IR and the plan, the kernels that compute it.
+In: a program, a plan, the specification of a kernel. Out: lines, each with its source position and, in the IR and the
+plan, the kernels that compute it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TextLine:
 
     text: str
     loc: Loc | None = None  # where the user wrote that
-    kernel: int = -1  # number of the kernel that it is of; -1 if it is of none, or of several
+    kernel: int = -1  # number of its kernel; -1 for none or several
 
 
 def host_lines(plan: Plan, options: Options) -> list[Placed]:
@@ -39,7 +39,7 @@ def host_lines(plan: Plan, options: Options) -> list[Placed]:
 
 
 def kernel_lines(spec: KernelSpec, options: Options) -> list[Placed]:
-    """Return the code of a kernel for the processor."""
+    """Return the code of a kernel for the CPU."""
     from acronumba.emit.target import host
     from acronumba.emit.text import module_lines
     from acronumba.kernels.cpu import generate
@@ -71,7 +71,7 @@ def cuda_persistent_text(plan: Plan, options: Options) -> str:
     """Return the kernel that runs all others on a GPU."""
     from acronumba.kernels.cuda.persistent import persistent
 
-    once = {o.kernel for o in plan.program.once}  # these are the processor's
+    once = {o.kernel for o in plan.program.once}  # these run on the CPU
     codes = [cuda_code(spec, options) for k, spec in enumerate(plan.kernels) if k not in once]
     return persistent(codes).own if codes else "# no kernel runs on a GPU\n"
 
@@ -104,7 +104,7 @@ def plan_lines(plan: Plan) -> Iterator[TextLine]:
 
 
 def kernels_of(plan: Plan) -> dict[tuple[tuple[Loc, ...], str], set[int]]:
-    """Return which kernels compute an operation, by its place, with the calls that lead there, and its name."""
+    """Map an operation (source position with its chain of calls, and name) to the kernels that compute it."""
     found: dict[tuple[tuple[Loc, ...], str], set[int]] = {}
     for k, uses in enumerate(plan.uses):
         for loc, name in (operation for use in uses for operation in use.operations):
@@ -113,7 +113,7 @@ def kernels_of(plan: Plan) -> dict[tuple[tuple[Loc, ...], str], set[int]]:
 
 
 def recorded_at(plan: Plan) -> dict[tuple[Loc, ...], int]:
-    """Return the kernel that is recorded at a place, with the calls that lead there; -1 for several."""
+    """Map a source position with its chain of calls to the kernel that is recorded there; -1 for several."""
     found: dict[tuple[Loc, ...], set[int]] = {}
     for k, uses in enumerate(plan.uses):
         for use in uses:
@@ -122,5 +122,5 @@ def recorded_at(plan: Plan) -> dict[tuple[Loc, ...], int]:
 
 
 def only(numbers: set[int] | None) -> int:
-    """Return the one number of a set; -1 if there is none, or there are several."""
+    """Return the only number of a set; -1 for None, an empty set, or several numbers."""
     return next(iter(numbers)) if numbers and len(numbers) == 1 else -1

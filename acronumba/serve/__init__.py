@@ -1,4 +1,4 @@
-"""A model for requests that come one by one: what comes while a mini-batch runs is the next one.
+"""A server for requests that arrive one at a time: requests that arrive during a mini-batch form the next one.
 
 >>> from acronumba import serve
 >>> async with serve.Server(parse, p=p, max_batch=64) as server:  # doctest: +SKIP

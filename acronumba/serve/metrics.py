@@ -1,6 +1,6 @@
-"""What a server counts, and its export.
+"""Metrics of a server, and their export.
 
-In: what happens to requests. Out: `Metrics`, a snapshot; or the same as `prometheus_client` collects it.
+In: the events of requests. Out: `Metrics`, a snapshot; or a collector for `prometheus_client`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class Histogram:
     """How many values lie below which bounds."""
 
     bounds: tuple[float, ...]  # upper ones, included; ascending
-    counts: tuple[int, ...]  # one more: the last is of values above all bounds
+    counts: tuple[int, ...]  # one more than bounds: the last is of values above all bounds
     sum: float  # of all values
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """Number of values."""
         return sum(self.counts)
 
     @property
     def mean(self) -> float:
-        """Their mean; 0 if there were none."""
+        """Mean of the values; 0 if there are none."""
         return self.sum / self.count if self.count else 0.0
 
 
@@ -47,21 +47,21 @@ class Tally:
         self._sum += times * value
 
     def value(self) -> Histogram:
-        """Return what it is now."""
+        """Return a snapshot."""
         return Histogram(self._bounds, tuple(self._counts), self._sum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """What a server has done. Each request that came is in exactly one of the first eight."""
+    """Counts of a server. Each request is in exactly one of the first eight."""
 
     delivered: int  # with a result
-    failed: int  # with an exception of their own
+    failed: int  # with their own exception
     rejected: int  # with `Overloaded`
     expired: int  # with `DeadlineExceeded`
-    withdrawn: int  # cancelled by who asked
+    withdrawn: int  # cancelled by the caller
     closed: int  # with `ServerClosed`
-    queued: int  # that wait
+    queued: int  # waiting
     running: int  # that have a slot: in the mini-batch which runs, or in a round
     batches: int  # mini-batches that have run; of a model that waits for values, rounds
     updates: int  # of shared values
@@ -74,7 +74,7 @@ class Metrics:
 
     @property
     def requests(self) -> int:
-        """How many have come."""
+        """Number of requests that have arrived."""
         return sum(getattr(self, f.name) for f in fields(self)[:8])
 
 
@@ -86,7 +86,7 @@ def prometheus(read: Callable[[], Metrics], name: str = "acronumba") -> Any:
     read : function
         The method `metrics` of a server.
     name : str
-        What the names of the metrics begin with.
+        Prefix of the names of the metrics.
     """
     from prometheus_client import core
 

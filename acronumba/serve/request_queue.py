@@ -1,13 +1,13 @@
-"""What becomes of requests: the logic of a server, without threads and without a clock of its own.
+"""State machine of the requests of a server, without threads and without a clock.
 
-In: what happens, and when: a request comes or is withdrawn, time passes, a mini-batch begins or is done. Out: which
-requests run next, and how each one ends. Each ends exactly once. Who holds a desk holds a lock.
+In: events with their times: a request arrives or is withdrawn, time passes, a mini-batch begins or ends. Out: the
+requests that run next, and the outcome of each request, exactly one. The caller holds a lock.
 
     admit --> QUEUED --take--> RUNNING --finish--> ENDED      at any time: withdraw, expire, close --> ENDED
 
-A request that runs has one of `max_batch` slots. Those of a mini-batch begin and end together; where a model waits for
-values, requests join what runs, but only when a quarter of the slots is free: what joins alone shares the reading of
-weights with nobody.
+A running request has one of `max_batch` slots. The requests of a mini-batch begin and end together. If a model waits
+for values, requests join the running ones, but only when a quarter of the slots is free: a request that joins alone
+would read the weights for itself alone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 from acronumba.serve.metrics import SECONDS, SIZES, Metrics, Tally
 
 QUEUED, RUNNING, ENDED = range(3)
-_SHARE = 4  # of how many slots one must be free for requests to join what runs
-_LOOK = 64  # deadlines of requests that have ended, beyond which they are looked for
+_SHARE = 4  # requests join a run if 1 / _SHARE of the slots is free
+_LOOK = 64  # number of stale deadlines, of ended requests, from which on they are removed
 
 
 class ServerClosed(RuntimeError):
@@ -34,15 +34,15 @@ class ServerClosed(RuntimeError):
 
 
 class Overloaded(RuntimeError):
-    """As many requests wait as may: try again later, at another server, or with ``wait=True``."""
+    """The queue is full: try again later, at another server, or with ``wait=True``."""
 
 
 class DeadlineExceeded(TimeoutError):
-    """The result was not there in time."""
+    """The result was not ready in time."""
 
 
 class Request:
-    """An instance, and who is told of its result."""
+    """An instance, and the future of its result."""
 
     __slots__ = ("arrived", "deadline", "future", "instance", "loop", "number", "state")
 
@@ -62,18 +62,18 @@ class Outcome:
 
     request: Request
     result: Any
-    error: BaseException | None  # in place of a result
+    error: BaseException | None  # instead of a result
 
 
 class RequestQueue:
-    """Where requests wait, and from where they are taken.
+    """The queue of waiting requests, and the slots of running ones.
 
     Parameters
     ----------
     max_batch, max_queue : int
-        How many run together, and how many may wait.
+        Largest number of requests that run together, and that wait.
     max_wait : float
-        Seconds that a request may wait for others to run with, where nothing runs and fewer than `max_batch` wait.
+        Seconds that a request may wait for others to run with, while none runs and fewer than `max_batch` wait.
     """
 
     def __init__(self, max_batch: int, max_wait: float, max_queue: int) -> None:
@@ -86,7 +86,7 @@ class RequestQueue:
         self.updates = self.epochs = self.bytes = 0
         self._queue: OrderedDict[int, Request] = OrderedDict()
         self._running: dict[int, Request] = {}
-        self._deadlines: list[tuple[float, int, Request]] = []  # a heap; also of requests that have ended
+        self._deadlines: list[tuple[float, int, Request]] = []  # a heap, which may include ended requests
         self._numbers = itertools.count()
         self._ended = dict.fromkeys(("delivered", "failed", "rejected", "expired", "withdrawn", "closed"), 0)
         self._sizes, self._waited, self._computed = Tally(SIZES), Tally(SECONDS), Tally(SECONDS)
@@ -94,13 +94,13 @@ class RequestQueue:
         self._batches = 0
 
     def admit(self, request: Request, now: float, deadline: float | None = None, wait: bool = False) -> None:
-        """Let a request wait; `deadline` in seconds from now. With `wait` there may be more than `max_queue`.
+        """Add a request to the queue; `deadline` in seconds from now. With `wait` the queue may exceed `max_queue`.
 
         Raises
         ------
         ServerClosed, Overloaded
         ValueError
-            If the deadline is no number of seconds.
+            If the deadline is NaN.
         """
         if deadline is not None and isnan(deadline):
             raise ValueError("a deadline is a number of seconds from now")
@@ -136,7 +136,7 @@ class RequestQueue:
         return len(self._running)
 
     def due(self, now: float) -> float | None:
-        """Return in how many seconds requests can be taken: 0 if they can now, None if none waits or slots are few."""
+        """Return the seconds until requests can be taken: 0 for now, None if none waits or too few slots are free."""
         if not self._queue or self.max_batch - self.running < max(1, self.max_batch // _SHARE):
             return None
         if self.running or len(self._queue) >= self.max_batch or self.closed:
@@ -145,7 +145,7 @@ class RequestQueue:
         return max(0.0, first.arrived + self.max_wait - now)
 
     def take(self, now: float) -> list[Request]:
-        """Return the requests that get the free slots, those that came first. See `expire`, too."""
+        """Give the free slots to the oldest requests and return these. See `expire`, too."""
         taken: list[Request] = []
         while self._queue and self.running < self.max_batch:
             _, request = self._queue.popitem(last=False)
@@ -156,7 +156,7 @@ class RequestQueue:
         return taken
 
     def ran(self, count: int, seconds: float, rounds: int = 1) -> None:
-        """Count a mini-batch of so many requests, or rounds that took so long together."""
+        """Count a mini-batch, or several rounds, with its number of requests and its seconds."""
         self._batches += rounds
         self._sizes.add(count, rounds)
         self._computed.add(seconds / rounds, rounds)
@@ -164,7 +164,7 @@ class RequestQueue:
     def finish(
         self, requests: Sequence[Request], outcomes: Iterable[tuple[Any, BaseException | None]], rounds: int = 1
     ) -> list[Outcome]:
-        """Return how requests ended that have run, in so many rounds: those that had not ended meanwhile."""
+        """End the requests that have run, in `rounds` rounds; return the outcomes of those that had not yet ended."""
         out = []
         for request, (result, error) in zip(requests, outcomes, strict=True):
             if request.state == RUNNING:
@@ -174,14 +174,14 @@ class RequestQueue:
         return out
 
     def withdraw(self, request: Request) -> bool:
-        """End a request that nobody waits for any more; return whether it had not ended."""
+        """End a request that its caller has cancelled; return whether it had not ended."""
         if request.state == ENDED:
             return False
         self._count(request, "withdrawn")
         return True
 
     def expire(self, now: float) -> list[Outcome]:
-        """End the requests whose deadline has come."""
+        """End the requests whose deadline has passed."""
         out = []
         while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][2].state == ENDED):
             _, _, request = heapq.heappop(self._deadlines)
@@ -198,7 +198,7 @@ class RequestQueue:
         return self._deadlines[0][0] if self._deadlines else None
 
     def close(self, drain: bool) -> list[Outcome]:
-        """Take no more requests. Without `drain`, those that wait end now."""
+        """Accept no more requests. Without `drain`, waiting requests end now."""
         self.closed = True
         out = []
         for request in [] if drain else list(self._queue.values()):
@@ -207,7 +207,7 @@ class RequestQueue:
         return out
 
     def metrics(self) -> Metrics:
-        """Return what was counted."""
+        """Return a snapshot of the metrics."""
         return Metrics(
             **self._ended, queued=len(self._queue), running=len(self._running), batches=self._batches,
             updates=self.updates, batch_sizes=self._sizes.value(), queue_seconds=self._waited.value(),
@@ -217,7 +217,7 @@ class RequestQueue:
     def _count(self, request: Request, how: str) -> None:
         assert request.state != ENDED, "a request ends once"
         request.state = ENDED
-        request.instance = ()  # what ended holds no data, wherever it is still known
+        request.instance = ()  # an ended request holds no data, even if references to it remain
         self._queue.pop(request.number, None)
         self._running.pop(request.number, None)
         self._ended[how] += 1

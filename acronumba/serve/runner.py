@@ -1,7 +1,7 @@
-"""What runs requests: mini-batches or, where a model waits for values, rounds that requests join.
+"""Execution of requests: in mini-batches or, if a model waits for values, in rounds that requests join.
 
-In: requests that have got a slot, with the shared values that they begin with. Out, step by step: which of them have
-run, with results or exceptions. A failure is that of one request alone. One thread uses a runner.
+In: requests with a slot, and their shared values. Out, step by step: the requests that have run, with results or
+exceptions. A failure is that of one request alone. A runner is used by one thread.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from acronumba.api.model import Model
 from acronumba.errors import InstanceErrors
 from acronumba.serve.request_queue import ENDED, Outcome, Request
 
-Answer = tuple[Any, BaseException | None]  # a result, or an exception in its place
+Answer = tuple[Any, BaseException | None]  # a result, or None and an exception
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Requests that begin."""
+    """Requests to begin."""
 
     requests: list[Request]
-    instances: list[tuple[Any, ...]]  # taken out while the desk was locked: requests that end hold none
+    instances: list[tuple[Any, ...]]  # read while the queue was locked: ended requests hold none
     shared: dict[str, Any]
-    late: Sequence[Outcome] = ()  # those that do not begin any more
+    late: Sequence[Outcome] = ()  # requests that expired before they began
 
 
 @dataclass(frozen=True, slots=True)
 class TracedRun:
     """A mini-batch, or rounds of the same requests."""
 
-    count: int  # of requests that took part
+    count: int  # number of requests that took part
     seconds: float
-    done: list[tuple[Request, Answer, int]]  # who is done, with the number of its rounds
+    done: list[tuple[Request, Answer, int]]  # finished requests, each with its answer and number of rounds
     rounds: int = 1
-    epochs: int = 0  # that have begun until now
-    bytes: int = 0  # of tensors in them
+    epochs: int = 0  # number of epochs begun so far
+    bytes: int = 0  # bytes of tensors in the runs
 
 
 class Runner:
@@ -57,21 +57,21 @@ class Runner:
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to do even if no request begins."""
+        """Whether requests are running."""
         return bool(self._there)
 
     def ring(self) -> None:
-        """Let `step` return after the round that runs; any thread may."""
+        """Make `step` return after the present round; may be called from any thread."""
         if self._flow is not None:
             self._flow.bell[0] = 1
 
     def hush(self) -> None:
-        """Let `step` run rounds until a request is done, or somebody rings."""
+        """Make `step` run rounds until a request is done, or `ring` is called."""
         if self._flow is not None:
             self._flow.bell[0] = 0
 
     def step(self, work: Work) -> Iterator[TracedRun]:
-        """Begin requests, and run one mini-batch or round of what there is, or several rounds: see `hush`."""
+        """Begin requests, and run one mini-batch, or one or several rounds: see `hush`."""
         self._drop()
         begin = time.perf_counter()
         joined = self._join(work)
@@ -90,7 +90,7 @@ class Runner:
         return [None] * len(work.requests)
 
     def _drop(self) -> None:
-        """Give the slots of requests that were withdrawn, or are too late, to others."""
+        """Free the slots of requests that were withdrawn or are expired."""
         for member in [m for m, request in self._there.items() if request.state == ENDED]:
             assert self._flow is not None
             del self._there[member]
@@ -111,7 +111,7 @@ class Runner:
         return TracedRun(count, time.perf_counter() - begin, done, rounds, epochs, size)
 
     def _told(self, gone: Sequence[Gone]) -> list[Answer]:
-        """Return the answers; instances of a run that broke are run again."""
+        """Return the answers of instances that left a run; those of a broken run are run again."""
         if gone and gone[0].broken:
             calls = [one.member.call for one in gone]
             return self._answers([tuple(column[0] for column in call.columns) for call in calls], calls[0].shared)
@@ -130,7 +130,7 @@ class Runner:
 
 
 def _raisable(error: BaseException | None) -> BaseException | None:
-    """Return an exception that a future can hold, and that ends nothing but its request."""
+    """Return an exception that is safe to set on a future: others than `Exception` are wrapped."""
     if error is None or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
         return error
     made = RuntimeError(f"{type(error).__name__}: {error}")

@@ -1,8 +1,8 @@
-"""The server: one thread runs mini-batches, and whoever asks is told, in a loop of asyncio or by a future.
+"""The server: one thread runs mini-batches, and delivers results to an asyncio loop or by a future.
 
-In: a model and its shared values, then instances one by one. Out: their results, or their own exceptions. What becomes
-of requests is decided by `desk`; here are the threads, the clock, and the model. Compiled code holds no lock of
-Python's, so that requests are taken while a mini-batch runs.
+In: a model and its shared values, then instances one at a time. Out: their results, or their own exceptions.
+`request_queue` decides over requests; this module has the threads, the clock, and the model. Compiled code releases the
+GIL, so that requests are accepted while a mini-batch runs.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class Server(Generic[R]):
     Parameters
     ----------
     model : model
-        What is served.
+        The model to serve.
     max_batch : int
-        How many requests run together.
+        Largest number of requests that run together.
     max_wait : float
         Seconds that a request may wait for others to run with. With 0 a busy server fills its mini-batches by itself,
         and a lone request does not wait.
     max_queue : int
-        How many may wait: the next one is `Overloaded`.
+        Largest number of waiting requests: a further one is `Overloaded`.
     clock : function
-        Seconds, for tests.
+        Returns the time in seconds; replaced in tests.
     **shared
-        The keyword-only parameters of the model, as they are now: later changes are not seen, but see `update`.
+        The keyword-only parameters of the model. A snapshot is taken: later changes are not seen, but see `update`.
 
     Examples
     --------
@@ -71,9 +71,9 @@ class Server(Generic[R]):
         self._requests = Runner(self.model)
         self._shared = {name: _snapshot(value) for name, value in shared.items()}
         self._process = os.getpid()
-        self._lock = threading.RLock()  # held while the desk is asked
-        self._work = threading.Condition(self._lock)  # told when something waits
-        self._room = threading.Condition(self._lock)  # ... when there is room in the queue
+        self._lock = threading.RLock()  # held while the request queue is used
+        self._work = threading.Condition(self._lock)  # notified when a request waits
+        self._room = threading.Condition(self._lock)  # notified when the queue has room
         self._times = threading.Condition(self._lock)  # ... when another deadline is the next
         self._runner = threading.Thread(target=self._run, name="acronumba-serve", daemon=True)
         self._watcher: threading.Thread | None = None  # of deadlines, from the first one on
@@ -94,8 +94,8 @@ class Server(Generic[R]):
         Raises
         ------
         Overloaded, DeadlineExceeded, ServerClosed
-            Or what the model raises for this instance. If the task is cancelled the request is withdrawn. The server
-            of a process that has forked is closed for the new one.
+            Or the exception of the model for this instance. If the task is cancelled the request is withdrawn. In a
+            forked child the server of the parent is closed.
         """
         self._expect_process()
         loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ class Server(Generic[R]):
             raise
 
     def submit(self, *instance: Any, deadline: float | None = None, wait: bool = False) -> Future[R]:
-        """Return a future of the result of an instance, for threads; `wait` blocks until there is room.
+        """Return a future of the result of an instance, for threads; `wait` blocks until the queue has room.
 
         A future that is cancelled withdraws its request, until its mini-batch begins. What is added with
         `add_done_callback` runs in the thread of the server, and must not wait for other results of it.
@@ -123,12 +123,12 @@ class Server(Generic[R]):
         return request.future  # type: ignore[no-any-return]
 
     def update(self, **shared: Any) -> None:
-        """Let shared values be others of the same kind, from the next mini-batch on; what runs keeps what it has.
+        """Replace shared values by others of the same kind, from the next mini-batch on; running requests keep theirs.
 
         Raises
         ------
         TypeError
-            If one is of another kind, or not known; all stay as they were then.
+            If one is of another kind, or unknown; then none is replaced.
         """
         expect_kinds(self._shared, shared, "server")
         made = {name: _snapshot(value) for name, value in shared.items()}
@@ -137,20 +137,20 @@ class Server(Generic[R]):
             self._desk.updates += 1
 
     def metrics(self) -> Metrics:
-        """Return what was counted until now."""
+        """Return a snapshot of the metrics."""
         with self._lock:
             return self._desk.metrics()
 
     def close(self, drain: bool = True, timeout: float | None = None) -> None:
-        """Take no more requests, and return when the last one has ended, or after `timeout` seconds.
+        """Accept no more requests, and return when the last one has ended, or after `timeout` seconds.
 
         Parameters
         ----------
         drain : bool
-            Whether those that wait are run. If not, they end with `ServerClosed`; what runs is always delivered.
+            Whether waiting requests are run. If not, they end with `ServerClosed`; running ones are always delivered.
         timeout : float, optional
         """
-        if self._process != os.getpid():  # its threads are not there, and its lock may be held by one of them
+        if self._process != os.getpid():  # the parent's threads do not exist here, and one may hold the lock
             return
         with self._lock:
             ended = self._desk.close(drain)
@@ -198,7 +198,7 @@ class Server(Generic[R]):
             condition.notify_all()
 
     def _run(self) -> None:
-        """Run what comes, until the server is closed and nothing waits or runs."""
+        """Run requests until the server is closed and none waits or runs."""
         while (work := self._next()) is not None:
             self._deliver(work.late)
             for ran in self._requests.step(work):
@@ -210,14 +210,14 @@ class Server(Generic[R]):
                     if self._desk.closed:
                         self._tell_all()
                 self._deliver(ended)
-                del ran, ended  # while nothing comes, nothing is held
+                del ran, ended  # so that an idle server keeps no data alive
             del work
 
     def _next(self) -> Work | None:
-        """Wait for requests, if nothing runs; return those that begin, None if there will be nothing to do."""
+        """Wait for requests, if none runs; return those that begin, or None if the server is closed and idle."""
         with self._lock:
             while True:
-                late = self._desk.expire(now := self._clock())  # who is late does not begin
+                late = self._desk.expire(now := self._clock())  # expired requests do not begin
                 due, busy = self._desk.due(now), self._requests.busy
                 if due is None and not late and not busy and self._desk.closed:
                     return None
@@ -231,14 +231,14 @@ class Server(Generic[R]):
                     return Work(requests, [r.instance for r in requests], self._shared, late)
 
     def _begins(self, request: Request) -> bool:
-        """Whether a request still wants to run: a future may have been cancelled."""
+        """Whether a request is still to be run: a future may have been cancelled."""
         if request.loop is not None or request.future.set_running_or_notify_cancel():
             return True
         self._desk.withdraw(request)
         return False
 
     def _watch(self) -> None:
-        """End requests whose deadline has come."""
+        """End the requests whose deadline has passed."""
         while True:
             with self._lock:
                 late = self._desk.expire(now := self._clock())
@@ -254,7 +254,7 @@ class Server(Generic[R]):
 
     @staticmethod
     def _deliver(ended: Sequence[Outcome]) -> None:
-        """Tell whoever asked; a loop is woken once for all of its requests."""
+        """Deliver outcomes to the callers; an asyncio loop is woken once for all of its requests."""
         loops: defaultdict[Any, list[Outcome]] = defaultdict(list)
         for outcome in ended:
             if outcome.request.loop is not None:
@@ -264,7 +264,7 @@ class Server(Generic[R]):
         for loop, some in loops.items():
             try:
                 loop.call_soon_threadsafe(_settle, some)
-            except RuntimeError:  # the loop is closed: nobody waits
+            except RuntimeError:  # the loop is closed
                 continue
 
 
@@ -281,7 +281,7 @@ def _settle(ended: Sequence[Outcome]) -> None:
 
 
 def _snapshot(value: Any) -> Any:
-    """Return a shared value as it is now, if it can change."""
+    """Return a snapshot of a shared value, or a value that needs none (a number, a flag, a function) itself."""
     try:
         return pack(value)
     except AcronumbaError:  # a number, a flag, a function

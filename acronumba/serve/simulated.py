@@ -1,7 +1,7 @@
-"""How a server would fare, on a clock of its own: nothing runs, and the answer is the same on every machine.
+"""Simulation of a server with a virtual clock: no model runs, and the result is the same on every machine.
 
-In: when requests come, and how long a mini-batch takes. Out: how long each request takes, and which mini-batches there
-are. Who runs next is decided by `desk`, as in a server.
+In: arrival times of requests, and the time of a mini-batch by size. Out: the latency of each request, and the
+mini-batches. `request_queue` decides which requests run next, as in a server.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from acronumba.serve.request_queue import Overloaded, Request, RequestQueue
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
-    """What became of simulated requests."""
+    """Result of a simulation."""
 
     latency: NDArray[np.float64]  # float64[n]: seconds from the arrival of each request to its result; NaN if rejected
     batches: tuple[int, ...]  # sizes of the mini-batches, in order
-    seconds: float  # when the last one is done
+    seconds: float  # time at which the last one is done
     metrics: Metrics
 
     def percentile(self, q: float) -> float:
@@ -39,14 +39,14 @@ def simulate(
     max_wait: float = 0.0,
     max_queue: int = 1024,
 ) -> Simulation:
-    """Return how a `Server` would fare, without running it.
+    """Simulate a `Server`, without running a model.
 
     Parameters
     ----------
     arrivals : sequence of float
-        When each request comes, in seconds, ascending.
+        Arrival time of each request, in seconds, ascending.
     seconds : function
-        How long a mini-batch takes, from the numbers of its requests.
+        From the numbers of its requests to the time of a mini-batch, in seconds.
     max_batch, max_wait, max_queue
         As of `Server`.
 

@@ -92,7 +92,7 @@ def classify_emulated(sentence: Sentence, *, p: Params) -> tuple[Array, Array]:
 
 
 def params(size: str | int = "small", seed: int = 0, vocabulary: int = VOCABULARY) -> Params:
-    """Return random weights with which what sentences have in common, which says nothing, does not decide.
+    """Return random weights with which the common part of all sentences does not decide.
 
     Parameters
     ----------

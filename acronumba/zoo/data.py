@@ -33,7 +33,7 @@ def hidden_size(size: str | int, sizes: Mapping[str, int]) -> int:
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Array:
-    """Return float32 normals, scaled by the root of the last extent (what one output sums over)."""
+    """Return float32 normals, divided by the square root of the last extent (the number of terms of one output)."""
     return (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
 
 
@@ -118,7 +118,7 @@ def _functions(path: Path) -> list[ast.FunctionDef]:
 
 
 def function_syntax(node: ast.AST) -> Syntax:
-    """Return a node of Python's syntax as names and constants in phrases; what has neither is the name of its kind."""
+    """Return a syntax node as names and constants in phrases; a node without these is the name of its kind."""
     if isinstance(node, ast.Constant):
         return repr(node.value)
     parts: list[Syntax] = []

@@ -127,7 +127,7 @@ def generate_emulated(start: Start, *, p: Params) -> Sentence:
 
 
 def params(size: str | int = "small", seed: int = 0, layers: int = encoder.LAYERS) -> Params:
-    """Return random weights with which from one word follows to as many as there is place for.
+    """Return random weights with which sentences get from one more word to as many as fit.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def params(size: str | int = "small", seed: int = 0, layers: int = encoder.LAYER
     """
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
     w_out, b_out = normal(rng, VOCABULARY, h), np.zeros(VOCABULARY, np.float32)
-    w_out[END], b_out[END] = 0, 2.25  # few words are more probable than the end, and seldom none
+    w_out[END], b_out[END] = 0, 2.25  # few words, and seldom none, are more probable than the end
     return Params(
         embed=normal(rng, VOCABULARY, h),
         position=normal(rng, FIRST[1] + LENGTH, h),

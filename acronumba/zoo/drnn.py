@@ -103,7 +103,7 @@ def generate(start: Start, *, p: Params) -> list[Node]:
 
 
 def family_emulated(h_parent: Array, x_parent: Array, shape: Shape, p: Params) -> list[Node]:
-    """Return the children of a node with all that is below them; there are as many as `shape` says."""
+    """Return the children of a node with all their descendants, in the numbers given by `shape`."""
     ancestral = gru(p.ancestral, x_parent, h_parent)
     fraternal, x = p.first_h, p.first_x
     siblings = []

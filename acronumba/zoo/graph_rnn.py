@@ -113,7 +113,7 @@ def params(size: str | int = "small", seed: int = 0) -> Params:
 
 
 def instances(n: int, seed: int = 0, nodes: int = NODES) -> list[Start]:
-    """Return `n` start vectors with draws, and with edges for `generate_emulated`, of which there are one in four.
+    """Return `n` start vectors with draws, and with edges for `generate_emulated`, one in four of the possible ones.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ def classify(e: Expression, *, p: Params) -> Array:
 
 
 def value(e: Expression) -> int:
-    """Return what an expression is worth, 0 to 9: the class to be learned."""
+    """Return the value of an expression, 0 to 9: the class to be learned."""
     if e.symbol < 10:
         return e.symbol
     values = [value(a) for a in e.arguments]

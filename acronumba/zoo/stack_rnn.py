@@ -162,7 +162,7 @@ def params(size: str | int = "small", seed: int = 0, vocabulary: int = VOCABULAR
         action=normal(rng, ACTIONS, h),
         w=normal(rng, h, 3 * h),
         d=np.zeros(h, np.float32),
-        g=g - g.mean(axis=1, keepdims=True),  # what all states have in common prefers no action
+        g=g - g.mean(axis=1, keepdims=True),  # the common part of all states prefers no action
         q=np.zeros(ACTIONS, np.float32),
         u=normal(rng, h, 2 * h),
         e=normal(rng, h),

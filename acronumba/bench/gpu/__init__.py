@@ -1,1 +1,1 @@
-"""What a GPU can do at best, and what was measured there."""
+"""Measurements of the limits of a GPU."""

@@ -1,8 +1,8 @@
-"""What a GPU can do at most, and what its parts cost: no mini-batch can be faster than what follows from these.
+"""Limits of a GPU: peak rates and minimal costs, which give lower bounds for the time of a mini-batch.
 
-In: a `Meter`. Out: plain numbers, part by part; their names say the unit (us: microseconds). A part that the GPU cannot
-do says why in place of numbers. What a figure is compared with: operations over `products`, bytes over `copied`,
-launches times `node us`.
+In: a `Meter`. Out: plain numbers, part by part, with the unit in the name (us: microseconds). A part that the GPU does
+not support has a reason in place of numbers. Lower bounds: operations over `products`, bytes over `copied`, launches
+times `node us`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from acronumba.runtime.devices.driver import DriverError
 from acronumba.runtime.devices.launches import launch_module, launches
 
 CHAINS = (20, 200)  # launches, one after the other
-_BEHIND = 5_000_000  # nanoseconds that the GPU is kept, while what is to be timed is queued
-_FEW, _MANY = 200, 1200  # rounds: what differs is that many rounds more
+_BEHIND = 5_000_000  # nanoseconds that the GPU is kept busy, while the timed work is queued
+_FEW, _MANY = 200, 1200  # rounds: times are of the difference
 _READERS = 1024  # threads of a block that read
 _COPIED = 1 << 28
 _WARM = 20_000  # rounds of arithmetic before the first measurement
@@ -49,7 +49,7 @@ class Floors:
         meter.wait()
 
     def clusters(self, name: str) -> int:
-        """Return a function that only GPUs of compute capability 9.0 have; they are compiled when first asked for."""
+        """Return a kernel that needs compute capability 9.0; these kernels are compiled on first use."""
         if self.meter.capability < (9, 0):
             raise DriverError("needs compute capability 9.0")
         return self._clusters(name)
@@ -63,7 +63,7 @@ class Floors:
         return self.meter.seconds(work, tries, partial(self.meter.launch, self.general("spin"), 1, 1, _BEHIND))
 
     def rounds(self, work: Callable[[int], None]) -> float:
-        """Return the microseconds of one round more; `work` is told how many."""
+        """Return the microseconds of one more round; `work` gets the number of rounds."""
         few, many = (self.queued(partial(self._cleared, work, n)) for n in (_FEW, _MANY))
         if self.meter.words(self.memory, 2)[1]:
             raise DriverError("who waited gave up")
@@ -75,7 +75,7 @@ class Floors:
 
 
 def limits(f: Floors) -> dict[str, Any]:
-    """Return what the driver says of the GPU, and whether a block is granted as much shared memory as it promises."""
+    """Return the driver's data of the GPU, and whether a block is granted the promised amount of shared memory."""
     meter, function = f.meter, f.general("shared")
     most = meter.limits["shared bytes of a block, asked for"]
     found: dict[str, Any] = {**meter.limits, "driver CUDA": meter.version}
@@ -107,7 +107,7 @@ def chain(f: Floors, name: str, blocks: int, *, graph: bool) -> dict[str, float]
 
 
 def chains(f: Floors) -> dict[str, Any]:
-    """Return the time of chains of empty kernels: in a stream, a graph, and where the next one may begin early."""
+    """Return the time of chains of empty kernels: in a stream, in a graph, and with dependent launches."""
     out: dict[str, Any] = {}
     for blocks in (1, f.meter.multiprocessors):
         for where, graph in (("stream", False), ("graph", True)):
@@ -117,7 +117,7 @@ def chains(f: Floors) -> dict[str, Any]:
 
 
 def own_loop(f: Floors, count: int = 500) -> dict[str, float]:
-    """Return the processor's time for a launch in the compiled loop that our mini-batches use."""
+    """Return the CPU time of a launch in the compiled loop that our mini-batches use."""
     empty = (f.general("empty"), 1, [Grid(1, 1)])
     words = launches(f.meter.driver, f.meter.stream, f.meter.multiprocessors, [[empty]])
     table = np.zeros((count, ROW.count), np.int64)
@@ -218,7 +218,7 @@ def rates(f: Floors) -> dict[str, Any]:
 
 
 def tried(measure: Callable[[], Any]) -> Any:
-    """Return what was measured, or why it could not be: one thing that a GPU does not have is no end of the others."""
+    """Return a measurement, or the text of a driver or memory error, so that the other measurements go on."""
     try:
         return measure()
     except (DriverError, MemoryError) as error:

@@ -1,7 +1,7 @@
-"""A GPU that measures itself: launches with attributes, graphs, and events, by the driver.
+"""Timing of work on a GPU, by the driver: launches with attributes, graphs, and events.
 
-In: PTX, work to be queued. Out: seconds that the GPU takes for it. What the package needs to run models is in
-`runtime.devices.driver`; what is here needs a driver of CUDA 12.
+In: PTX, work to be queued. Out: seconds that the GPU takes for it. The driver functions for running models are in
+`runtime.devices.driver`; those here need a driver of CUDA 12.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ COOPERATIVE, CLUSTER, DEPENDENT = 2, 4, 6  # attributes of a launch
 _DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14  # attributes of a function
 _RELAXED = 2  # a capture that other threads cannot break
 _ERRORS, _ERRORS_SIZE = 5, 6  # options of the driver's compiler
-_LIMITS = {  # attributes of a device that say what kernels can be given
+_LIMITS = {  # attributes of a device that limit kernels
     "multiprocessors": 16, "clock kHz": 13, "memory clock kHz": 36, "memory bus bits": 37, "L2 bytes": 38,
     "shared bytes of a block": 8, "shared bytes of a block, asked for": 97, "shared bytes of a multiprocessor": 81,
     "registers of a multiprocessor": 82, "threads of a multiprocessor": 39,
@@ -64,7 +64,7 @@ _LIMITS = {  # attributes of a device that say what kernels can be given
 
 
 class Meter(Gpu):
-    """A GPU with what measurements need."""
+    """A GPU with the driver functions for measurements."""
 
     def __init__(self, ordinal: int = 0, driver: Any = None) -> None:
         super().__init__(ordinal, driver)
@@ -85,16 +85,16 @@ class Meter(Gpu):
         self._events = self._made("cuEventCreate", 0), self._made("cuEventCreate", 0)
 
     def _enter(self) -> None:
-        """Make the GPU's context that of the thread, for good."""
+        """Make the GPU's context the current one of the thread."""
         self._call("cuCtxSetCurrent", self._context)
 
     def module(self, text: str) -> Callable[[str], int]:
-        """Return what finds the functions of a module of PTX, which the driver compiles.
+        """Compile a module of PTX by the driver; return a map from function names to functions.
 
         Raises
         ------
         DriverError
-            With what the driver's compiler says.
+            With the message of the driver's compiler.
         """
         self._enter()
         log = ctypes.create_string_buffer(4096)
@@ -128,11 +128,11 @@ class Meter(Gpu):
         shared : int
             Bytes of a block.
         cooperative : bool
-            All blocks run at the same time, or the driver refuses.
+            Whether all blocks must run at the same time; else the driver raises an error.
         cluster : int
             Blocks of a cluster.
         dependent : bool
-            It may begin before the one before it ends, once that says so.
+            Whether it may begin before the previous kernel ends, once that kernel allows it.
         """
         self._enter()
         wanted: list[tuple[int, tuple[int, ...]]] = []
@@ -161,7 +161,7 @@ class Meter(Gpu):
         return out
 
     def graph(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what queues as a graph what `work` queues; it is not run yet."""
+        """Capture the kernels that `work` queues as a graph; return a function that queues the graph."""
         self._enter()
         self._call("cuStreamBeginCapture_v2", self.stream, _RELAXED)
         try:
@@ -176,14 +176,14 @@ class Meter(Gpu):
         return lambda: self._call("cuGraphLaunch", ready, self.stream)
 
     def seconds(self, work: Callable[[], None], tries: int = 9, before: Callable[[], None] | None = None) -> float:
-        """Return the median of the seconds that the GPU takes for what `work` queues; the first time does not count.
+        """Return the median of the GPU's seconds for the kernels that `work` queues, without the first time.
 
         Parameters
         ----------
         work
         tries
         before
-            Queued before, untimed.
+            Queues other work before, untimed.
         """
         first, last = self._events
         elapsed = ctypes.c_float()

@@ -1,14 +1,13 @@
 """Kernels that measure a GPU, as PTX: the driver compiles it, so that no toolkit is needed where they run.
 
-In: nothing. Out: the text of modules. Parameters are words of 64 bits. Whoever waits for others counts how often it
-has looked: after `LOOKS` times it stops, and says so in memory, so that a GPU that does otherwise than expected
-does not hang.
+In: nothing. Out: the text of modules. Parameters are words of 64 bits. A thread that waits for others polls at most
+`LOOKS` times, then gives up and records this in memory, so that a GPU with unexpected behaviour does not hang.
 
     empty()                         nothing
-    spin(nanoseconds)               keeps a multiprocessor, so that what comes after it queues up
+    spin(nanoseconds)               keeps a multiprocessor busy, so that later work queues up
     counter(P, rounds)              barriers of the whole grid by a counter that only grows; P[1]: gave up
     flip(P, rounds)                 the same by the highest bit of a counter, as `cooperative_groups` does it
-    hop(P, rounds, other)           block 0 and another one answer each other through memory; P[2], P[3]: where they run
+    hop(P, rounds, other)           block 0 and another one answer each other through memory; P[2], P[3]: their SMs
     read(P, turns, rounds, O)       16 bytes a load, past the first cache; a turn is `LOADS` loads of each thread
     multiply(rounds, O)             `REPEATS` * `CHAINS` fused multiply-adds per thread and round
     tensor(rounds, O)               `REPEATS` * `TILES` products of 16 x 8 x 8 in TF32 per warp and round
@@ -48,7 +47,7 @@ def _loop(name: str, count: str, body: str) -> str:
 
 
 def _wait(label: str, look: str, until: str, give_up: str) -> str:
-    """Return a loop that looks until %p1 holds; %d15 counts the looks."""
+    """Return a loop that polls until %p1 holds; %d15 counts the polls."""
     return (
         f"{label}:\n{look}\n{until}\n    @%p1 bra {label}_done;\n    add.u64 %d15, %d15, 1;\n"
         f"    setp.lt.u64 %p2, %d15, {LOOKS};\n    @%p2 bra {label};\n{give_up}\n    ret;\n{label}_done:"
@@ -198,12 +197,12 @@ def _tensor() -> str:
 
 
 def _different(count: int) -> str:
-    """Return numbers to begin with: of equal ones a compiler could compute one only."""
+    """Return distinct initial numbers, since a compiler could merge equal chains."""
     return "\n".join(f"    mov.f32 %f{k}, 0f{struct.pack('>f', 1 + k / 64).hex().upper()};" for k in range(count))
 
 
 def _arithmetic(start: str, body: str, results: int) -> str:
-    """Return rounds of arithmetic, all of whose results are needed as far as a compiler can tell."""
+    """Return rounds of arithmetic whose results a compiler cannot prove to be unused."""
     total = "\n".join(f"    add.f32 %f0, %f0, %f{k};" for k in range(1, results))
     end = "\n    setp.lt.f32 %p0, %f0, 0f00000000;\n    @%p0 st.global.f32 [%O], %f0;"
     return start + _loop("rounds", "%R", "\n".join([body] * REPEATS)) + total + end

@@ -1,8 +1,8 @@
-"""What the compiler is measured against: the models of the zoo, by hand, in NumPy, PyTorch and DyNet.
+"""Baselines for the compiler: the models of the zoo, written by hand in NumPy, PyTorch and DyNet.
 
 In: the name of a workload, its weights and instances. Out: a `Program` per yardstick, whose results are those of the
-plain calls; `agreement` tells whether they are. `BATCHED` names the programs that batch by hand, each written once for
-NumPy and PyTorch. PyTorch and DyNet are used where they are installed; on a GPU PyTorch alone, in CUDA graphs, too.
+plain calls; `agreement` checks this. `BATCHED` names the programs that batch by hand, each written once for NumPy and
+PyTorch. PyTorch and DyNet are used where they are installed; on a GPU PyTorch alone, in CUDA graphs, too.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ BATCHED: Mapping[str, Callable[..., Program]] = {
 
 
 def makers(workload: str, *, threads: int = 1, device: str = "cpu") -> dict[str, Callable[[Any, Any], Program]]:
-    """Return the yardsticks that there are for a workload on this machine.
+    """Return the yardsticks for a workload that are available on this machine.
 
     Parameters
     ----------
     workload : str
         Its name in `acronumba.bench.workloads`.
     threads : int
-        That PyTorch may use. What NumPy may use is decided when it is imported.
+        Number of threads of PyTorch. That of NumPy is fixed when it is imported.
     device : str
-        "cpu", or as PyTorch names a GPU; on others there are none.
+        "cpu", or PyTorch's name of a GPU; other devices have no yardsticks.
 
     Returns
     -------
     dict of str to function
-        By their names; each prepares a program from weights and instances, or raises a `RuntimeError` that says why
-        there is none.
+        By name; each prepares a program from weights and instances, or raises a `RuntimeError` with the reason why it
+        cannot.
     """
     found: dict[str, Callable[[Any, Any], Program]] = {}
     if workload not in BATCHED:
@@ -114,14 +114,14 @@ def plain(model: Callable[..., Any], instances: Sequence[Any], p: Any) -> list[A
 def agreement(
     results: Sequence[Any], expected: Sequence[Any], exact: Sequence[Any], *, alone: bool = True
 ) -> tuple[str, float]:
-    """Say how well results agree with the plain calls, by the bound that the compiler is held to.
+    """Return how well results agree with the plain calls, by the bounds of `Model.check`.
 
     Parameters
     ----------
     results, expected : sequence
-        Of each instance: what is to be checked, and what the plain call returns.
+        By instance: the result to check, and the result of the plain call.
     exact : sequence
-        What the plain call returns with weights `in_float64`.
+        Results of the plain call with weights `in_float64`.
     alone : bool
         Whether an instance's own plain call sets the bound, as for us. Otherwise the worst plain call of the
         mini-batch does: another program rounds elsewhere, so that the plain call may be lucky where it is not.
@@ -137,7 +137,7 @@ def agreement(
     found = [compare(a, b, c)[:3] for a, b, c in zip(results, expected, exact, strict=True)]
     if not alone:
         bound = FACTOR * max((plain_error for _, _, plain_error in found), default=0.0)
-        near = [BOUNDS["float32"] < error <= bound for _, error, _ in found]  # what failed for a number alone
+        near = [BOUNDS["float32"] < error <= bound for _, error, _ in found]  # within the common bound
         found = [("close", *f[1:]) if n and f[0] == "different" else f for n, f in zip(near, found, strict=True)]
     worst = max((VERDICTS.index(verdict) for verdict, _, _ in found), default=0)
     return VERDICTS[worst], max((error for _, error, _ in found), default=0.0)

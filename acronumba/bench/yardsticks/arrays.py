@@ -1,6 +1,6 @@
 """The operations that models batched by hand are written in, so that one text runs in NumPy and in PyTorch.
 
-In: nothing. Out: `Library`, a table of functions; `by_numpy` and `by_torch` fill it, each with what is fastest there.
+In: nothing. Out: `Library`, a table of functions; `by_numpy` and `by_torch` fill it with their fastest functions.
 Operators and slices mean the same in both and are used as they are.
 """
 
@@ -15,7 +15,7 @@ Array: TypeAlias = Any  # np.ndarray or torch.Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """What NumPy and PyTorch name differently. Functions that end in `_` change their first argument."""
+    """Functions that differ between NumPy and PyTorch. Functions that end in `_` change their first argument."""
 
     array: Callable[..., Array]  # of an array of NumPy, without a copy
     weight: Callable[..., Array]  # of a matrix [out, in]: as `product` wants it, [in, out]

@@ -1,8 +1,8 @@
 """DyNet with autobatch (Neubig, Goldberg & Dyer 2017), from its wheel `dyNET38`: models written for one instance.
 
 In: weights and instances of a model. Out: a `Program` that builds the graph of the mini-batch and lets DyNet batch and
-compute it, as its users do; reading values out is left out. A gate has a product of its own: DyNet computes that faster
-than a product for all gates whose result is cut. The wheel uses one thread.
+compute it, as its users do; the time to read the values is excluded. Each gate has a separate product: DyNet computes
+that faster than one product for all gates, which is then split. The wheel uses one thread.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _program(model: Any, build: Callable[[], list[list[Expression]]], result: Ca
         return outs
 
     def results(outs: list[list[Expression]]) -> list[Any]:
-        """Values are there until the next run."""
+        """Copy the values, which are valid until the next run."""
         return [result([expression.npvalue().astype(np.float32) for expression in row]) for row in outs]
 
     return Program(run=run, results=results)

@@ -1,4 +1,4 @@
-"""NumPy as a `Library`: products by its BLAS, everything else in place where that saves an array."""
+"""NumPy as a `Library`: products by its BLAS, other operations in place if that saves an array."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 `torch.addmm` with a transposed weight is faster than `torch.nn.functional.linear` with few rows, and a loop over time
 steps in place is faster than `torch.nn.LSTM` on packed sequences (both measured with PyTorch 2.13 on AVX-512).
 
-On a GPU a program ends when the GPU has computed its results, which stay there; weights and what depends on the
-structure of the instances alone lie there before. `in_graph` makes a program run as one CUDA graph.
+On a GPU a program ends when the GPU has computed its results, which stay there; weights, and data that depends on the
+structure of the instances alone, are copied to the GPU before. `in_graph` makes a program run as one CUDA graph.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def tensor(array: Any) -> Array:
 
 def _put(array: Any, device: torch.device) -> Array:
     made = torch.from_numpy(array)
-    return made if device.type == "cpu" else made.to(device, non_blocking=True)  # what it reads is copied at once
+    return made if device.type == "cpu" else made.to(device, non_blocking=True)  # `array` is read at once
 
 
 def namespace(device: str = "cpu") -> Library:
@@ -102,7 +102,7 @@ def namespace(device: str = "cpu") -> Library:
 
 
 def inferring(make: Callable[..., Program], device: str = "cpu") -> Callable[..., Program]:
-    """Return a maker of programs that are prepared and run without what PyTorch does for gradients."""
+    """Wrap a maker of programs, so that they are prepared and run in PyTorch's inference mode."""
 
     def made(p: Any, xs: Any) -> Program:
         with torch.inference_mode(), on(device):
@@ -135,10 +135,10 @@ class NotCapturedError(RuntimeError):
 
 
 class _Tape:
-    """The operations on a device, which give in every run the tensors that they gave in the first one.
+    """The operations on a device, which return in every run the index tensors of the first run.
 
-    A graph repeats what the GPU does, and copies from the processor are no part of that. Numbers of rows that a program
-    makes while it runs, from the data and not from what it has computed, are the same in every run.
+    A CUDA graph repeats the work of the GPU, without copies from the CPU. Row numbers that a program makes while it
+    runs depend on the data alone, not on computed values, and are the same in every run.
     """
 
     def __init__(self, device: str) -> None:
@@ -203,9 +203,9 @@ def in_graph(make: Callable[..., Program], device: str) -> Callable[..., Program
 
 
 def captured(run: Callable[[], Any], device: str) -> tuple[Callable[[], None], Any]:
-    """Return what runs a program's graph, and where its results will lie.
+    """Capture a program; return a function that runs its graph, and the result tensors that the graph fills.
 
-    A graph reads weights and numbers of rows at their addresses and does not keep them: what is returned does.
+    A graph reads weights and row numbers by address and does not keep them alive: the returned function does.
     """
     aside = torch.cuda.Stream(device)
     aside.wait_stream(torch.cuda.current_stream(device))

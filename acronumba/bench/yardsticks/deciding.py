@@ -1,7 +1,7 @@
-"""Models that decide by what they compute, batched by hand: everyone's decisions of a step are read back together.
+"""Models with computed control flow, batched by hand: the decisions of all instances in a step are read back together.
 
-The forms in which the data decides are the same programs without reading back; where the data lets more be computed
-together, they are other programs.
+The emulated forms, in which the data decides, are the same programs without reading back, or other programs if the data
+allows larger batches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from acronumba.zoo import beam_decoder, berxit, drnn, graph_rnn, stack_rnn
 
 
 def grow(t: Library, p: drnn.Params, xs: Sequence[drnn.Start]) -> Program:
-    """Prepare `drnn.generate`: all families of a level together, a sibling of each at a time."""
+    """Prepare `drnn.generate`: all families of a level together, one sibling of each per step."""
     return _families(t, p, xs, emulated=False)
 
 
@@ -47,7 +47,7 @@ def _families(t: Library, p: drnn.Params, xs: Sequence[drnn.Start], *, emulated:
             live = np.arange(count)
             fraternal, x = spread(t, first_h, count), spread(t, first_x, count)
             siblings: list[Any] = []
-            grown: list[tuple[Any, Any]] = []  # what the next level starts from
+            grown: list[tuple[Any, Any]] = []  # inputs of the next level
             more = np.ones(count, bool)
             while len(live):
                 if len(siblings) and not more.all():
@@ -103,7 +103,7 @@ def _grown(t: Library, count: int, levels: list[list[Any]]) -> list[list[drnn.No
 
 
 def _shapes(xs: Sequence[drnn.Start]) -> list[list[tuple[Array, Array]]]:
-    """Return for each level and sibling: which have children, and which have another sibling."""
+    """Return for each level and sibling the masks of nodes with children, and with another sibling."""
     families = [x.shape for x in xs]
     levels = []
     while families:
@@ -124,7 +124,7 @@ def _shapes(xs: Sequence[drnn.Start]) -> list[list[tuple[Array, Array]]]:
 
 
 def classify(t: Library, p: berxit.Params, xs: Sequence[berxit.Sentence]) -> Program:
-    """Prepare `berxit.classify`: after each layer those that are sure leave."""
+    """Prepare `berxit.classify`: after each layer the sentences that are sure are dropped."""
     layers, finish = _transformer(t, p, xs, emulated=False)
 
     def results(out: tuple[Any, Array, Any]) -> list[tuple[Array, int]]:
@@ -135,7 +135,7 @@ def classify(t: Library, p: berxit.Params, xs: Sequence[berxit.Sentence]) -> Pro
 
 
 def classify_emulated(t: Library, p: berxit.Params, xs: Sequence[berxit.Sentence]) -> Program:
-    """Prepare `berxit.classify_emulated`: the data says who leaves when."""
+    """Prepare `berxit.classify_emulated`: the data says after which layer each sentence is dropped."""
     layers, finish = _transformer(t, p, xs, emulated=True)
 
     def results(out: tuple[Any, Array, Any]) -> list[tuple[Array, Any]]:
@@ -204,7 +204,7 @@ def _transformer(
 
 
 def parse(t: Library, p: stack_rnn.Params, xs: Sequence[stack_rnn.Sentence]) -> Program:
-    """Prepare `stack_rnn.parse`: every sentence takes an action at a time; the scores of all are read back."""
+    """Prepare `stack_rnn.parse`: every sentence takes one action per step; the scores of all are read back."""
     return _parser(t, p, xs, emulated=False)
 
 
@@ -214,7 +214,7 @@ def parse_emulated(t: Library, p: stack_rnn.Params, xs: Sequence[stack_rnn.Sente
 
 
 class _Sentences:
-    """Sentences side by side: who has more words stays longer, so that those that are left are the first ones."""
+    """Sentences side by side, sorted by length, the longest first, so that the unfinished ones are in front."""
 
     def __init__(self, xs: Sequence[stack_rnn.Sentence], *, emulated: bool) -> None:
         self.count = len(xs)
@@ -311,7 +311,7 @@ class _Parser:
         return record, t.take(stacks[0], self.bottom_rows + 1)
 
     def composed(self, stack_x: Any, upper: Array, action: Array) -> Any:
-        """Return what is made of the two entries on top of stacks, the head first."""
+        """Return the composition of the two topmost entries of stacks, the head first."""
         t = self.t
         heads = np.where(action == stack_rnn.LEFT, upper, upper - 1)
         pairs = t.index(np.stack([heads, 2 * upper - 1 - heads], axis=1).reshape(-1))
@@ -344,7 +344,7 @@ def _parser(t: Library, p: stack_rnn.Params, xs: Sequence[stack_rnn.Sentence], *
 
 
 def _choose(scores: Array, left: Array, depth: Array) -> Array:
-    """Return each sentence's action: the best of those that it may take."""
+    """Return each sentence's action: the best legal one."""
     among = np.where(left == 0, stack_rnn.LEFT + scores[:, stack_rnn.LEFT :].argmax(axis=1), scores.argmax(axis=1))
     return np.where(depth < 2, stack_rnn.SHIFT, among)
 
@@ -353,7 +353,7 @@ def _choose(scores: Array, left: Array, depth: Array) -> Array:
 
 
 def draw_graphs(t: Library, p: graph_rnn.Params, xs: Sequence[graph_rnn.Start]) -> Program:
-    """Prepare `graph_rnn.generate`: every graph has as many nodes, so decisions stay where they are made."""
+    """Prepare `graph_rnn.generate`: all graphs have equally many nodes, so decisions need not be read back."""
     starts, count = t.index([x.vector for x in xs]), len(xs)
     draws = [[t.array(np.array([x.draws[i][k] for x in xs])[:, None]) for k in range(i + 1)] for i in _rounds(xs)]
     w_node, u_node, w, u = map(t.weight, (p.node.w, p.node.u, p.w, p.u))
@@ -390,7 +390,7 @@ def score_graphs(t: Library, p: graph_rnn.Params, xs: Sequence[graph_rnn.Start])
     starts, count, n = t.index([x.vector for x in xs]), len(xs), p.nobody.shape[0]
     rounds = _rounds(xs)
     flags = [t.array(np.array([x.edges[i] for x in xs], np.float32)) for i in rounds]
-    last: list[Array] = []  # of each step: what the edge before was, for the nodes with so many edges, the later first
+    last: list[Array] = []  # by step: the previous edge of the nodes with so many edges, later nodes first
     for k in range(len(rounds)):
         before = [[2 if k == 0 else x.edges[i][k - 1] for x in xs] for i in reversed(rounds) if i >= k]
         last.append(t.index(np.concatenate(before)))
@@ -438,7 +438,7 @@ def _rounds(xs: Sequence[graph_rnn.Start]) -> range:
 
 
 def decode(t: Library, p: beam_decoder.Params, xs: Sequence[beam_decoder.Start]) -> Program:
-    """Prepare `beam_decoder.decode`: all that have not ended take a step; the best words are read back and sorted."""
+    """Prepare `beam_decoder.decode`: all unfinished hypotheses take a step; the best words are read back and sorted."""
     return _beams(t, p, xs, emulated=False)
 
 
@@ -456,7 +456,7 @@ def _beams(t: Library, p: beam_decoder.Params, xs: Sequence[beam_decoder.Start],
     given, ends = _choices(xs, rounds) if emulated else (None, None)
 
     def chosen(r: int, scores: Array, words: Array, there: Array, ended: Array) -> tuple[Array, Array]:
-        """Return for each place of each beam the candidate (-1: none), and whether it ends."""
+        """Return for each slot of each beam its candidate (-1: none), and whether it ends."""
         if given is None or ends is None:
             best = np.argsort(-scores, axis=1, kind="stable")[:, :beam]
             over = np.take_along_axis(np.repeat(ended, beam, axis=1), best, axis=1)
@@ -505,7 +505,7 @@ def _beams(t: Library, p: beam_decoder.Params, xs: Sequence[beam_decoder.Start],
 
 
 def _choices(xs: Sequence[beam_decoder.Start], rounds: int) -> tuple[Array, Array]:
-    """Return for each round and each place of each beam the candidate that it takes (-1: none), and whether it ends."""
+    """Return for each round and each slot of each beam its candidate (-1: none), and whether it ends."""
     given = np.full((rounds, len(xs), beam_decoder.BEAM), -1)
     ends = np.ones(given.shape, bool)
     for k, x in enumerate(xs):

@@ -1,4 +1,4 @@
-"""The models in PyTorch, one instance after the other: as they would be written there, with nothing batched.
+"""The models in idiomatic PyTorch, one instance at a time, without batching.
 
 Each is written with the operations that are fastest for one vector: `torch.addmv` with a weight that lies transposed,
 so that a bias costs nothing, and gates that share an activation in one call.
@@ -49,7 +49,7 @@ def _arrays(*arrays: Array) -> list[Array]:
 
 
 def _numpy(value: Any) -> Any:
-    """Return a result with arrays of NumPy for tensors."""
+    """Return a result with tensors converted to NumPy arrays."""
     if isinstance(value, torch.Tensor):
         return value.cpu().numpy()[()]
     if isinstance(value, list | tuple):

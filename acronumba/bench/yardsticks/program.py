@@ -1,8 +1,8 @@
-"""What every model batched by hand consists of: what is timed, and how its results become those of the plain calls.
+"""The interface of models batched by hand: a timed function, and the conversion of its results to those of plain calls.
 
-A function that prepares one gets a `Library`, the weights and the instances of a mini-batch. What depends on the
-structure of the instances alone (numbers of rows per level or time step, as a loader of data would make them) and the
-layout of weights are prepared there and not timed. What depends on their contents is in `run`.
+A function that prepares one gets a `Library`, the weights and the instances of a mini-batch. Data that depends on the
+structure of the instances alone (row numbers per level or time step, as a data loader would make them) and the layout
+of weights are prepared there and not timed. Work that depends on the contents of the instances is in `run`.
 
 Rows of a table that is smaller than the mini-batch (letters, symbols, kinds of syntax, actions) are multiplied once
 per mini-batch, not once per use. Vectors of words are multiplied where they occur: a vocabulary is larger than a batch.
@@ -25,12 +25,12 @@ class Program:
     """A mini-batch that is ready to be computed, any number of times."""
 
     run: Callable[[], Any]
-    results: Callable[[Any], list[Any]]  # from what `run` returns: per instance, as the plain calls return them
+    results: Callable[[Any], list[Any]]  # from the result of `run` to a list by instance, as of the plain calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A training step on one mini-batch, with weights of its own."""
+    """A training step on one mini-batch, with its own copy of the weights."""
 
     run: Callable[[], Any]  # gradients, and an update of the weights by gradient descent
     gradients: Callable[[], tuple[float, dict[str, Any]]]  # the loss and the gradients, by the names of `leaves`
@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Sequences as rows, step by step: first all first elements, those of the longest sequence in front."""
+    """Sequences as rows, step by step: all first elements, then all second ones; the longest sequence in front."""
 
     order: Array  # int64[n]: the sequences by length, the longest first
     spans: tuple[tuple[int, int], ...]  # of each step: its rows; in a step, row k is sequence order[k]
@@ -67,7 +67,7 @@ def steps(lengths: Sequence[int]) -> Steps:
 
 
 def spread(t: Library, row: Array, count: int) -> Array:
-    """Return a vector as `count` rows of their own."""
+    """Return `count` copies of a vector as rows."""
     rows = t.empty(count, row.shape[0])
     rows[:] = row
     return rows

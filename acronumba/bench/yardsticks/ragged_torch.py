@@ -1,13 +1,13 @@
-"""A layer of the zoo's encoder over sentences of different lengths in PyTorch, in each way in which one writes it.
+"""A layer of the zoo's encoder over sentences of different lengths in PyTorch, by each common method.
 
-In: weights of one layer, sentences as float32[n, H]. Out: `WAYS`, which prepare a `Program` each; of the forms of one
-way the fastest counts, which depends on the sentences. What depends on their lengths alone (order, masks, indices,
-padded or nested arrays of the sentences themselves) is prepared before and not timed.
+In: weights of one layer, sentences as float32[n, H]. Out: `WAYS`, which prepare a `Program` each; a method with several
+forms counts with the fastest, which depends on the sentences. Data that depends on the lengths alone (order, masks,
+indices, padded or nested arrays of the sentences themselves) is prepared before and not timed.
 
     padded   one array as long as the longest sentence, with a mask
     nested   PyTorch's own nested tensors: with strides of their own, or jagged
     sorted   whole layers of a few sentences of like lengths, padded
-    packed   rows of all sentences side by side; attention one by one, or of a few of like lengths, padded
+    packed   rows of all sentences side by side; attention per sentence, or of a few of like lengths, padded
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class _Weights:
         self.first, self.second = ((torch.from_numpy(a), torch.from_numpy(b)) for a, b in norms)
 
     def rest(self, x: Array, attended: Array) -> Array:
-        """Return the words after the layer, from those before it and what they have attended to."""
+        """Return the output of the layer, from its input and the result of attention."""
         x = F.layer_norm(x + F.linear(attended, self.wo), (self.width,), *self.first)
         hidden = F.gelu(F.linear(x, self.w_in, self.b_in))
         return F.layer_norm(x + F.linear(hidden, self.w_out, self.b_out), (self.width,), *self.second)
 
     def attended(self, qkv: Array, seen: Array | None) -> Array:
-        """Return what each word of padded sentences attends to, from float32[sentences, n, 3H]."""
+        """Return the result of attention in padded sentences, from `qkv`, float32[sentences, n, 3H]."""
         b, n, _ = qkv.shape
         q, k, v = qkv.view(b, n, 3, self.heads, self.width // self.heads).permute(2, 0, 3, 1, 4)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen).transpose(1, 2).reshape(b, n, self.width)
@@ -82,7 +82,7 @@ class _Weights:
 
 
 def _together(xs: Sequence[Array]) -> tuple[Array, Array | None]:
-    """Return sentences padded, and where there are words, bool[sentences, n]: None if there are everywhere."""
+    """Return padded sentences, and the mask of words, bool[sentences, n]: None if there is no padding."""
     lengths = torch.tensor([len(x) for x in xs])
     x = torch.nn.utils.rnn.pad_sequence(list(xs), batch_first=True)
     words = torch.arange(x.shape[1])[None] < lengths[:, None]
@@ -90,12 +90,12 @@ def _together(xs: Sequence[Array]) -> tuple[Array, Array | None]:
 
 
 def _for_all(words: Array | None) -> Array | None:
-    """Return the same as a mask of attention: all queries of all heads see the same keys."""
+    """Return a mask of words as a mask of attention: all queries of all heads see the same keys."""
     return None if words is None else words[:, None, None, :]
 
 
 def _cut(xs: Sequence[Array]) -> Callable[[Any], list[Any]]:
-    """Return what takes the words of each sentence out of padded or nested ones."""
+    """Return a function that takes the words of each sentence out of a padded or nested array."""
     return lambda out: [row[: len(x)].numpy() for row, x in zip(out, xs, strict=True)]
 
 
@@ -110,7 +110,7 @@ def _padded(p: encoder.Params, arrays: Sequence[Any], *, module: bool) -> Progra
 
 
 def _nested_by_mask(p: encoder.Params, arrays: Sequence[Any]) -> Program:
-    """Let PyTorch's encoder make nested tensors of padded sentences, and padded ones of its result."""
+    """Make PyTorch's encoder convert padded sentences to nested tensors, and its result back."""
     xs = [torch.from_numpy(a) for a in arrays]
     made = torch.nn.TransformerEncoder(_Weights(p).module(), 1, enable_nested_tensor=True).eval()
     x, words = _together(xs)
@@ -125,7 +125,7 @@ def _nested(p: encoder.Params, arrays: Sequence[Any]) -> Program:
 
 
 def _jagged(p: encoder.Params, arrays: Sequence[Any]) -> Program:
-    """Multiply by three matrices: jagged tensors take no part of one product as queries."""
+    """Multiply by three matrices, since jagged tensors cannot use a slice of one product as queries."""
     w, xs = _Weights(p), [torch.from_numpy(a) for a in arrays]
     x = torch.nested.nested_tensor(xs, layout=torch.jagged)
     matrices = [m.contiguous() for m in w.w_qkv.chunk(3)]

@@ -1,4 +1,4 @@
-"""Models of sequences, batched by hand: step by step, sequences sorted by length, so that those left are in front."""
+"""Models of sequences, batched by hand: step by step, sorted by length, so that unfinished sequences are in front."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def encode_texts(t: Library, p: nested_rnn.Params, xs: Sequence[list[list[int]]]
 
     def run() -> Array:
         h = spread(t, first, len(sentences))
-        for ids in by_step:  # a step's products at a time: those of all words do not fit into caches
+        for ids in by_step:  # products per step: those of all words do not fit into caches
             state = t.affine(b, t.take(embed, ids), w)
             t.add_product_(state, h[: len(ids)], u)
             t.tanh(state, out=h[: len(ids)])
@@ -127,12 +127,12 @@ def encode_texts(t: Library, p: nested_rnn.Params, xs: Sequence[list[list[int]]]
 
 
 def mix(t: Library, p: moe.Params, xs: Sequence[moe.Tokens]) -> Program:
-    """Prepare `moe.mix` and `moe.route`: the decisions for all words are read back, then each expert has its words."""
+    """Prepare `moe.mix` and `moe.route`: the decisions for all words are read back, and words grouped by expert."""
     return _experts(t, p, xs, None)
 
 
 def mix_emulated(t: Library, p: moe.Params, xs: Sequence[moe.Tokens]) -> Program:
-    """Prepare `moe.route_emulated`: the data says which words an expert has."""
+    """Prepare `moe.route_emulated`: the data assigns words to experts."""
     return _experts(t, p, xs, np.array([k for x in xs for k in x.experts], np.int64))
 
 
@@ -171,7 +171,7 @@ def _experts(t: Library, p: moe.Params, xs: Sequence[moe.Tokens], known: Array |
 
 
 def encode_sentences(t: Library, p: encoder.Params, xs: Sequence[list[int]]) -> Program:
-    """Prepare `encoder.encode`: the words of all sentences are rows of one array; only attention is one by one."""
+    """Prepare `encoder.encode`: the words of all sentences are rows of one array; attention is per sentence."""
     n, heads, ends = p.embed.shape[1], p.heads, np.cumsum([len(x) for x in xs]).tolist()
     sentences = [slice(end - len(x), end) for end, x in zip(ends, xs, strict=True)]
     words, places = t.index(_flat(xs)), t.index(_flat([range(len(x)) for x in xs]))

@@ -1,7 +1,7 @@
 """Training steps in DyNet with autobatch, from its wheel `dyNET38`: written for one instance, as its users do.
 
-In: weights, the columns of a mini-batch, a learning rate. Out: a `Step`. As in `by_dynet` a gate has a product of its
-own. The update is `SimpleSGDTrainer`, which changes rows of the table that occur, and no others.
+In: weights, the columns of a mini-batch, a learning rate. Out: a `Step`. As in `by_dynet` each gate has a separate
+product. The update is `SimpleSGDTrainer`, which changes only the rows of the table that occur.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from acronumba.zoo import birnn, tree_lstm
 def _step(
     model: Any, losses: Callable[[], Sequence[Expression]], share: float, parts: Mapping[str, Any], rate: float
 ) -> Step:
-    """Return a step; `parts` says of which parameters each weight is made: one, rows of rows, or a table."""
+    """Return a step; `parts` maps each weight to its parameters: one, rows of rows, or a table."""
     trainer = dy.SimpleSGDTrainer(model, rate)
     trainer.set_clip_threshold(0)
 
@@ -46,7 +46,7 @@ def _step(
 
 
 def _gradient(part: Any) -> Any:
-    """Return the gradient of a weight: a list of rows, tuples of what stands side by side."""
+    """Return the gradient of a weight: a list is concatenated by rows, a tuple by columns."""
     if isinstance(part, list):
         return np.concatenate([_gradient(row) for row in part])
     if isinstance(part, tuple):

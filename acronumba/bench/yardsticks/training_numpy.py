@@ -1,9 +1,9 @@
-"""Training steps by hand in NumPy, with the backward pass written out: what a person with patience reaches.
+"""Training steps in hand-written NumPy, with an explicit backward pass: optimised with patience.
 
-In: weights, the columns of a mini-batch, a learning rate. Out: a `Step`. Forward as in `trees` and `sequences`; what is
-read on the backward pass stays. The gradient of each weight is one product over all rows at the end, that of the table
-of words a sum for each word that occurs. All arrays have the dtype of the weights: in float64 it is the yardstick of
-the others' rounding.
+In: weights, the columns of a mini-batch, a learning rate. Out: a `Step`. The forward pass is as in `trees` and
+`sequences`, and keeps the values that the backward pass reads. The gradient of each weight is one product over all rows
+at the end, that of the table of words a sum for each word that occurs. All arrays have the dtype of the weights: in
+float64 it is the reference for rounding errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Rows:
 
 
 def copied(p: Any) -> dict[str, Array]:
-    """Return the weights by name, in memory of their own."""
+    """Return copies of the weights by name."""
     return {name: w.copy() for name, w in leaves(p)}
 
 
@@ -60,7 +60,7 @@ def _dense(g: Rows, table: Array) -> Array:
 
 
 def _by_word(words: Array) -> Callable[[Array], Rows]:
-    """Return what sums rows that belong to the same word; which do is known before."""
+    """Return a function that sums the rows of equal words, with indices computed beforehand."""
     order = np.argsort(words, kind="stable")
     index, first = np.unique(words[order], return_index=True)
     return lambda rows: Rows(index=index, rows=np.add.reduceat(rows[order], first, axis=0))
@@ -80,7 +80,7 @@ def cross_entropy(z: Array, labels: Array, share: float) -> tuple[float, Array]:
 
 
 class TreeLSTM:
-    """A mini-batch of trees on its way up and down."""
+    """State of the forward and backward pass of a mini-batch of trees."""
 
     def __init__(self, p: tree_lstm.Params, columns: Sequence[Any]) -> None:
         forest, found = flatten(columns[0])
@@ -124,7 +124,7 @@ class TreeLSTM:
         np.multiply(o, self.tanh_c[start:stop], out=self.h[start:stop])
 
     def down(self) -> None:
-        """Turn gates into the adjoints of what they are made of, from those of the states of the roots."""
+        """Overwrite gates by the adjoints of their inputs, from the adjoints of the states of the roots."""
         n = self.n
         for start, stop, children in reversed(self.levels):
             g = self.gates[start - self.leaves : stop - self.leaves]
@@ -141,7 +141,7 @@ class TreeLSTM:
         self._of_input(self._into_memory(0, self.leaves, o), i, u)
 
     def _into_memory(self, start: int, stop: int, o: Array) -> Array:
-        """Return the adjoints of memories of some nodes, and put those of output gates into the gates."""
+        """Return the adjoints of the memories of some nodes, and overwrite output gates by adjoints of their inputs."""
         d, t, memory = self.dh[start:stop], self.tanh_c[start:stop], self.dc[start:stop]
         memory += d * o * (1 - t * t)
         o[...] = d * t * o * (1 - o)
@@ -149,7 +149,7 @@ class TreeLSTM:
 
     @staticmethod
     def _of_input(memory: Array, i: Array, u: Array) -> None:
-        """Put the adjoints of input gates and of candidates into both."""
+        """Overwrite input gates and candidates by the adjoints of their inputs."""
         di = memory * u * i * (1 - i)
         u[...] = memory * i * (1 - u * u)
         i[...] = di
@@ -179,9 +179,9 @@ def sentiment(p: tree_lstm.Params, columns: Sequence[Any], rate: float) -> Step:
 
 
 def before(order: Steps, onward: bool) -> list[tuple[int, int, int, int]]:
-    """Return the steps of one direction, as they are computed: first row, last, and where the states before them are.
+    """Return the steps of one direction, in order: first row, end row, and the rows of the previous states.
 
-    The last two numbers: the first of the rows before, and how many there are; the other sequences begin here.
+    The last two numbers are the first previous row and the number of these; the other sequences begin in this step.
     """
     spans = order.spans if onward else order.spans[::-1]
     out = [(*spans[0], 0, 0)] if spans else []
@@ -191,7 +191,7 @@ def before(order: Steps, onward: bool) -> list[tuple[int, int, int, int]]:
 
 
 class BiRNN:
-    """A mini-batch of sentences on its way through time and back, in both directions."""
+    """State of the forward and backward pass of a mini-batch of sentences, in both directions."""
 
     def __init__(self, p: birnn.Params, columns: Sequence[Any]) -> None:
         order = steps([len(x) for x in columns[0]])
@@ -220,7 +220,7 @@ class BiRNN:
         return x
 
     def back(self, way: str, d: Array) -> Array:
-        """Turn the sums of one direction into their adjoints, from those of the states; return that of the start."""
+        """Overwrite the sums of one direction by their adjoints, from those of the states; return that of the start."""
         states, total = self.both[:, self.halves[way]], self.sums[way]
         first = np.zeros(self.n, total.dtype)
         for start, stop, at, there in reversed(self.ways[way]):

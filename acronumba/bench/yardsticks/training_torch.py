@@ -1,7 +1,7 @@
 """Training steps in PyTorch, by autograd: batched by hand, and one instance after the other.
 
 In: weights, the columns of a mini-batch, a learning rate. Out: a `Step`. By hand: all rows of a level or of a step of
-time in one product; states that still wait for their parents are carried along, since to concatenate all states at each
+time in one product. States that wait for their parents are carried along, since a concatenation of all states at each
 level takes longer (measured with PyTorch 2.13). The update is `torch.optim.SGD`, fused.
 """
 
@@ -26,7 +26,7 @@ Pair = tuple[Array, Array]
 
 
 def parameters(p: Any) -> Weights:
-    """Return the weights by name, as parameters in memory of their own."""
+    """Return copies of the weights as parameters, by name."""
     return {name: torch.nn.Parameter(tensor(array)) for name, array in copied(p).items()}
 
 
@@ -69,9 +69,9 @@ def inner_cell(h: Array, left: Array, right: Array, w: Weights) -> Pair:
 
 
 def carried(forest: Forest, leaves: int) -> tuple[list[tuple[Any, ...]], Any]:
-    """Return for each level where its children are, and which of those that waited still do; and where the roots are.
+    """Return for each level the rows of its children and of the waiting nodes to keep; and the rows of the roots.
 
-    Roots wait to the end. Where children are: rows of those that wait, rows of leaves, and their order.
+    Children have three index arrays: into waiting nodes, into leaves, and their order. Roots wait until the end.
     """
     waiting: list[int] = []
     out = []
@@ -92,7 +92,7 @@ def carried(forest: Forest, leaves: int) -> tuple[list[tuple[Any, ...]], Any]:
 
 
 def states(forest: Forest, leaves: int) -> Callable[[Weights, Array], Array]:
-    """Return what computes the states of the roots from the vectors of leaves, level by level."""
+    """Return a function that computes the states of the roots from the vectors of leaves, level by level."""
     plan, roots = carried(forest, leaves)
 
     def run(w: Weights, x: Array) -> Array:

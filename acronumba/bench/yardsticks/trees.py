@@ -17,7 +17,7 @@ Place: TypeAlias = "tuple[int, int]"  # of a node: its height, its place among t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The inner nodes whose deepest leaf is equally far below; their numbers are consecutive."""
+    """The inner nodes of equal height, with consecutive numbers."""
 
     start: int
     roots: int  # from here on: the roots
@@ -68,7 +68,7 @@ class _Heights:
 
 
 def flatten(trees: Sequence[tree_lstm.Tree], *, by_word: int = 0) -> tuple[Forest, list[int]]:
-    """Return the trees numbered and the words of their leaves; with `by_word`, a leaf's number is its word."""
+    """Number the nodes of trees, and return the words of their leaves; with `by_word`, a leaf's number is its word."""
     heights = _Heights()
     words: list[int] = []
 
@@ -163,8 +163,8 @@ def classify_expressions(t: Library, p: listops.Params, xs: Sequence[listops.Exp
 def matrices_and_vectors(t: Library, p: mv_rnn.Params, xs: Sequence[tree_lstm.Tree]) -> Program:
     """Prepare `mv_rnn.sentiment`.
 
-    The tables of words have room for phrases behind them, so that leaves need no copy. Both matrices of a node's
-    children are gathered once; the columns of the weight are exchanged instead of them. No root needs its matrix.
+    The tables of words have room for phrases at the end, so that leaves need no copy. Both matrices of a node's
+    children are gathered once; the columns of the weight are exchanged instead. Matrices of roots are not computed.
     """
     n, vocabulary = p.vectors.shape[1], len(p.vectors)
     forest, _ = flatten(xs, by_word=vocabulary)
@@ -192,7 +192,7 @@ def matrices_and_vectors(t: Library, p: mv_rnn.Params, xs: Sequence[tree_lstm.Tr
 
 
 def classify_syntax(t: Library, p: child_sum_lstm.Params, xs: Sequence[child_sum_lstm.Node]) -> Program:
-    """Prepare `child_sum_lstm.classify`: kinds are multiplied once each, and leaves by nothing else."""
+    """Prepare `child_sum_lstm.classify`: each kind is multiplied once, and leaves need no other products."""
     kinds: list[list[int]] = []  # of the nodes of each height
     below: list[list[list[Place]]] = []  # and their children
 

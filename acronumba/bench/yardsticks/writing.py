@@ -1,7 +1,7 @@
-"""The zoo's decoder, batched by hand: keys and values of all sentences in one array, as long as the longest needs.
+"""The zoo's decoder, batched by hand: keys and values of all sentences in one array, padded to the longest.
 
-The first words of all sentences are rows of one array, with attention one by one; then all that go on take a step
-together, padded. The sentences stand in the order in which the data ends them, else those that have ended are dropped.
+The first words of all sentences are rows of one array, with attention per sentence; then all unfinished sentences take
+a step together, padded. In the emulated form sentences are sorted by their end; otherwise finished ones are dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from acronumba.zoo import decoder, encoder
 
 
 def generate(t: Library, p: decoder.Params, xs: Sequence[decoder.Start]) -> Program:
-    """Prepare `decoder.generate`: everyone's words of a step are read back together."""
+    """Prepare `decoder.generate`: the words of all sentences in a step are read back together."""
     return _program(t, p, xs, emulated=False)
 
 
@@ -41,7 +41,7 @@ class _Layer:
         return self.t.product(x, self.w_qkv).reshape(x.shape[0], 3, self.heads, -1)
 
     def rest(self, x: Array, attended: Array) -> Array:
-        """Return words after the layer, from those before it and what they have attended to."""
+        """Return the output of the layer, from its input and the result of attention."""
         t = self.t
         y = t.product(attended, self.wo)
         y += x
@@ -66,7 +66,7 @@ class _Model:
         self.w_out, self.layers = t.weight(p.w_out), [_Layer(t, of, p.heads) for of in p.layers]
 
     def looked_up(self, words: Array, places: Array) -> Array:
-        """Return the vectors of words at places."""
+        """Return the vectors of words at positions."""
         x = self.t.take(self.embed, words)
         x += self.t.take(self.position, places)
         return self.t.layer_norm(x, None, None)
@@ -94,7 +94,7 @@ class _Model:
         return t.take(x, self.last), kept
 
     def step(self, word: Array, kept: list[Array], at: Any) -> Array:
-        """Return the new word of each sentence after all layers; it has a place of its own in each."""
+        """Return the new word of each sentence after all layers, and store its keys and values in each layer."""
         t = self.t
         going, where, longest = t.index(np.arange(len(at))), t.index(at), int(at.max()) + 1
         behind = np.where(np.arange(longest) <= at[:, None], np.float32(0), np.float32(-np.inf))
@@ -121,7 +121,7 @@ def _program(t: Library, p: decoder.Params, xs: Sequence[decoder.Start], *, emul
             going = follow[order[live]] > r if emulated else t.host(word) != decoder.END
             if not going.any():
                 break
-            if emulated:  # those that go on stand in front
+            if emulated:  # unfinished sentences are in front
                 live = live[: going.sum()]
                 word, kept = word[: len(live)], [a[: len(live)] for a in kept]
             elif not going.all():
