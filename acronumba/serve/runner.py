@@ -30,7 +30,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class TracedRun:
+class Step:
     """A mini-batch, or rounds of the same requests."""
 
     count: int  # number of requests that took part
@@ -70,7 +70,7 @@ class Runner:
         if self._flow is not None:
             self._flow.bell[0] = 0
 
-    def step(self, work: Work) -> Iterator[TracedRun]:
+    def step(self, work: Work) -> Iterator[Step]:
         """Begin requests, and run one mini-batch, or one or several rounds: see `hush`."""
         self._drop()
         begin = time.perf_counter()
@@ -96,7 +96,7 @@ class Runner:
             del self._there[member]
             self._flow.withdraw(member)
 
-    def _round(self) -> TracedRun:
+    def _round(self) -> Step:
         assert self._flow is not None
         begin, count, before = time.perf_counter(), len(self._there), self._flow.rounds
         gone = self._flow.round()
@@ -106,9 +106,9 @@ class Runner:
             done.append((self._there.pop(one.member), answer, one.member.rounds))
         return self._ran(count, begin, done, rounds)
 
-    def _ran(self, count: int, begin: float, done: list[tuple[Request, Answer, int]], rounds: int = 1) -> TracedRun:
+    def _ran(self, count: int, begin: float, done: list[tuple[Request, Answer, int]], rounds: int = 1) -> Step:
         epochs, size = (self._flow.epochs, self._flow.bytes) if self._flow is not None else (0, 0)
-        return TracedRun(count, time.perf_counter() - begin, done, rounds, epochs, size)
+        return Step(count, time.perf_counter() - begin, done, rounds, epochs, size)
 
     def _told(self, gone: Sequence[Gone]) -> list[Answer]:
         """Return the answers of instances that left a run; those of a broken run are run again."""

@@ -67,7 +67,7 @@ class Server(Generic[R]):
     ) -> None:
         self.model: Any = model if hasattr(model, "batch") else Model(model)
         self._clock = clock
-        self._desk = RequestQueue(max_batch, max_wait, max_queue)
+        self._queue = RequestQueue(max_batch, max_wait, max_queue)
         self._requests = Runner(self.model)
         self._shared = {name: _snapshot(value) for name, value in shared.items()}
         self._process = os.getpid()
@@ -116,7 +116,7 @@ class Server(Generic[R]):
         self._expect_process()
         request = Request(instance, Future[R]())
         with self._lock:
-            while wait and self._desk.full and not self._desk.closed:
+            while wait and self._queue.full and not self._queue.closed:
                 self._room.wait()
             self._admit(request, deadline, wait=False)
         request.future.add_done_callback(lambda future: self._withdraw(request) if future.cancelled() else None)
@@ -134,12 +134,12 @@ class Server(Generic[R]):
         made = {name: _snapshot(value) for name, value in shared.items()}
         with self._lock:
             self._shared = self._shared | made
-            self._desk.updates += 1
+            self._queue.updates += 1
 
     def metrics(self) -> Metrics:
         """Return a snapshot of the metrics."""
         with self._lock:
-            return self._desk.metrics()
+            return self._queue.metrics()
 
     def close(self, drain: bool = True, timeout: float | None = None) -> None:
         """Accept no more requests, and return when the last one has ended, or after `timeout` seconds.
@@ -153,7 +153,7 @@ class Server(Generic[R]):
         if self._process != os.getpid():  # the parent's threads do not exist here, and one may hold the lock
             return
         with self._lock:
-            ended = self._desk.close(drain)
+            ended = self._queue.close(drain)
             self._tell_all()
         self._deliver(ended)
         if threading.current_thread() is not self._runner:
@@ -177,19 +177,19 @@ class Server(Generic[R]):
 
     def _admit(self, request: Request, deadline: float | None, wait: bool) -> None:
         with self._lock:
-            self._desk.admit(request, self._clock(), deadline, wait)
+            self._queue.admit(request, self._clock(), deadline, wait)
             if deadline is not None and self._watcher is None:
                 self._watcher = threading.Thread(target=self._watch, name="acronumba-deadlines", daemon=True)
                 self._watcher.start()
-            if deadline is not None and self._desk.next_deadline == request.deadline:
+            if deadline is not None and self._queue.next_deadline == request.deadline:
                 self._times.notify()
-            if self._desk.due(request.arrived) == 0:
+            if self._queue.due(request.arrived) == 0:
                 self._requests.ring()
             self._work.notify()
 
     def _withdraw(self, request: Request) -> None:
         with self._lock:
-            self._desk.withdraw(request)
+            self._queue.withdraw(request)
             self._requests.ring()
             self._room.notify()
 
@@ -203,11 +203,11 @@ class Server(Generic[R]):
             self._deliver(work.late)
             for ran in self._requests.step(work):
                 with self._lock:
-                    self._desk.ran(ran.count, ran.seconds, ran.rounds)
-                    self._desk.epochs, self._desk.bytes = ran.epochs, ran.bytes
-                    ended = [o for r, answer, rounds in ran.done for o in self._desk.finish([r], [answer], rounds)]
+                    self._queue.ran(ran.count, ran.seconds, ran.rounds)
+                    self._queue.epochs, self._queue.bytes = ran.epochs, ran.bytes
+                    ended = [o for r, answer, rounds in ran.done for o in self._queue.finish([r], [answer], rounds)]
                     self._room.notify(len(ended))
-                    if self._desk.closed:
+                    if self._queue.closed:
                         self._tell_all()
                 self._deliver(ended)
                 del ran, ended  # so that an idle server keeps no data alive
@@ -217,14 +217,14 @@ class Server(Generic[R]):
         """Wait for requests, if none runs; return those that begin, or None if the server is closed and idle."""
         with self._lock:
             while True:
-                late = self._desk.expire(now := self._clock())  # expired requests do not begin
-                due, busy = self._desk.due(now), self._requests.busy
-                if due is None and not late and not busy and self._desk.closed:
+                late = self._queue.expire(now := self._clock())  # expired requests do not begin
+                due, busy = self._queue.due(now), self._requests.busy
+                if due is None and not late and not busy and self._queue.closed:
                     return None
                 if due != 0 and not busy and not late:
                     self._work.wait(due)
                     continue
-                requests = [r for r in self._desk.take(now) if self._begins(r)] if due == 0 else []
+                requests = [r for r in self._queue.take(now) if self._begins(r)] if due == 0 else []
                 self._room.notify(len(requests) + len(late))
                 if requests or busy or late:
                     self._requests.hush()
@@ -234,21 +234,21 @@ class Server(Generic[R]):
         """Whether a request is still to be run: a future may have been cancelled."""
         if request.loop is not None or request.future.set_running_or_notify_cancel():
             return True
-        self._desk.withdraw(request)
+        self._queue.withdraw(request)
         return False
 
     def _watch(self) -> None:
         """End the requests whose deadline has passed."""
         while True:
             with self._lock:
-                late = self._desk.expire(now := self._clock())
+                late = self._queue.expire(now := self._clock())
                 self._room.notify(len(late))
                 if late:
                     self._requests.ring()
                 else:
-                    if self._desk.closed and self._desk.idle:
+                    if self._queue.closed and self._queue.idle:
                         return
-                    at = self._desk.next_deadline
+                    at = self._queue.next_deadline
                     self._times.wait(None if at is None else min(max(at - now, _SHORTEST), threading.TIMEOUT_MAX))
             self._deliver(late)
 

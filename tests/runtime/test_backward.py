@@ -252,12 +252,6 @@ def test_rounds_go_back_as_one_graph(schedule: Any) -> None:
     assert all(first[k].tobytes() == second[k].tobytes() for k in both.wanted)
 
 
-@pytest.mark.parametrize(("module", "f"), [(stack_rnn, stack_rnn.parse), (graph_rnn, graph_rnn.generate_emulated)])
-def test_values_that_count_as_deeper(module: Any, f: Any) -> None:
-    both = Both(f, [module.instances(6)], {"p": module.params(size=8)}, schedule="depth", phases=False)
-    assert "= pad " in both.compiled.text("plan") and both.error() < 1e-5
-
-
 @model
 def times_a_number(x: np.ndarray, *, w: np.ndarray, v: np.ndarray) -> Any:
     return np.tanh(w * x) * float(v)
