@@ -1,6 +1,6 @@
-"""Batches of kernels that are not those of a plan: a state table for `execute` alone.
+"""Batches of kernels outside of a plan: a state table for `execute` alone.
 
-In: kernels, and batches as compiled code or Python has written them down. Out: they have run.
+In: kernels, and batches described by compiled code or Python. Out: the batches have run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from acronumba.strategy import DEFAULT
 
 
 class Batches:
-    """A state table for `execute`: batches of kernels that are not those of a plan."""
+    """State table for `execute`, with batches of kernels that are not part of a plan."""
 
     def __init__(self, kernels: int, most: int, unit: int = DEFAULT.unit) -> None:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)

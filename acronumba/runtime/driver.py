@@ -1,10 +1,9 @@
 """Running mini-batches: a plan made executable.
 
-In: what is linked of a plan (`pipeline.link`), and per mini-batch the packed words of the instances and the shared
-values. Out: a `Run` with the words of the results, the failures by instance, and what was recorded and scheduled. One
-compiled call does everything (`drive`); it returns early only where memory must grow, and is called again. An
-`Executable` may be used by many threads at once: each run has buffers of its own from a pool. Where kernels run says
-its `Executor`.
+In: a linked plan (`pipeline.link`), and per mini-batch the packed words of the instances and the shared values. Out: a
+`Run` with the words of the results, the failures by instance, the recorded graph and its schedule. One compiled call
+does everything (`drive`); it returns early only if memory must grow, and is called again. An `Executable` is
+thread-safe: each run takes buffers from a pool. Its `Executor` decides where kernels run.
 """
 
 from __future__ import annotations
@@ -74,23 +73,23 @@ CLOCK: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.perf_c
 
 
 class Executor(Protocol):
-    """Where kernels run, and in which calls the stages of a mini-batch."""
+    """Runs the stages of a mini-batch: decides where kernels run, and which stages one compiled call includes."""
 
     @property
     def allocate(self) -> Callable[[int], NDArray[np.uint8]]:
-        """Memory for results: from a number of bytes to so many that begin at a multiple of 64."""
+        """Allocator of memory for results: from a size in bytes to memory aligned to 64 bytes."""
 
     def attach(self, executable: Executable) -> None:
-        """Work for an executable; called once, when it is made."""
+        """Attach to an executable; called once, when the executable is made."""
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
         """Begin a mini-batch; `fresh`: its buffers have not seen its shared values before."""
 
     def whole(self, m: MiniBatch) -> bool:
-        """Run everything in one call, if that can be done."""
+        """Run all stages in one call if possible; return whether that was done."""
 
     def stops(self, m: MiniBatch) -> Sequence[int]:
-        """Return the stages that calls end with."""
+        """Return the last stage of each call, in order."""
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         """Run up to the end of a stage; return the seconds that it took."""
@@ -100,7 +99,7 @@ class Executor(Protocol):
 
 
 class Processor:
-    """Kernels run on the processor, as a part of the same compiled call."""
+    """Executor on the CPU: kernels run within the same compiled call."""
 
     allocate = staticmethod(aligned)
 
@@ -135,7 +134,7 @@ class Processor:
         return time.perf_counter() - start
 
     def _batches(self, m: MiniBatch) -> float:
-        """Execute what was scheduled, one batch after the other; return the seconds of all."""
+        """Execute the scheduled batches one by one; return the seconds of all."""
         taken, clock = list[float](), CLOCK.get()
         while True:
             start = clock()
@@ -157,13 +156,13 @@ class Executable:
     Parameters
     ----------
     plan
-        What to run.
+        The plan to run.
     options
         `schedule`, `effort`, `phases`, `max_steps`, `memory_limit`.
     linked
         Its host program and kernels.
     executor
-        Where kernels run; the processor, if it is not given.
+        Runs the kernels; default: the CPU.
 
     Attributes
     ----------
@@ -405,12 +404,12 @@ class Executable:
         keep: Sequence[NDArray[Any]] = (),
         recorded_reads: Words | None = None,
     ) -> TraceData:
-        """Record and schedule a mini-batch, and execute nothing that no value is read of. See `run`.
+        """Record and schedule a mini-batch; execute only batches whose values the host program reads. See `run`.
 
         Raises
         ------
         Astray
-            If what is read is not what `recorded_reads` was noted of.
+            If the run comes to other reads than the run that noted `recorded_reads`.
         TooLarge
             If more memory is needed than allowed, even without the instances that need far more than others.
         """
@@ -491,7 +490,7 @@ class Executable:
         self._recent = 1e-9 * buffers["taken"] / max(1, buffers["rounds"] - before)
 
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
-        """Run stages, with the threads that the last run's kernels would have kept busy."""
+        """Run stages, with as many threads as the last run's kernels could have used."""
         alone = m.buffers.tight and len(m.roots) == 1  # what fits then must not depend on how long runs have taken
         m.buffers["threads"] = threads = 1 if alone else max(1, min(self.threads, int(self._recent / _WAKE)))
         m.buffers["areas"] = state.areas(threads)
@@ -506,7 +505,7 @@ class Executable:
             threads_of_process().leave(threads)
 
     def _stages(self, m: MiniBatch) -> None:
-        """Run the stages, in one call if nothing must grow; note, where timed, what each round has recorded."""
+        """Run the stages, in one call if no memory must grow; if timed, note the recorded graph of each round."""
         buffers = m.buffers
         buffers["policy"] = self._policy
         if self.executor.whole(m):
@@ -522,7 +521,7 @@ class Executable:
                 return
 
     def _all_too_large(self, m: MiniBatch, found: list[int]) -> list[int]:
-        """Return the instances that no memory suffices for: those of a part, and those of the parts after it."""
+        """Return the instances too large for any memory: `found`, of the current part, and those of later parts."""
         buffers, top = m.buffers, m.buffers["top"]
         while buffers["part_end"] < buffers["instances"]:
             for name in ("arena_used", "work_used", "result_bytes", "planned", "stubs"):
@@ -539,7 +538,7 @@ class Executable:
         return found
 
     def _round(self, m: MiniBatch, stops: Sequence[int]) -> None:
-        """Run the stages of a round or part up to these stops; of all of them, if there is none between them."""
+        """Run the stages of a round or part up to each stop in turn; of all rounds, if no stop lies between them."""
         buffers = m.buffers
         buffers["policy"] = self._policy
         for stop in stops:
@@ -581,7 +580,7 @@ class Executable:
         buffers["levels"] = int(levels.max()) + 1 if n else 0
 
     def _remember(self, m: MiniBatch) -> None:
-        """Note what the next run will need, about."""
+        """Update the estimates of the next run's time and memory."""
         buffers = m.buffers
         if buffers["stage"] == _EXECUTE:
             self._recent = 1e-9 * buffers["taken"]
@@ -600,12 +599,12 @@ def _others(count: int, out: Collection[int]) -> Words | None:
 
 
 def ragged_words(args: int, dims: int, results: int, step: int) -> list[int]:
-    """Return what the table P of a kernel with run-time extents begins with.
+    """Return the first words of the table P of a kernel with run-time extents.
 
     Parameters
     ----------
     args, dims, results
-        How many words the row of a node has for each.
+        Number of words that a node's row has for each.
     step
         Bytes from the address of one result to the next.
     """
@@ -615,7 +614,10 @@ def ragged_words(args: int, dims: int, results: int, step: int) -> list[int]:
 
 
 def ways_of_rows(spec: KernelSpec) -> Words:
-    """Return what the word `rows` of `state.KERNEL` leads to, of a kernel whose nodes are several rows."""
+    """Return the table that the word `rows` of `state.KERNEL` points to, for a kernel whose nodes are several rows.
+
+    int64[2, operands]: bytes from row to row (0: all of it, -1: items of a list), and 1 + number of axes.
+    """
     assert spec.rows is not None
     args = [o for o in spec.operands if o.kind != "shared"]
     ways: Words = np.zeros((2, max(len(args), 1)), np.int64)
@@ -635,14 +637,14 @@ def _bytes(spec: KernelSpec) -> int:
 
 
 def credit_of(cost: int, kernels: int) -> tuple[int, int, int]:
-    """Return how equal nodes of a kernel are looked for: see `library.equal`.
+    """Return how hard to search for equal nodes of a kernel: see `library.equal`.
 
     Parameters
     ----------
     cost
-        Nanoseconds that a node takes, that of the host program included.
+        Nanoseconds that a node takes, those of the host program included.
     kernels
-        How many kernels are looked for.
+        Number of kernels whose equal nodes are searched for.
 
     Returns
     -------
@@ -666,7 +668,7 @@ def cost_of(spec: KernelSpec) -> int:
 
 
 def typical_cost_of(spec: KernelSpec) -> int:
-    """The same, on a typical processor."""
+    """The same, on a typical CPU."""
     from acronumba.kernels.cost import typical_cost
 
     return typical_cost(spec)

@@ -1,6 +1,6 @@
 """Levels that a user's function returns: checked before they become a schedule.
 
-In: a batch number for each node. Out: an error that says what is wrong, or nothing.
+In: a batch number for each node. Out: `ScheduleError`, or nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def check_levels(
     Parameters
     ----------
     levels
-        What a user's function returned: the number of each node's batch.
+        The return value of a user's function: the number of each node's batch.
     keys
         int32[n].
     first, source

@@ -1,4 +1,4 @@
-"""What is linked to run a plan: the host program with its tables, and kernels ready to be called."""
+"""A linked plan: the host program with its tables, and kernels ready to be called."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @record(kw_only=True)
 class Host:
-    """The host program and what is needed to run it and to read its errors."""
+    """The host program, with the tables to run it and to decode its errors."""
 
     module: tree.Module  # exports "machine"
     shapes: tuple[int, ...]  # the constant shapes, one after the other
     functions: int  # number of free lists
-    values: int  # most values of an error record; it has 3 words and these
+    values: int  # most values of an error record, behind its 3 other words
     calls: Mapping[int, Loc]  # resume block -> the call
     loops: Mapping[int, Loc]  # block that a loop goes on with, after a pause -> the loop
     types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
@@ -44,11 +44,11 @@ class PackingLike(Protocol):
 
     @property
     def apply(self) -> Callable[..., NDArray[Any]]:
-        """Called with the arrays, and, as `by`, with what packs them."""
+        """Function that packs arrays; its argument `by` is a `Packer`."""
 
 
 class SharedUseLike(Protocol):
-    """An entry of a kernel's table that holds a shared array as it is, or one or more of them packed."""
+    """An entry of a kernel's table: a shared array as it is, or one or more arrays packed."""
 
     @property
     def operands(self) -> tuple[int, ...]: ...
@@ -82,7 +82,7 @@ class KernelEntry:
 
 @record(kw_only=True, eq=False)
 class Linked:
-    """What is linked of a plan."""
+    """A linked plan."""
 
     host: Host
     modules: tuple[tree.Module | Deferred, ...]  # the library, the host program

@@ -1,11 +1,11 @@
 """The state table: the one argument of all compiled run-time code.
 
-Whatever the host machine, the schedule, the layout and the execution of a mini-batch share lies in one int64 array:
-addresses of columns, registers, limits, and where to go on after the caller has made room. There is no global state:
-two threads that run one model have two tables. `AT` gives the number of each word; the heads of the free lists of
-frames, one per function, follow them, and a word for each kernel.
+The state that the host machine, the schedule, the layout and the execution of a mini-batch share is one int64 array:
+addresses of columns, registers, limits, and where to resume after the caller has grown memory. There is no global
+state: two threads that run one model have two tables. `AT` maps names to the numbers of words; the heads of the free
+lists of frames, one per function, follow them, and a word for each kernel.
 
-What the addresses lead to, in words of 8 bytes:
+The structures that addresses point to, in words of 8 bytes:
 
     frame          +0 parent   +1 resume block   +2 address for the results   +3.. slots of variables; of functions
                    that spawn fibers, +3 is 1 + the number of those that have not returned, less 1 while it waits

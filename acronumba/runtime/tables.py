@@ -1,7 +1,7 @@
 """Gradients of tables by rows.
 
-In: the tables whose gradients are wanted so, and which of their rows a mini-batch reads. Out: room for the sums, a row
-for each that is read; and a `RowGrad`. Where nodes read rows alone, no array of the table's shape is made.
+In: the tables whose gradients are requested by rows, and the rows that a mini-batch reads. Out: arrays for the sums,
+with a row for each row that is read; and a `RowGrad`. If nodes read rows alone, no array of the table's shape is made.
 """
 
 from __future__ import annotations
@@ -98,20 +98,20 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 class Tables:
-    """The tables of a mini-batch whose gradients are wanted by rows.
+    """The tables of a mini-batch whose gradients are requested by rows.
 
     Parameters
     ----------
     wanted
-        Their numbers.
+        Numbers of the tables.
     made
         See `made_of`.
     read
-        Per shared tensor that has a gradient: the rows of its parts.
+        Map from shared tensors with a gradient to the rows of its parts.
     dense
-        Shared tensors of whose gradients some parts are not sums of rows.
+        Shared tensors whose gradients have parts that are not sums of rows.
     lengths
-        How many rows each shared tensor has.
+        Number of rows of each shared tensor.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Tables:
                     self.apart.add(k)
 
     def shape(self, k: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the sums of a shared tensor, from its own."""
+        """Return the shape of the array of sums of shared tensor k, given the tensor's shape."""
         return (len(self.index[k]), *shape[1:]) if k in self.apart else shape
 
     def places(self, k: int, rows: Words, most: int) -> Words:
