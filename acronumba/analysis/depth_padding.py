@@ -1,17 +1,16 @@
-"""Ghosts: padding of the shorter arms of a branch, for `schedule="depth"` (ACRoBat, arXiv 2305.10611).
+"""Depth padding ("ghosts") of the shorter arms of a branch, for `schedule="depth"` (ACRoBat, arXiv 2305.10611).
 
 In: a program with its kernels. Out: the same with a `PadDepth` at the end of each arm whose values are less deep than
-those of another arm. Depth orders the nodes of all instances, so two instances that took arms of one and of three
-kernels would be two levels apart from there on, and whatever follows would run in two batches. With the difference
-added to the values that leave the shorter arm they line up again. A larger depth is always valid; results do not
-change.
+the values of another arm. Depth orders the nodes of all instances, so two instances that took arms of one and of three
+kernels would be two levels apart from there on, and all later nodes would run in two batches. With the difference added
+to the values that leave the shorter arm they line up again. A larger depth is always valid; results do not change.
 
-The depth of an arm is the longest chain of kernels recorded on it that leads to the value, and known where the arms
-have neither loops nor calls, nor read a tensor (what comes after a wait is no part of the graph before it). What does
-not depend on anything carried (`carried`) counts nothing in a loop, as it is not part of the chain from step to step.
-Arms are found from where they join: a block with several predecessors, the head of a loop (where steps join), and the
-returns of a function. An arm that records nothing for a value and ends the step is not padded: that instance sits the
-step out, and is even with those that have not come as far.
+The depth of an arm is the longest chain of kernels recorded on it that leads to the value. It is known if the arms have
+neither loops nor calls and read no tensor (nodes after a wait are not in the graph before it). Kernels that depend on
+no loop-carried value (`carried`) do not count in a loop, as they are not part of the chain from step to step. Arms are
+found from their joins: a block with several predecessors, the head of a loop (where steps join), and the returns of a
+function. An arm that records nothing for a value and ends the step is not padded: that instance skips the step, and
+stays at the depth of instances that are one step behind.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from acronumba.ir.visit import Names, redirect, writes
 
 
 def pad_branches(program: ir.Program) -> tuple[ir.Program, tuple[Note, ...], str]:
-    """Return the program with ghosts, a note for each branch, and what was found as text."""
+    """Return the program with padding, a note for each branch, and the depths of arms as text."""
     counted = _counted(program)
     functions, notes, lines = [], [], []
     for number, f in enumerate(program.functions):
@@ -160,7 +159,7 @@ class _Arms:
         return list(dict.fromkeys(v for k in region for i in self.blocks[k].instrs for v in writes(i)))
 
     def _region(self, top: int, ends: list[int]) -> list[int] | None:
-        """Return the blocks between, in order, or None if there are loops, calls or waits among them."""
+        """Return the blocks between `top` and `ends`, in order, or None if they contain loops, calls or waits."""
         found: set[int] = set()
         work = [k for k in ends if k != top]
         while work:

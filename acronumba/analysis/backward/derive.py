@@ -1,22 +1,22 @@
 """The backward kernel of a kernel.
 
-In: a `KernelSpec`, the operands whose adjoints are wanted, the results that may have one. Out: `Backward`: the same
-kernel with what is kept as further results; the backward kernel, a specification like any other; where its arguments
-come from; and where its results go. They go to the adjoints of the node's operands (`AdjointOutput`) and, as parts of
-sums over all nodes (`ParameterGradient`), to the gradients of shared values:
+In: a `KernelSpec`, the operands whose adjoints are requested, the results that may have one. Out: `Backward`: the same
+kernel with saved values as further results; the backward kernel, a specification like any other; the sources of its
+arguments; and the destinations of its results. Results go to the adjoints of the node's operands (`AdjointOutput`) and,
+as parts of sums over all nodes (`ParameterGradient`), to the gradients of shared values:
 
-    sum     C += g                                     what is read as it is: biases, scales, start states
-    outer   C[r, c] += left[r] right[c]                a matrix of products
-    rows    C[index] += g                              a table of which rows are read
+    sum     C += g                                     values that are read as they are: biases, scales, start states
+    outer   C[r, c] += left[r] right[c]                matrices of products
+    rows    C[index] += g                              tables that are read by rows
 
-C belongs to a value that depends on shared tensors alone: one of them, or what the kernel makes of them first. The sum
-over all nodes is taken first; it is pulled back through the rest once (`ParameterGradient.of`). A matrix that is an
-argument of the node may be one of several shared ones (experts of a list): then there is a C for each
-(`ParameterGradient.which`).
+C belongs to a value that depends on shared tensors alone: a shared tensor, or a value that the kernel computes from
+shared tensors. The sum over all nodes is taken first, and pulled back through this computation once
+(`ParameterGradient.of`). A matrix that is an argument of the node may be one of several shared ones (experts of a
+list): then each of these has its own C (`ParameterGradient.which`).
 
-What goes on unchanged is not copied: an adjoint that is passed on, or a piece of it, is named as it lies (`Source`). A
-row that a number names adds to that row of an adjoint (`AdjointOutput.row`), so a loop over an array does not make an
-array per step.
+Unchanged adjoints are not copied: an adjoint that is passed on, or a piece of it, is named by its position in memory
+(`Source`). The adjoint of a row `x[k]` adds to row k of the adjoint of `x` (`AdjointOutput.row`), so a loop over an
+array does not make an array per step.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class AdjointOutput:
 
 @record(kw_only=True)
 class Part:
-    """One row of numbers for each node, or several: all axes of `shape` but the last count rows."""
+    """One or more rows of numbers per node: all axes of `shape` but the last count rows."""
 
     source: Source
     dtype: str
@@ -120,11 +120,11 @@ def differentiate(
     spec
         The kernel.
     wanted
-        Numbers of the operands, floats, whose adjoints are wanted.
+        Numbers of the operands, floats, whose adjoints are requested.
     results
-        Which of its results may have an adjoint, by their places.
+        Positions of the results that may have an adjoint.
     shared
-        Which of `wanted` are shared tensors at run time, though they are arguments of nodes.
+        Subset of `wanted`: operands that are shared tensors at run time, though they are arguments of nodes.
     """
     return _Derivation(spec, wanted, shared).run(results)
 
@@ -139,16 +139,16 @@ class Pullback:
 
 
 def pullback(spec: KernelSpec, value: int, wanted: Collection[int]) -> Pullback | None:
-    """Return the kernel that takes the adjoint of a value back to shared tensors; None where no derivative is dear.
+    """Return the kernel that pulls the adjoint of a value back to shared tensors; None if that takes no product.
 
     Parameters
     ----------
     spec
-        The kernel that computes it.
+        The kernel that computes the value.
     value
-        Its number.
+        Number of the value.
     wanted
-        Shared tensors.
+        Numbers of the shared tensors whose gradients are requested.
     """
     b = Joint(spec)
     active = {v for v, o in enumerate(spec.operands) if o.kind == "shared" and o.index in wanted and o.dtype in FLOATS}
@@ -198,7 +198,7 @@ def _through(op: Node | KernelOp) -> list[int]:
 
 
 class _Derivation:
-    """One kernel."""
+    """Differentiates one kernel."""
 
     def __init__(self, spec: KernelSpec, wanted: Collection[int], shared: Collection[int]) -> None:
         self.spec, self.b = spec, Joint(spec)
@@ -275,7 +275,7 @@ class _Derivation:
         return done
 
     def _matrix(self, x: int) -> tuple[int | None, int | None]:
-        """Return which shared value a matrix is, and, if it is of a stack of matrices, the number that chooses it."""
+        """Return the shared value that a matrix is, and the index into it if it is a stack of matrices; or Nones."""
         node = self.b.nodes[x]
         if len(node.shape) != 2:
             return None, None
@@ -300,7 +300,7 @@ class _Derivation:
         return out
 
     def _row(self, node: Node, g: int) -> bool:
-        """Note rows of a shared table, or a row of an operand; return whether it is one of them."""
+        """Note the adjoint of a `take` of rows of a shared table, or of one row of an operand; False for others."""
         b, (x, index) = self.b, node.args
         if node.attrs != (0,):
             return False
@@ -315,7 +315,7 @@ class _Derivation:
         return True
 
     def _piece(self, node: Node, g: int) -> bool:
-        """Note a piece of an operand that begins where a number says; return whether it is one."""
+        """Note the adjoint of a slice of an operand's first axis with a computed start; False for other slices."""
         (x,), (starts, steps) = node.args, node.attrs
         cut = [k for k, (n, m) in enumerate(zip(node.shape, self.b.shape(x), strict=True)) if n != m or starts[k] != 0]
         if cut != [0] or steps[0] != 1 or not self._is_argument(x):
@@ -326,7 +326,7 @@ class _Derivation:
         return True
 
     def _is_argument(self, x: int) -> bool:
-        """Whether it is a tensor of the node, all of it."""
+        """Whether value `x` is a tensor argument of the node, as a whole."""
         return x < self.b.operands and self.spec.operands[x].kind == "tensor" and self.spec.rows is None
 
 
@@ -412,9 +412,9 @@ class _Writer:
         return int(starts[first] * math.prod(n for n in behind if isinstance(n, int)))
 
     def _source(self, v: int, side_by_side: bool = False) -> Source:
-        """Return where a value lies; it becomes a result of the backward kernel if it lies nowhere.
+        """Return the source of a value: in memory already, or else a new result of the backward kernel.
 
-        Of a node of several rows, what is `side_by_side` must lie in the order of the rows, with nothing between.
+        With `side_by_side`, for a node of several rows, the value of all rows must be contiguous, in the order of rows.
         """
         root, start = self._root(v)
         if side_by_side and not self._is_all_of_row(root, v):
@@ -436,7 +436,7 @@ class _Writer:
         return Source("backward", self.outs.index(root), start)
 
     def _is_all_of_row(self, root: int, v: int) -> bool:
-        """Whether a value is all of what lies at its root, of which each row has its own."""
+        """Whether a value is all elements of its root, and each row has a root of its own."""
 
         def extents(x: int) -> tuple[int, list[int]]:
             shape = self.b.shape(x)
@@ -483,7 +483,7 @@ class _Writer:
         return v < self.b.operands or v in self.results or self.b.nodes[v].op == "adjoint"
 
     def _keep(self, roots: Sequence[int]) -> list[int]:
-        """Return the values of the specification that are kept so that the roots can be had."""
+        """Return the values of the specification that are saved so that the roots can be computed."""
         b = self.b
         wanted, seen, todo = [], set(roots), list(roots)
         while todo:

@@ -1,8 +1,7 @@
-"""The joint graph of a kernel: the values of its specification, then what is computed from their adjoints.
+"""The joint graph of a kernel: the values of its specification, then values computed from adjoints.
 
-In: a `KernelSpec`. Out: values by number, the first of which are those of the specification; a builder for the rules of
-`ir.vjp` adds more. Equal operations are one value. Adjoints that are zero but for a piece, side by side, are put
-together instead of added up.
+In: a `KernelSpec`. Out: numbered values, the specification's first; a builder for the rules of `ir.vjp` adds more.
+Equal operations are one value. Adjoints that are zero except for adjacent pieces are concatenated instead of added up.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Node:
     shape: Sizes
 
     def reads(self) -> Iterator[int]:
-        """Yield the numbers of the values that it is computed from; those in its static arguments are host numbers."""
+        """Yield the numbers of the values that the node reads, as arguments or as host numbers in static arguments."""
         yield from self.args
         yield from numbers_in(self.attrs)
 
@@ -43,17 +42,17 @@ def numbers_in(attr: object) -> Iterator[int]:
 
 
 class Joint(Builder):
-    """Values by number.
+    """The numbered values of a joint graph.
 
     Attributes
     ----------
     nodes : list of Node
     operands : int
-        How many are operands of the specification.
+        Number of operands of the specification.
     forward : int
-        How many are values of the specification.
+        Number of values of the specification.
     names, locs
-        Of values, where there are some.
+        Maps from values to their names and source positions, where known.
     """
 
     def __init__(self, spec: KernelSpec) -> None:

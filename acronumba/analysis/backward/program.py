@@ -1,8 +1,8 @@
 """The backward pass through a plan: the derivative of each of its kernels.
 
-In: a `Plan`, and the shared tensors whose gradients are wanted. Out: `BackwardPlan`: the same plan with kernels that
-keep what the backward pass needs, and of each kernel its `Backward`. What a kernel keeps are results behind its own,
-which nothing in the program reads: losses have the bits of the plan itself.
+In: a `Plan`, and the shared tensors whose gradients are requested. Out: `BackwardPlan`: the same plan with kernels that
+save values for the backward pass, and the `Backward` of each kernel. Saved values are further results of a kernel that
+the program does not read: losses have the bits of the plan itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BackwardPlan:
 
 
 def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
-    """Return what comes back from each kernel of a plan; `width`: how many words of the result are the loss."""
+    """Return the `Backward` of each kernel of a plan; `width`: number of words of the result that are the loss."""
     parts = active.parts(plan.program, plan.kernels, wanted, width)
     return tuple(
         differentiate(spec, part.wanted, part.results, part.shared)
@@ -51,13 +51,13 @@ def way_back(
     Parameters
     ----------
     plan
-        What is to be differentiated.
+        The plan to differentiate.
     wanted
-        Entries of `Program.shared`, tensors that are given.
+        Entries of `Program.shared`, given tensors.
     width
-        How many words of the result are the loss; None: all tensors in it have adjoints.
+        Number of words of the result that are the loss; None: all tensors in it have adjoints.
     params, packed
-        Positional parameters, and shared objects and lists, whose arrays are wanted, too.
+        Positional parameters, and shared objects and lists, whose arrays get gradients, too.
     """
     program = plan.program
     given = Wanted(shared=frozenset(wanted), packed=frozenset(packed), params=frozenset(params))
@@ -95,9 +95,9 @@ def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[in
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
-    """Return a block whose nodes have what is kept as results.
+    """Return a block whose nodes have saved values as further results, without depth padding.
 
-    No value counts as deeper than it is: what is given would become another value, whose adjoint nobody asks for.
+    Padding a given array would make another value of it, whose adjoint is not the array's.
     """
     return replace(block, instrs=tuple(_changed(i, kernels) for i in block.instrs))
 

@@ -1,10 +1,10 @@
-"""Static blocks (grain-size coarsening): which tensor operations become one kernel and one node of the dataflow graph.
+"""Static blocks (grain-size coarsening): groups tensor operations into kernels, each one node of the dataflow graph.
 
 In: a `Function`. Out: the function with its `Op`s replaced by `Emit`s, and the specifications of their kernels. Within
-a basic block all host instructions that can run do so, then all tensor operations that are ready become one kernel, and
-so on; tensors are read (`Read`) when nothing else is ready, so that one wait is enough for all that the block computes
-until then. Operations that have rows over one extent (`analysis.grouping.rows`) are kernels of their own. Source:
-ACRoBat (arXiv 2305.10611), section 4.1, static blocks.
+a basic block all host instructions that can run do so, then all ready tensor operations become one kernel, and so on;
+tensors are read (`Read`) only when nothing else is ready, so that one wait is enough for all that the block computes
+until then. Operations that have rows over one extent (`analysis.grouping.rows`) are separate kernels. Source: ACRoBat
+(arXiv 2305.10611), section 4.1, static blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from acronumba.records import record
 
 @record(eq=False)
 class _Group:
-    """Operations that become one kernel, in program order; `own` are those that no other group computes."""
+    """Operations that become one kernel, in program order; `own`: the operations that no other group computes."""
 
     body: tuple[ir.Op, ...]
     own: tuple[ir.Op, ...]
@@ -77,7 +77,7 @@ class Grouping:
         }
 
     def _free_operations(self) -> dict[ir.Var, ir.Op]:
-        """Return the operations on shared tensors and constants alone, by what they assign."""
+        """Map each variable computed from shared tensors and constants alone to its operation."""
         out: dict[ir.Var, ir.Op] = {}
         for block in self.function.blocks:
             for op in block.instrs:
@@ -93,9 +93,9 @@ class Grouping:
         return out
 
     def _table_rows(self) -> dict[ir.Var, ir.Op]:
-        """Return the rows of shared tensors that a number names, and views of such rows, by what they assign.
+        """Map each variable that is a row `x[k]` of a shared tensor, or a view of such a row, to its operation.
 
-        They are read where they lie: what goes from kernel to kernel is the number, also one that is computed.
+        Rows are read in place: the index, computed or not, is passed from kernel to kernel.
         """
         out: dict[ir.Var, ir.Op] = {}
         for op in (op for block in self.function.blocks for op in block.instrs if isinstance(op, ir.Op)):
@@ -214,7 +214,7 @@ class Grouping:
 
     @staticmethod
     def _one_site(instrs: list[ir.Instr], taken: set[int]) -> bool:
-        """Whether all rows can fail at one place only: another might be first in a later row."""
+        """Whether at most one operation can fail: with several, a later row might fail first at another one."""
         return len({i.site for k in taken if isinstance(i := instrs[k], ir.Op) and i.site >= 0}) < 2
 
     def _numbers(self, block: ir.Block, moved: Mapping[ir.Var, ir.Op]) -> dict[ir.Var, ir.Op]:
@@ -276,7 +276,7 @@ class Grouping:
         moved: Mapping[ir.Var, ir.Op],
         extents: Mapping[tuple[int, ir.Var], tuple[ir.Extent, ...]],
     ) -> list[set[int]]:
-        """Return for each instruction those that must come before it."""
+        """Return for each instruction the numbers of the instructions that must come before it."""
         out: list[set[int]] = []
         writer: dict[ir.Var, int] = {}
         readers: dict[ir.Var, list[int]] = defaultdict(list)
@@ -376,7 +376,7 @@ class Kernels:
         self.site = [first.setdefault(s, k) for k, s in enumerate(program.sites)]
 
     def once(self, computed: Computed) -> ir.Once:
-        """Return how a tensor that is the same for all instances is computed: by a kernel of its own."""
+        """Add a kernel that computes a per-batch constant; return the `Once` that runs it."""
         own = computed.body[-1:]
         group = _Group(body=computed.body, own=own, extents={}, outside=frozenset())
         (emit,) = self.emit(group, {own[0].out}, computed.single)
@@ -607,13 +607,13 @@ class _Spec:
         return self._add(KernelOp("const", (), (value,), dtype, (), v.name, -1, self.single[v].loc))
 
     def _within(self, index: int, count: int, loc: Loc) -> int:
-        """Return an index of one of so many elements, the last one if it is of none: nothing else may be read."""
+        """Return the index clamped to `count - 1`, so that nothing beyond the array is read."""
         one = self._add(KernelOp("const", (), (1,), "int64", (), "", -1, loc))
         last = self._add(KernelOp("sub", (count, one), (), "int64", (), "", -1, loc))
         return self._add(KernelOp("minimum", (index, last), (), "int64", (), "", -1, loc))
 
     def _add(self, op: KernelOp) -> int:
-        """Add an operation, unless there is an equal one: what fails twice fails first at the first site."""
+        """Add an operation unless an equal one exists; of two that fail alike, the first one's site is reported."""
         key = repr((op.op, op.args, op.attrs, op.dtype, op.shape, op.site >= 0))
         if key not in self.values:
             self.values[key] = len(self.operands) + len(self.body)

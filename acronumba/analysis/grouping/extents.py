@@ -1,4 +1,4 @@
-"""Run-time extents: one variable for each, wherever it is asked for.
+"""Run-time extents: one variable for each, wherever it is read.
 
 In: a `Function`. Out: the function in which every operand of a tensor operation has its extents in constants or
 variables, and equal extents in the same variable, so that kernels know which of their extents are equal.
