@@ -1,12 +1,12 @@
-"""How long kernels take, from what they do: what decides on threads, on parts, and on what is worth a kernel.
+"""Cost model: the time of kernels, on which the number of threads, the parts of mini-batches and splitting depend.
 
 In: the stages of a kernel, and the figures of a machine (`strategy.Figures`). Out: an `Estimate`. Time is
 
     the start of the kernel + for each block of nodes its description and the reading of its weights
-    + tiles x (a call + what its multiplications take) + for each element what follows + bytes read and written
+    + tiles x (a call + its multiplications) + the tail of each element + bytes read and written
 
-Register tiles keep the processor's multipliers busy if they are high enough (`tile_time`). What follows a product, and
-loops, are counted in additions of vectors (`ir.ops.TensorOp.cost`). Run-time extents are symbols: a time is a sum over
+Register tiles keep the CPU's multipliers busy if they are high enough (`tile_time`). The tails of products, and loops,
+are counted in additions of vectors (`ir.ops.TensorOp.cost`). Run-time extents are symbols: a time is a sum over
 products of them. `acronumba bench --costs` compares estimates with measured times.
 """
 
@@ -67,7 +67,7 @@ def _moving(a: Moving, b: Moving) -> Moving:
 
 
 class _Vectors:
-    """How many vectors hold the elements of an axis: of a run-time extent, half a vector is lost in the mean."""
+    """Number of vectors that hold the elements of an axis; for a run-time extent, half a vector is lost on average."""
 
     __slots__ = ("terms",)
 
@@ -95,15 +95,15 @@ class TileCalls:
 
 @record(kw_only=True)
 class StageTime:
-    """What a stage takes."""
+    """Time of a stage."""
 
-    node: Time  # for each node, calls of tiles aside
+    node: Time  # for each node, without calls of tiles
     rows: Time  # of products, in each node
     calls: tuple[TileCalls, ...] = ()
     weights: int = 0  # bytes that are read for each block of nodes
 
     def tiles(self, rows: float, extents: Sequence[int] | None, target: Target, figures: Figures) -> float:
-        """Return the nanoseconds of the tiles of so many rows."""
+        """Return the nanoseconds of the tiles of `rows` rows."""
         out = 0.0
         for c in self.calls:
             many = max(1, math.ceil(rows / c.rows))
@@ -136,7 +136,7 @@ class StageTime:
 
 @record(kw_only=True)
 class Estimate:
-    """How long a kernel takes on a processor."""
+    """Estimated time of a kernel on a CPU."""
 
     stages: tuple[StageTime, ...]
     blocked: bool  # whether it works on blocks of nodes
@@ -153,7 +153,7 @@ class Estimate:
         return out
 
     def node(self, extents: Sequence[int] | None = None) -> float:
-        """Return the nanoseconds of a node among many, with its part of what a block takes."""
+        """Return the nanoseconds of a node among many, with its share of the time of a block."""
         return self.steady().at(extents) + self._blocks() * self.rows(extents) / self.block
 
     def batch(self, groups: Iterable[tuple[Sequence[int], float]]) -> float:
@@ -190,7 +190,7 @@ def estimate(stages: Stages, target: Target) -> Estimate:
 
 
 def of_kernel(spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | None = None) -> Estimate:
-    """Return how long a kernel takes, on this processor if none is given."""
+    """Return the estimated time of a kernel, by default on this machine's CPU."""
     target = target or host()
     return estimate(plan_stages(spec, target, strategy), target)
 
@@ -203,9 +203,9 @@ def cost(spec: KernelSpec) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def typical_cost(spec: KernelSpec) -> int:
-    """Return about how many nanoseconds a node takes on a typical processor: the same number on every machine.
+    """Estimate the nanoseconds of a node on a typical CPU: the same number on every machine.
 
-    It decides how many nodes are recorded, which users see: that must not depend on the machine.
+    The number of recorded nodes depends on it, which users see and which must not depend on the machine.
     """
     return int(min(of_kernel(spec, DEFAULT, TYPICAL).node(), MOST)) + 1
 
@@ -218,7 +218,7 @@ def stored_by(stage: RowStage | ProductStage) -> list[int]:
 
 
 class _Counter:
-    """Counts what a stage does."""
+    """Counts the work of a stage, as time."""
 
     def __init__(self, stages: Stages, target: Target, stage: RowStage | ProductStage) -> None:
         self.stages, self.graph, self.stage = stages, stages.graph, stage
@@ -227,7 +227,7 @@ class _Counter:
         self.counted: set[int] = set()
 
     def count(self) -> StageTime:
-        """Return what the stage takes."""
+        """Return the time of the stage."""
         if isinstance(self.stage, ProductStage):
             return self.products(self.stage)
         f, one = self.figures, Time({(): 1.0})
@@ -246,7 +246,7 @@ class _Counter:
     # ---- products with shared weights
 
     def products(self, stage: ProductStage) -> StageTime:
-        """Count a stage of products with shared weights, and what follows them on each panel."""
+        """Count a stage of products with shared weights, and its tail on each panel."""
         f, graph = self.figures, self.graph
         dtype = graph.dtype(stage.parts[0].product.value)
         lanes = self.target.lanes(DTYPES[dtype].ty)
@@ -280,7 +280,7 @@ class _Counter:
     # ---- loops
 
     def nest(self, nest: Nest) -> None:
-        """Count loops: what is computed in the innermost, what is stored, and how often loops begin."""
+        """Count a nest of loops: the work of the innermost, the stores, and the starts of loops."""
         f, lanes = self.figures, self.lanes(nest.values)
         vectors = (*nest.space[:-1], _Vectors(nest.space[-1], lanes)) if nest.space else ()
         self.time.add(f.loop, nest.space[:-1])
@@ -297,7 +297,7 @@ class _Counter:
             self.store(v)
 
     def single(self, item: Single) -> None:
-        """Count what has loops of its own."""
+        """Count a task with separate loops."""
         f, graph = self.figures, self.graph
         op = graph.op(item.value)
         assert op is not None
@@ -380,7 +380,7 @@ class _Counter:
         return (*shape[:-1], _Vectors(shape[-1], self.lanes([v]))) if shape else ()
 
     def values(self, roots: Iterable[int]) -> None:
-        """Count what computing values takes, down to what is stored; each of them once in a stage."""
+        """Count the computation of values, down to stored values; each value once in a stage."""
         for v in roots:
             self.value(v)
 

@@ -1,9 +1,9 @@
 """Writes stages in tiles for a GPU: all tasks for some rows of a node, then all for the next rows.
 
-In: a `RowStage` with a lead. Out: statements of one function. A unit is a tile of rows at one place of the other axes
-of the lead; each block of threads does one after the other. Products are tiles of all threads of the block, everything
-else is done row by row: each warp has rows of its own. What the tasks leave for each other lies in scratch memory of
-the block: `HEIGHTS[0]` rows of each value.
+In: a `RowStage` with a lead. Out: statements of one function. A unit is a tile of rows at one index of the other axes
+of the lead; each block of threads does one unit after the other. Products are tiles computed by all threads of the
+block; other tasks are done row by row, the rows shared out to warps. Values that tasks pass to each other lie in
+scratch memory of the block: `HEIGHTS[0]` rows of each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PANEL = 64  # columns of a product that are computed at a time, if their number 
 
 
 def counted(stage: RowStage) -> tuple[Counted, ...]:
-    """Return what a stage counts of each node, for each height; nothing if all nodes have equally many rows."""
+    """Return a stage's count of tiles of each node, for each height; () if all nodes have equally many rows."""
     if count(stage.lead).constant is not None:
         return ()
     return tuple(Counted(size_poly(stage.lead[-1]), height, count(stage.lead[:-1])) for height in HEIGHTS)
@@ -52,7 +52,7 @@ class BlockTiles:
         w.called.update(self.made.values())
 
     def tiling(self, products: list[Product]) -> list[Tile]:
-        """Choose the tiles of products: what a block shares must fit."""
+        """Choose the tiles of products so that they fit in the shared memory of a block."""
         for stages in range(MOST_STAGES, 1, -1):
             made = [self.tile(product, stages) for product in products]
             size = sum(tile.shared(True) for tile in {*made})
@@ -66,7 +66,7 @@ class BlockTiles:
         return Tile(kind, 1, columns, HEIGHTS[0], stages, "columns" if product.flip else "rows")
 
     def grids(self) -> tuple[Grid, ...]:
-        """Return what each height means for a launch."""
+        """Return the grid of each height, for the launch to choose from."""
         tile = next(iter(self.made.values()))
         costs = [Shape(height, tile.columns).cost(tile.kind, 1) for height in HEIGHTS]
         if self.counted:
@@ -105,7 +105,7 @@ class BlockTiles:
             self.unit(unit, high)
 
     def choose(self, blocks: Expr) -> tuple[Local, Local, Local | None]:
-        """Choose the height of tiles; return it, how many units there are, and where those of each node start."""
+        """Choose the height of tiles; return it, the number of units, and the table of the first unit of each node."""
         w, f = self.w, self.w.f
         high = w.local("high", const(HEIGHTS[0], I64))
         tables = [w.starts(one) for one in self.counted]
@@ -154,10 +154,10 @@ class BlockTiles:
             w.f.do(device("meet"))
 
     def in_band(self, outer: Index, first: Local, stop: Local, band: Band) -> None:
-        """Write the tasks for the columns of the band of the rows at hand; again for all if there had to be others.
+        """Write the tasks for the columns of the band of the current rows; then for all columns, if the band was wrong.
 
-        That is known to all threads of the block: a right operand may have an element that gives no 0 when multiplied
-        by 0, and a value that is summed may not be 0 outside.
+        It is wrong, which all threads of the block see, if a right operand has an element that times 0 is not 0, or if
+        a summed value is not 0 outside of the band.
         """
         w, f = self.w, self.w.f
         size = w.graph.shape(self.stage.items[0].values[0])[-1]
@@ -204,7 +204,7 @@ class BlockTiles:
                 w.f.store(self.flags, 0, 1)
 
     def product(self, product: Product, outer: Index, first: Local) -> None:
-        """Write the rows of a product, some columns after the other; in a band as far as it is not known to be 0."""
+        """Write the rows of a product, column block by column block; within a band, known zeros are left out."""
         w, f, made, band = self.w, self.w.f, self.made[product.value], self.w.band
         assert w.stop is not None
         t = DTYPES[w.graph.dtype(product.value)]

@@ -163,7 +163,7 @@ class NestWriter(Writer):
                 yield var
 
     def leave_band(self, nest: Nest, at: Sequence[Poly]) -> dict[int, Expr]:
-        """Compute what the values of a nest are outside of the band of a row; return what reductions find there."""
+        """Write the values of a nest outside of a row's band; return the term that each reduction takes from there."""
         rows = self.band
         assert rows is not None
         here = Index(nest.space, (*at, Poly.of(OUTSIDE)))
@@ -190,7 +190,7 @@ class NestWriter(Writer):
             self.f.set(rows.bad, 1)
 
     def take_in(self, v: int, total: Local, x: Expr) -> None:
-        """Combine what has been reduced with what is outside of the band, if anything is."""
+        """Combine the result of a reduction with the number outside of the band, if the band is not the whole row."""
         op = self.graph.op(v)
         assert op is not None and self.band is not None
         there = self.band.partial
@@ -200,7 +200,7 @@ class NestWriter(Writer):
 
     @contextmanager
     def axis(self, k: int, size: Size, vector: bool, lanes: int) -> Iterator[Local]:
-        """A loop over one axis, in vectors if it is the vectorised one."""
+        """Write a loop over one axis, in vectors if it is the vectorised one."""
         n = self.number(size_poly(size))
         if not vector:
             with self.loop("ijklmn"[min(k, 5)], 0, n, extent=size) as var:

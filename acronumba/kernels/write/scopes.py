@@ -1,4 +1,4 @@
-"""Locals and scopes: everything computed gets a local in the outermost loop that its indices allow.
+"""Locals and scopes: every computed value gets a local in the outermost loop that its indices allow.
 
 In: expressions and polynomials. Out: locals of one function, assigned in scopes. So common subexpressions are shared
 and invariant ones leave their loop.
@@ -108,7 +108,7 @@ class Scopes:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """What is loaded inside stays inside."""
+        """Write an `if`; values loaded inside are not moved out of it."""
         with self.f.when(cond), self.scope():
             outer, self.barrier = self.barrier, len(self.scopes) - 1
             try:
@@ -129,7 +129,7 @@ class Scopes:
     # ---- numbers
 
     def symbol(self, name: str) -> Local:
-        """Return the local of a symbol; extents are those of the node at hand, loaded when first asked for."""
+        """Return the local of a symbol; extents are the current node's, loaded at their first use."""
         if name in self.symbols:
             return self.symbols[name]
         key = ("symbol", name)
@@ -140,7 +140,7 @@ class Scopes:
         return known
 
     def made_of(self, name: str) -> Expr:
-        """Return what a symbol is computed from."""
+        """Return the expression that a symbol stands for."""
         if name.startswith("wide"):
             return convert(self.symbol(name[4:]).ne(1), I64, "unsigned")
         if name.startswith("tile"):
@@ -152,7 +152,7 @@ class Scopes:
         return self.extent(int(name[1:]))
 
     def extent(self, k: int) -> Expr:
-        """Return a run-time extent: of those that the function is given, or of the node at hand."""
+        """Return a run-time extent, from the function's arguments or of the current node."""
         raise NotImplementedError
 
     def tile_rows(self, row: Poly) -> Expr:
@@ -191,7 +191,7 @@ class Scopes:
         return out + constant if constant > 0 else out - -constant if constant < 0 else out
 
     def named(self, name: str, expr: Expr) -> Poly:
-        """Return an expression as a polynomial: a number, or a symbol of its own."""
+        """Return an expression as a polynomial: a number, or a new symbol."""
         if isinstance(expr, Const):
             return Poly.of(int(expr.value))
         local = self.bind(name, expr)

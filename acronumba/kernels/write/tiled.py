@@ -1,7 +1,7 @@
 """Writes stages in tiles: all tasks for some rows of a node, then all for the next rows.
 
-In: a `RowStage` with a lead. Out: statements of one function. A unit is a tile of rows at one place of the other axes
-of the lead; right operands of products are packed when that place changes.
+In: a `RowStage` with a lead. Out: statements of one function. A unit is a tile of rows at one index of the other axes
+of the lead; right operands of products are packed when that index changes.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Tiles:
                 w.nest(item)
 
     def in_band(self, outer: Index, first: Expr, stop: Expr, band: Band, odd: Local) -> None:
-        """Write the tasks for the columns of the band of rows first..stop; again for all if there had to be others."""
+        """Write the tasks for the columns of the band of rows first..stop; then for all, if the band was wrong."""
         w, f = self.w, self.w.f
         size = w.graph.shape(self.stage.items[0].values[0])[-1]
         columns = w.number(size_poly(size))

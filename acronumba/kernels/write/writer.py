@@ -1,12 +1,12 @@
-"""Values of a kernel: lazy, they become expressions where they are needed.
+"""Values of a kernel, which are lazy: they become expressions where they are needed.
 
-In: `Stages` and the places of stored values. Out: statements of the small language, collected in a `Builder`.
-`Writer.value` gives the expression of any value at any place: operands and stored values are loaded, views are index
+In: `Stages` and the homes of stored values. Out: statements of the small language, collected in a `Builder`.
+`Writer.value` returns the expression of any value at any index: operands and stored values are loaded, views are index
 arithmetic, element-wise operations are computed from their arguments.
 
 The innermost axis is computed in vectors: a value that depends on the lane variable is a vector of its `lanes`
-neighbours, everything else is a scalar, spread where both meet. What has no vector form (a gather, a strided access)
-is computed lane by lane through a small buffer.
+neighbours, others are scalars, spread where an operation has both. An access without a vector form (a gather, a strided
+access) is computed lane by lane through a small buffer.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ class Writer(Scopes):
         return self.bind(f"result_{k}", start + self.node * self.number(home.row_bytes))
 
     def element_at(self, v: int, index: Index) -> Poly:
-        """Return which element of the memory of an operand or a stored value is at a place."""
+        """Return the number of the element, in the memory of an operand or a stored value, at an index."""
         home = self.kernel.homes.get(v)
         if home is None or home.kind != "tile":
             return index.flat
@@ -281,7 +281,7 @@ class Writer(Scopes):
         return len([n for n in self.graph.shape(v)[len(self.lead) :] if n != 1]) == 1
 
     def stored_at(self, v: int, index: Index) -> tuple[int, Poly]:
-        """Return what is stored for a value, and which element of the memory a place is."""
+        """Return the value that is stored for `v`, itself or a view of it, and the number of its element at `index`."""
         if (views := self.views.get(v)) is None:
             return v, self.element_at(v, index)
         return views[-1], self.element_at(views[-1], onward(self, self.graph, views, index))
@@ -289,7 +289,7 @@ class Writer(Scopes):
     # ---- values
 
     def value(self, v: int, index: Index) -> Expr:
-        """Return the element of `v` at a place: a vector if the place depends on the lane variable, else a scalar."""
+        """Return the element of `v` at an index: a vector if the index depends on the lane variable, else a scalar."""
         key = (v, index, None if self.guard is None else self.guard.name)
         known = self.cached(key)
         if known is not None:
@@ -324,7 +324,7 @@ class Writer(Scopes):
         return self.keep(key, out, floor)
 
     def outside(self, v: int, index: Index, rows: BandRows) -> Expr | None:
-        """Return the number of a row that `v` is outside of the band, unless it is computed as elsewhere."""
+        """Return the number that `v` is outside of the band of a row; None if it is computed as inside."""
         op = self.graph.op(v)
         t = DTYPES[self.graph.dtype(v)]
         if v in rows.band.outside and v not in self.inline:
@@ -337,7 +337,7 @@ class Writer(Scopes):
         return cast(x, DTYPES[self.graph.dtype(other)], t)
 
     def outside_at(self, v: int, row: Poly) -> Expr:
-        """Return where the number of a row is kept that `v` is outside of the band."""
+        """Return the address of the number that `v` is outside of the band of a row."""
         size = DTYPES[self.graph.dtype(v)].size
         return self.plus(self.scratch(self.kernel.outside[v]), (row - self.lead[-1]) * size)
 
@@ -418,7 +418,7 @@ class Writer(Scopes):
         return self.bind(self.kernel.names[v], out)
 
     def note(self, loc: Loc) -> None:
-        """Say which line of the user's what follows belongs to, in words where it is another than before."""
+        """Note the user's line of the statements that follow; a new line also becomes a comment."""
         if loc.line:
             self.scopes[-1].body.append(tree.Comment(f"line {loc.line}" if loc.line != self.line else "", loc))
             self.line = loc.line
@@ -560,7 +560,7 @@ class Writer(Scopes):
             self.lane, self.left, self.lanes = lane, left, lanes
 
     def prepare(self, v: int, index: Index) -> None:
-        """Compute what `v` needs at the same place, in order: keeps the recursion of `value` shallow."""
+        """Compute the values that `v` needs at the same index, in order: keeps the recursion of `value` shallow."""
         needed: set[int] = set()
         todo = [v]
         while todo:
@@ -596,7 +596,7 @@ class Writer(Scopes):
             self.f.store_lanes(address, x, left)
 
     def scatter(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype) -> None:
-        """Store the lanes of a vector to places that are apart; at run time they may turn out not to be."""
+        """Store the lanes of a vector with a stride; if the stride is 1 at run time, as a vector."""
         assert self.lane is not None
         slope = flat.slope(self.lane)
         assert slope is not None
@@ -630,13 +630,13 @@ class Writer(Scopes):
 
 
 def row_step(shape: Sequence[Size], lanes: int) -> Poly:
-    """Return how many elements there are from one row of a tile to the next, `shape` each: rows begin with a vector."""
+    """Return the number of elements from one row of a tile to the next; rows have `shape` and begin with a vector."""
     real = [n for n in shape if n != 1]
     return rounded(real[0], lanes) if len(real) == 1 else count(shape)
 
 
 def after(base: Expr, offset: Expr) -> Expr:
-    """Return a place further on."""
+    """Return the address `base + offset`."""
     return base if isinstance(offset, Const) and offset.value == 0 else base + offset
 
 
