@@ -1,4 +1,4 @@
-"""What the verifier demands of each instruction.
+"""Rules of the verifier for each instruction.
 
 In: an instruction of a function. Out: nothing, or `Wrong`.
 """
@@ -327,7 +327,7 @@ class Rules:
 
     @staticmethod
     def _row(arg: ir.Var, operand: Operand, way: str) -> None:
-        """Check an argument of which each row of a node gets its own part."""
+        """Check an argument of which each row of a node gets a part: a row of a tensor or an item of a list."""
         numbers: dict[str, type] = {"int": IntT, "float": FloatT, "bool": BoolT}
         match arg.type, way:
             case TensorT(dtype=dtype, shape=(_, *shape)), "row":

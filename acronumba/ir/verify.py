@@ -1,9 +1,8 @@
-"""The checker of programs: what every pass may rely on.
+"""The verifier of programs: invariants that every pass may rely on.
 
 In: a `Program`, with the plan's kernels if it has been planned. Out: nothing, or one `VerifyError` that lists every
-mistake with its function, block and instruction. It checks that variables are assigned once (`Copy` excepted) and
-before every use, that all types and shapes agree with the tables of `ir.ops`, and that layouts, sites, calls and
-kernels fit each other.
+error with its function, block and instruction. Checked are: variables are assigned once (`Copy` excepted) and before
+every use; all types and shapes agree with the tables of `ir.ops`; layouts, sites, calls and kernels match.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def _signature(program: ir.Program) -> Iterator[str]:
 
 
 def _once(program: ir.Program, kernels: Sequence[KernelSpec]) -> Iterator[str]:
-    """What is computed once per mini-batch: the last shared parameters, each of what comes before it."""
+    """Yield errors of per-batch constants: they are the last shared entries, each computed from earlier ones."""
     first = len(program.shared) - len(program.once)
     for k, once in enumerate(program.once):
         if once.index != first + k or not 0 <= once.kernel < len(kernels):
@@ -200,7 +199,9 @@ def _definitions(function: ir.Function, program: ir.Program) -> Iterator[str]:
 
 
 def _joins(function: ir.Function) -> Iterator[str]:
-    """On every path, what is spawned is joined before it is used and before the function returns."""
+    """Yield errors of spawns: on every path, a spawned call is joined before its results are used and before the
+    function returns.
+    """
     none: tuple[frozenset[ir.Spawn], frozenset[ir.Var]] = (frozenset(), frozenset())
     before = {0: none}  # the spawns that may wait, the results that do on every path
     work = [0]

@@ -153,7 +153,7 @@ def _copied(f: tree.Builder, r: Expr) -> Expr:
 
 
 def _largest(f: tree.Builder, row: Expr, end: Expr) -> Expr:
-    """Return a number that is not below the magnitude of any code of a row, which are 128 more than they are."""
+    """Return an upper bound of the magnitudes of a row's codes, which are stored as unsigned bytes, offset by 128."""
     wide = I8.vector(64)
     found = f.let("found", const(0, wide))
     with f.loop("k", row, end, 64) as k:
