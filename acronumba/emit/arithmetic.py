@@ -1,4 +1,4 @@
-"""Arithmetic of the language in Python: what Python or NumPy spells differently.
+"""Arithmetic of the language in Python, where that differs from Python's or NumPy's.
 
 In: types. Out: functions of values of these types: Python's integers, floats and bools, `numpy.float32`, arrays for
 vectors.

@@ -1,4 +1,4 @@
-"""What the language has of its own, as LLVM's instructions: vectors, C's library, atomic accesses, copies of memory.
+"""Intrinsics of the language as LLVM's instructions: vectors, C's library, atomic accesses, copies of memory.
 
 In: calls of intrinsics. Out: lines of LLVM, and the operands that hold the results.
 """
@@ -153,7 +153,7 @@ class Intrinsics(Values):
         return out
 
     def products(self, narrow: Ty, *operands: tuple[str, str]) -> str:
-        """Return the products of two vectors of integers in 32 bits, each widened in its own way."""
+        """Return the products of two vectors of integers in 32 bits; each operand is (value, "sext" or "zext")."""
         wide = llvm_type(Ty("i", 32, narrow.lanes))
         x, y = (self.value(f"{how} {llvm_type(narrow)} {v} to {wide}") for v, how in operands)
         return self.value(f"mul nsw {wide} {x}, {y}")

@@ -1,4 +1,4 @@
-"""How LLVM writes types, constants and names.
+"""LLVM's text of types, constants and names.
 
 In: types and numbers. Out: their text.
 """
@@ -75,7 +75,7 @@ def lanes_text(type: Ty) -> str:
 
 
 class Declarations:
-    """What the lowered functions use from outside: intrinsics of LLVM and C's library."""
+    """Declarations of external functions: intrinsics of LLVM and C's library."""
 
     def __init__(self) -> None:
         self.lines: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Trees printed as Python that reads as if written by hand.
 
-Comes in: a function or a module of `tree`. Goes out: its text, the stage that people read and that golden tests
-keep. The text is in the language of `parse`, which reads it back.
+In: a function or a module of `tree`. Out: its text, for people and golden tests. The text is in the language of
+`parse`, which reads it back.
 
     ld(a, i)  st(a, i, v)          int64 element i of the array at address a (ldf, stf: float64; ldf32, stf32: float32)
     ld32(a, i)  st32(a, i, v)      int32 element, widened to int64 and narrowed from it   (ld16, st16, ld8, st8 alike)
@@ -171,7 +171,7 @@ class _Printer:
             self.lines.append("    " * depth + "pass")
 
     def place_lines(self) -> None:
-        """Let the lines that were printed since the last time belong to the present place."""
+        """Assign the lines printed since the last call to the current source position."""
         self.places += [self.loc] * (len(self.lines) - len(self.places))
 
     def stmt(self, s: tree.Stmt, depth: int, goto: str) -> None:
@@ -244,7 +244,7 @@ class _Printer:
 
 
 def first_place(body: tree.Body) -> Loc | None:
-    """Return the first place that a comment names in some statements, or in those inside of them."""
+    """Return the first source position of a comment in statements, inner ones included, or None."""
     for s in body:
         match s:
             case tree.Comment(loc=loc):

@@ -333,9 +333,9 @@ class Function:
 class Module:
     """Functions that call each other by name.
 
-    `exports` are the entry points: all their parameters are i64. The code of a `compact` module is made
-    for size: loops over what is scattered in memory gain nothing from more of it. `notes` are kept beside the code,
-    for who needs to know more of the module than its code: lists, numbers and strings.
+    `exports` are the entry points: all their parameters are i64. The code of a `compact` module is optimised for size:
+    loops over scattered data gain nothing from larger code. `notes` are stored with the code: lists, numbers and
+    strings that describe the module.
     """
 
     name: str
@@ -444,7 +444,7 @@ class Builder:
         return self.locals[name]
 
     def fresh(self, name: str) -> str:
-        """Return `name`, or `name_1`, `name_2`, ... if it is taken."""
+        """Return `name`, or the first of `name_1`, `name_2`, ... that is not taken."""
         out, k = name, self.numbers.get(name, 0)
         while out in self.locals or out in self.reserved:
             k += 1
@@ -494,7 +494,7 @@ class Builder:
 
     @contextmanager
     def nested(self) -> Iterator[Body]:
-        """Collect statements apart; the caller places the list."""
+        """Collect the statements written inside in a separate list, which the caller uses."""
         outer, self.body = self.body, []
         inner = self.body
         try:
