@@ -1,7 +1,7 @@
-"""Lists of the host program: operations with a static bound of the room that they take, and those without.
+"""Lists of the host program: operations with a static bound of the memory that they allocate, and those without.
 
-In: a `ListOp`. Out: its code, written with a `Writer`. An operation without a bound stands alone in its segment
-(`dynamic`): it tests for room itself, before any effect.
+In: a `ListOp`. Out: its code, written with a `Writer`. An operation without a bound is the only one of its segment
+(`dynamic`): it tests for free memory itself, before any effect.
 """
 
 from __future__ import annotations
