@@ -1,6 +1,6 @@
 """Curves, in plain characters and as SVG.
 
-In: series of numbers over steps. Out: text for a terminal, or the text of an SVG file. Nothing is installed for it.
+In: series of numbers over steps. Out: text for a terminal, or the text of an SVG file. No plotting package is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Line:
 
     name: str
     x: Sequence[float]  # steps, rising
-    y: Sequence[float]  # as many; what is not finite is left out
+    y: Sequence[float]  # as many as x; numbers that are not finite are left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

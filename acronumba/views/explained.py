@@ -1,4 +1,4 @@
-"""What an explanation holds, as plain data: source lines, blocks, what each option is worth."""
+"""An explanation as plain data: source lines, blocks, and the effect of each option."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from acronumba.errors import Loc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """What happened to an expression."""
+    """A decision about an expression."""
 
     kind: str  # a key of `ir.notes.KINDS`
     text: str  # what and why
@@ -58,7 +58,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What a mini-batch comes to under one schedule."""
+    """Counts of a mini-batch under one schedule."""
 
     schedule: str
     nodes: int
@@ -66,9 +66,9 @@ class Count:
     lower_bound: int  # no schedule of these nodes has fewer batches
     optimal: bool  # proved: there are no fewer
     launches: int  # kernel stages of all batches
-    bytes: int  # that these read and write, as if there were no caches
+    bytes: int  # that the stages read and write, caches not counted
     product_flops: int  # of all products: two for each term
-    rounds: int = 1  # 1 + how often all fibers had to wait for values
+    rounds: int = 1  # 1 + number of times that all fibers waited for values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """What the compiler decided."""
+    """The decisions of the compiler about a model and a mini-batch."""
 
     model: str
     instances: int  # of the mini-batch
@@ -95,4 +95,4 @@ class Explained:
     effects: tuple[Effect, ...]  # of each option
     warnings: tuple[str, ...]  # a line each: where float32 becomes float64
     count: Count  # of the mini-batch
-    tuned: tuple[str, ...] = ()  # what `acronumba tune` chose for so many instances, and a line for each that it tried
+    tuned: tuple[str, ...] = ()  # the choice of `acronumba tune` for so many instances, and a line for each trial
