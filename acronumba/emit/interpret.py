@@ -125,7 +125,7 @@ class Memory:
         return self._functions[address](*args)
 
     def place(self, address: int, size: int, align: int, what: str, write: bool) -> tuple[memoryview, int]:
-        """Return the view and the offset in it of a range of addresses, checked."""
+        """Return the view of the array that a range of addresses lies in, and the offset in it; checks the range."""
         starts, ends, views, _ = self._known
         k = bisect.bisect_right(starts, address) - 1
         if k < 0 or address + size > ends[k]:

@@ -63,7 +63,7 @@ class Values:
         return f"{name}{self.labels}"
 
     def label(self, name: str) -> None:
-        """Start a block; fall into it from the one before."""
+        """Start a block; the previous block falls through to it."""
         if self.open:
             self.lines.append(f"  br label %{name}")
         self.lines.append(f"{name}:")

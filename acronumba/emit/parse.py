@@ -331,7 +331,7 @@ class _Parser:
         return tree.Binary(name, left, right, left.type)
 
     def fold(self, op: str, a: float, b: float) -> int | float | None:
-        """Return the number that two numbers make, where that is plain; otherwise they become constants of a type."""
+        """Return the result of an operation on two numbers if it does not depend on a type, else None."""
         match op:
             case "+":
                 return a + b
@@ -589,7 +589,7 @@ class _File:
                 raise parser.wrong(node, "only functions and constants")
 
     def take(self, node: ast.ImportFrom, module: ModuleType, alias: ast.alias) -> None:
-        """Let the file know a number or a function of a module; names of the language it knows."""
+        """Import a number or a function of a module; names of the language need no import."""
         known = getattr(module, alias.name, None)
         if module.__name__ == LANGUAGE and known is not None:
             return

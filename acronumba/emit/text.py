@@ -32,7 +32,7 @@ _NARROW = {I32: "32", I16: "16", I8: "8"}  # ld32: widened to int64
 
 
 def number_text(value: int | float) -> str:
-    """Return a number as the text has it."""
+    """Return the text of a number."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     return repr(value)
@@ -63,7 +63,7 @@ class _Printer:
         return f"({text})" if level < at_least else text
 
     def free(self, e: Expr, at_least: int = 0) -> str:
-        """An operand whose type is known from beside it: constants bare, spreads left out."""
+        """Return an operand whose type follows from the other operand: constants bare, spreads left out."""
         if isinstance(e, tree.Const):
             if e.type.bits == 1:
                 return "True" if int(e.value) & 1 else "False"

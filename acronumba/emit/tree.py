@@ -133,7 +133,7 @@ Operand: TypeAlias = "Expr | int | float | bool"
 
 @record(eq=False)
 class Const(Expr):
-    """A number; every lane of a vector holds it. Floats may be inf and NaN."""
+    """A number, or a vector with this number in every lane. Floats may be inf and NaN."""
 
     value: int | float
     type: Ty

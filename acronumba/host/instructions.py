@@ -93,7 +93,7 @@ def _new(w: Writer, new: ir.New) -> None:
 
 
 def emit_words(emit: ir.Emit) -> int:
-    """Return how many words the row of a node has: given words, a record for each result, extents of results."""
+    """Return the number of words of a node's row: given words, a record for each result, extents of results."""
     return len(_given(emit)) + RECORD.count * len(emit.outs) + len(_extents(emit))
 
 
@@ -226,7 +226,7 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> None:
 
 
 def _pad(w: Writer, pad: ir.PadDepth) -> None:
-    """Make the value count as deeper, by at most `ghosts` levels. The record of an input is not ours: copy it."""
+    """Write the deepening of a value, by at most `ghosts` levels. The record of an input is copied, never changed."""
     b, record, top = w.b, w[pad.src], w.reg["top"]
     w.assign(pad.out, record)
     with b.when(record.ne(0)):  # None, or bound on another path

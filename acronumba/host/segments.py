@@ -93,7 +93,7 @@ class Frame:
 
     @property
     def first_slot(self) -> int:
-        """Return the word of the first slot. A function that spawns fibers counts them in the word before it."""
+        """Return the word of the first slot. A function that spawns fibers counts them in the word before."""
         return FRAME + self.spawns
 
     def _cut(self, block: ir.Block, numbers: Iterator[int]) -> list[Segment]:

@@ -380,7 +380,7 @@ class FieldLayout:
 
 @record(kw_only=True)
 class StructLayout:
-    """How rows of a class lie in memory. `Program.layouts[k]` has tag k."""
+    """Memory layout of the rows of a class. `Program.layouts[k]` has tag k."""
 
     cls: type
     fields: tuple[FieldLayout, ...]  # in the order of the class; fields that the model never reads may be missing

@@ -245,7 +245,7 @@ def _scatter(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ..
 
 
 def _pow(x: Array, y: Array) -> Array:
-    """Return the power of each element, as C has it: NumPy takes the square root where one exponent of 0.5 is for all.
+    """Return the power of each element, as C's `pow`: for a scalar exponent 0.5, NumPy takes the square root instead.
 
     They differ for zeros and infinities.
     """

@@ -349,7 +349,7 @@ def _key(this: ir.Var, entry: Type) -> tuple[Word, ...]:
 
 
 def _sizes(shape: tuple[int | None, ...], sizes: Sequence[Any], name: str) -> None:
-    """Extents of a variable's type and the sizes of a kernel agree: where both are constant they are equal."""
+    """Check that extents of a variable's type and sizes of a kernel agree: if both are constant they are equal."""
     demand(len(shape) == len(sizes), f"{name} has rank {len(shape)}, not {len(sizes)}")
     for n, m in zip(shape, sizes, strict=True):
         demand(n is None or not isinstance(m, int) or m in (n, FAR), f"{name} has an extent {n}, not {m}")

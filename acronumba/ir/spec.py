@@ -79,7 +79,7 @@ starts      address of int64[nodes + 1]: units before those of each node; 0: a u
 
 
 def plan_words(results: int) -> int:
-    """Return how many words `plan` writes for a kernel of so many results."""
+    """Return the number of words that `plan` writes for a kernel of so many results."""
     return 3 + results
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @record(kw_only=True)
 class Noted:
-    """An operation of a run. Values are numbered as they turn up."""
+    """A recorded operation of a run. Values are numbered in order of their first use."""
 
     op: str
     args: tuple[int | tuple[int, ...], ...]  # numbers of values; those of the elements of a list
@@ -111,7 +111,7 @@ class Tape:
         wide
             Whether to compute in float64.
         read
-            Gets the rows of wanted values that their adjoints come from; None where they come from other parts, too.
+            Is filled with the rows of requested values that their adjoints come from; None if from other parts, too.
         """
         values = self.widened() if wide else self.values
         reached = self.reached(wanted)
@@ -149,7 +149,7 @@ _NO_OBJECT = (int, float, str, type(None), np.ndarray, np.generic, Row)  # words
 
 
 def _rows_of(one: Applied) -> Any:
-    """Return the rows of its first argument that an operation reads, if it reads nothing else."""
+    """Return the rows of the first argument that an operation reads, or None if it reads other parts."""
     if one.op == "slice" and np.shape(one.result) == (1, *np.shape(one.args[0])[1:]):
         return one.attrs[0][0]
     return one.args[1] if one.op == "take" and one.attrs == (0,) else None

@@ -427,7 +427,7 @@ def words(t: Type) -> tuple[Word, ...]:
 
 
 def wrong_key(t: Type) -> str:
-    """Say why values of a type are no keys of dicts: equal keys must have equal words. "" if they are."""
+    """Return why values of a type cannot be keys of dicts (equal keys must have equal words); "" if they can."""
     kinds = members(t)
     for m in kinds:
         if isinstance(m, TupleT) or (isinstance(m, ListT) and m.tupled):
@@ -447,7 +447,7 @@ def wrong_key(t: Type) -> str:
 
 
 def entry_widths(entry: Type) -> tuple[int, int]:
-    """Return how many words a key of a dict has, and an entry."""
+    """Return the number of words of a dict's key, and of an entry."""
     assert isinstance(entry, TupleT)
     return len(words(entry.items[0])), len(words(entry))
 

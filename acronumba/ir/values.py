@@ -57,7 +57,7 @@ INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 
 class Misfit(TypeError):
-    """A value does not conform to its type. `path` leads to it from the value that was given: ".left[3]"."""
+    """A value does not conform to its type. `path` is its path from the given value: ".left[3]"."""
 
     def __init__(self, path: str, text: str) -> None:
         super().__init__(f"{path}: {text}" if path else text)
@@ -113,7 +113,7 @@ def contents(key: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class Memo:
-    """Which `List` or array stands for which object of the user, so that one object has one identity."""
+    """Map between `List`s or arrays and objects of the user, so that one object has one identity."""
 
     __slots__ = ("_kept",)
 
@@ -485,7 +485,7 @@ class _Builder:
         return made
 
     def _close(self, values: Sequence[Any]) -> None:
-        """Make the named tuples that the words lead to, innermost first: they cannot be filled afterwards."""
+        """Make the named tuples that the words refer to, innermost first, as they cannot be filled afterwards."""
         stack = [v for v in values if isinstance(v, Row) and issubclass(v.layout.cls, tuple)]
         while stack:
             row = stack[-1]

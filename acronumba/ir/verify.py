@@ -172,7 +172,7 @@ def _assignments(function: ir.Function) -> Iterator[str]:
 
 
 def _definitions(function: ir.Function, program: ir.Program) -> Iterator[str]:
-    """Every use is assigned on all paths that lead to it."""
+    """Yield errors of definitions: every variable is assigned on all paths to each use."""
     made = [frozenset(v for i in block.instrs for v in writes(i)) for block in function.blocks]
     before: dict[int, frozenset[ir.Var]] = {0: frozenset(function.params)}
     work = [0]

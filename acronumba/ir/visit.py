@@ -60,7 +60,7 @@ def writes(instr: ir.Instr) -> tuple[ir.Var, ...]:
 
 
 def retarget(end: ir.End, to: Callable[[int], int]) -> ir.End:
-    """Return the end of a block with the numbers of the blocks it leads to replaced."""
+    """Return the end of a block with the numbers of its successors replaced."""
     match end:
         case ir.Jump():
             return replace(end, block=to(end.block))
@@ -72,7 +72,7 @@ def retarget(end: ir.End, to: Callable[[int], int]) -> ir.End:
 
 
 def redirect(end: ir.End, old: int, new: int) -> ir.End:
-    """Return the end of a block that leads to `new` where it led to `old`."""
+    """Return the end of a block with successor `new` in place of `old`."""
     return retarget(end, lambda k: new if k == old else k)
 
 

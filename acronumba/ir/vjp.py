@@ -44,7 +44,7 @@ class Applied:
 
 
 class Builder(ABC):
-    """Makes operations. Extents are ints, or `Dim` where they are known at run time only."""
+    """Makes operations. Extents are ints, or `Dim` if they are known at run time only."""
 
     broad: Sizes = ()  # what the operands of an element-wise operation broadcast to, where extents do not tell
 
@@ -326,7 +326,7 @@ def _extreme(b: Builder, o: Applied) -> dict[int, Value]:
 
 
 def _from_here(b: Builder, g: Value, axis: int) -> Value:
-    """Return the sum of each element and all behind it."""
+    """Return the sums of each element and all later ones: a reversed cumsum."""
     return b.flip(b.scan(b.flip(g, axis), axis), axis)
 
 
@@ -396,7 +396,7 @@ def _flat(shape: Sizes) -> Size | None:
 
 
 def _slice(b: Builder, o: Applied) -> dict[int, Value]:
-    """Zeros around it where the host knows them, else each element where it came from."""
+    """Rule of `slice`: padding with zeros if its extents are host numbers, else a scatter."""
     (starts, steps), g, shape = o.attrs, o.adjoint, b.shape(o.args[0])
     for axis, (start, step, n, m) in enumerate(zip(starts, steps, b.shape(o.result), shape, strict=True)):
         if n == m and start == 0 and step == 1:

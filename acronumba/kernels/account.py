@@ -79,13 +79,13 @@ def account(
     ----------
     spec : KernelSpec
     strategy : Strategy
-        What is computed in one go.
+        Decides which operations are fused.
     nodes : int
         Nodes of the batch.
     extents : sequence of int
         The run-time extents of the batch, `spec.dims` of them.
     target : Target, optional
-        The processor; by default this one.
+        The CPU; by default this machine's.
     """
     return accountant(spec, strategy, target)(((tuple(extents), nodes),))[0]
 
@@ -138,7 +138,7 @@ class _Counter:
 
     @property
     def rows(self) -> int:
-        """How many rows of products a node adds to its block."""
+        """Number of rows of products that a node adds to its block."""
         return min(max([1, *map(self.number, self.stages.leads)]), self.stages.rows)
 
     def count(self, nodes: int, passes: float) -> Account:

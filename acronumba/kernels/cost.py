@@ -157,7 +157,7 @@ class Estimate:
         return self.steady().at(extents) + self._blocks() * self.rows(extents) / self.block
 
     def batch(self, groups: Iterable[tuple[Sequence[int], float]]) -> float:
-        """Return the nanoseconds of a batch of nodes with these run-time extents: how many nodes have which."""
+        """Return the nanoseconds of a batch; pairs of run-time extents and the number of nodes with them."""
         groups = list(groups)
         rows = sum(many * self.rows(extents) for extents, many in groups)
         blocks = math.ceil(rows / self.block)
@@ -170,7 +170,7 @@ class Estimate:
         return total
 
     def rows(self, extents: Sequence[int] | None) -> float:
-        """Return how many rows of products a node adds to its block."""
+        """Return the number of rows of products that a node adds to its block."""
         return max([1.0, *(stage.rows.at(extents) for stage in self.stages if stage.calls)])
 
     def _blocks(self) -> float:
@@ -197,7 +197,7 @@ def of_kernel(spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | N
 
 @functools.lru_cache(maxsize=1024)
 def cost(spec: KernelSpec) -> int:
-    """Return about how many nanoseconds one thread takes for one node whose run-time extents are not known."""
+    """Estimate the nanoseconds of one node on one thread, with run-time extents unknown."""
     return int(min(of_kernel(spec).node(), MOST)) + 1
 
 
@@ -324,7 +324,7 @@ class _Counter:
         self.store(item.value)
 
     def product(self, product: Product) -> None:
-        """Count a product of a node's own matrices."""
+        """Count a product of a node's local matrices."""
         f, graph = self.figures, self.graph
         op = graph.op(product.value)
         assert op is not None
@@ -372,7 +372,7 @@ class _Counter:
     # ---- values
 
     def lanes(self, values: Sequence[int]) -> int:
-        """Return how many elements of the widest of some values a vector has."""
+        """Return the number of lanes of a vector of the widest of some values."""
         return min((self.target.lanes(DTYPES[self.graph.dtype(v)].ty) for v in values), default=1)
 
     def shape_of_vectors(self, v: int) -> tuple[Size | _Vectors, ...]:

@@ -80,7 +80,7 @@ def _numbers(attr: object) -> list[int]:
 
 
 class Generator:
-    """Makes the code of a kernel; `kernels.cuda.generate` makes another kind of it."""
+    """Generates the code of a kernel; `kernels.cuda.generate` has a subclass for GPUs."""
 
     def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy) -> None:
         self.target, self.strategy, self.given = target, strategy, spec
@@ -144,7 +144,7 @@ class Generator:
         return isinstance(only, RowStage) and bool(only.lead)
 
     def _block(self) -> Poly:
-        """Return how many nodes a block has at most."""
+        """Return the maximum number of nodes of a block."""
         rows = self.stages.rows
         if self.ragged and self._alone:
             return Poly.of(self.strategy.alone_nodes)
@@ -191,7 +191,7 @@ class Generator:
                 kernel.ragged.starts[number] = self.scratch.add("starts", size)
 
     def _many_rows(self) -> int:
-        """Return how many nodes to put into a block: many have the same matrix, but their rows stay in the cache."""
+        """Return the number of nodes of a block: many, to find equal matrices, but their rows must fit in the cache."""
         row = sum((self._row(v).constant or 0) for v in self.stages.stored)
         return min(self.strategy.group_nodes, self.strategy.group_bytes // max(1, row))
 
@@ -240,7 +240,7 @@ class Generator:
             kernel.outside[v] = self.scratch.add(f"{kernel.names[v]}_outside", size, own=number)
 
     def _tile_height(self, number: int) -> Poly:
-        """Return how many rows a tile of a stage has at most."""
+        """Return the maximum number of rows of a stage's tiles."""
         return Poly.of(f"tile{number}")
 
     def _tile_home(self, kernel: Kernel, number: int, v: int) -> Home:
@@ -386,7 +386,7 @@ class Generator:
 
     @functools.cached_property
     def estimate(self) -> Estimate:
-        """How long the kernel takes."""
+        """Estimated time of the kernel."""
         return estimate(self.stages, self.target)
 
     def _time(self, w: Writer, name: str, time: Time) -> Expr:

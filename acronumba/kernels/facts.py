@@ -22,7 +22,7 @@ class SharedUse:
 
 @record()
 class StageWork:
-    """A stage of a kernel and how long it takes."""
+    """A stage of a kernel, and the bytes of weights that it reads."""
 
     stage: str  # entry point
     weights: int  # bytes of matrices that several nodes share, and that it reads however few the nodes

@@ -142,7 +142,7 @@ def tile_function(name: str, rows: int, vectors: int) -> tree.Function:
 
 
 def _copied(f: tree.Builder, r: Expr) -> Expr:
-    """Copy the pieces of a row behind each other; return where it ends. Codes of 0 follow."""
+    """Write the concatenation of a row's pieces, padded with codes of 0; return the address of its end."""
     end = f.let("end", f["scratch"])
     with f.loop("s", 0, f["segs"]) as s:
         size = f.let("size", tree.load(f["K"], s))

@@ -65,19 +65,19 @@ WORDS = SUM.constants("SUM_") | LINK.constants("LINK_")
 
 
 def outer_tile(on: Target) -> tuple[int, int]:
-    """Return how many rows, and vectors of columns, of C a tile of `outer` has at most."""
+    """Return the maximum number of rows, and of vectors of columns, of a tile of C in `outer`."""
     if on.warps:
         return (4, 4)
     return (5, 5) if on.registers >= 32 else (4, 3)
 
 
 def outer_panels(on: Target, dtype: str, columns: int) -> int:
-    """Return how many panels the columns of C make."""
+    """Return the number of panels of the columns of C."""
     return -(-columns // (on.lanes(TYPES[dtype]) * outer_tile(on)[1]))
 
 
 def outer_block(on: Target) -> int:
-    """Return how many rows of C a task of `outer` does."""
+    """Return the number of rows of C in a task of `outer`."""
     return outer_tile(on)[0] if on.warps else OUTER_BLOCK
 
 

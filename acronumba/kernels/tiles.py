@@ -51,7 +51,7 @@ TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32, "lookups":
 
 @record()
 class PanelShape:
-    """How the columns of a product are cut.
+    """Partition of a product's columns into panels.
 
     A panel holds `q` vectors of columns of every gate, so `vectors` = gates * q; a tile works on up to `rows` rows.
     """
@@ -202,7 +202,7 @@ class Packing:
 
 
 def group_of(target: Target) -> int:
-    """Return how many codes of a column lie side by side in a packed weight of them."""
+    """Return the number of adjacent codes of a column in a packed weight of codes."""
     return 4 if target.dots else 2
 
 
@@ -234,7 +234,7 @@ def free(target: Target, dtype: str) -> Target:
 
 
 def widest(target: Target) -> int:
-    """Return how many vectors of columns one pass over k can hold; wider panels take several passes."""
+    """Return the number of vectors of columns that one pass over k can hold; wider panels take several passes."""
     return 6 if target.registers >= 32 else 5 if target.registers >= 16 else 3
 
 

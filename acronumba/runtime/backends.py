@@ -41,7 +41,7 @@ class BackwardMemory:
 
 
 class Backend(Protocol):
-    """Where backward passes run."""
+    """A backend of backward passes."""
 
     @property
     def on(self) -> Target:

@@ -80,7 +80,7 @@ def dtypes_of(back: BackwardPlan) -> list[str]:
 
 @record(kw_only=True, eq=False)
 class Seeds:
-    """Where the backward pass begins."""
+    """Start of the backward pass: the value records of losses, and their adjoints."""
 
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
@@ -219,7 +219,7 @@ class Workspace:
         return self._places[name][:size].view(dtype)
 
     def zeros_of(self, size: int) -> None:
-        """Make room for zeros of so many bytes."""
+        """Grow the memory of zeros to `size` bytes."""
         if size > self.zeros.nbytes:
             self.zeros = np.zeros(size // 8 + 8, np.int64)
 
@@ -339,7 +339,7 @@ class _Run:
                 grads[of] += part
 
     def _pulled(self, number: int, made: Pullback, g: NDArray[Any], numbers: Sequence[int]) -> list[NDArray[Any]]:
-        """Run the kernel that does it, for a batch of one."""
+        """Run the pullback's kernel, on a batch of one node."""
         workspace, spec, entry = self.workspace, made.spec, self.of.entries[number]
         record: Words = np.array([address(g), -1, 0])
         words_of = [

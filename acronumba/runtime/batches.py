@@ -34,12 +34,12 @@ class Batches:
         self.st[AT[name]] = value
 
     def kernels(self, kernels: int) -> None:
-        """Make room for the rows of so many kernels."""
+        """Allocate the table of `kernels` kernels."""
         self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
         self["table"], self["kernels"] = address(self.table), kernels
 
     def room(self, batches: int, entries: int) -> None:
-        """Make room for so many batches and entries of `args`."""
+        """Allocate tables for so many batches and entries of `args`."""
         lengths = {
             "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
             "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),

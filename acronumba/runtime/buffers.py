@@ -57,7 +57,7 @@ Words = NDArray[np.int64]
 
 
 class Arena:
-    """Memory for results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
+    """Memory for results of one run. Arrays made from it keep it alive; with the last one it returns to the pool."""
 
     def __init__(self, block: NDArray[np.uint8], pool: ArenaPool, device_copy: object = None) -> None:
         self.block = block
@@ -102,7 +102,7 @@ class ArenaPool:
         self.kept = kept
 
     def take(self, size: int, most: int = 1 << 62) -> Arena:
-        """Return an arena of at least `size` bytes; a new one has some more, so that it serves again, up to `most`."""
+        """Return an arena of at least `size` bytes; a new one is a quarter larger, for reuse, up to `most` bytes."""
         for _ in range(len(self._free)):
             try:
                 block, device_copy = self._free.popleft()
@@ -223,7 +223,7 @@ class Buffers:
 
     @property
     def peak(self) -> int:
-        """How many bytes the mini-batch needs at once; results of earlier parts do not count."""
+        """Number of bytes that the mini-batch needs at once, without results of earlier parts."""
         part = max(self["arena_used"] + self["work_used"], self["part_most"])
         return self.bytes + self["kept"] - self["given"] + part
 
@@ -291,7 +291,7 @@ class Buffers:
                 self[name] = 0
 
     def begin(self) -> None:
-        """Start the heap anew."""
+        """Start with an empty heap."""
         if self.used > 1:  # the last run needed several chunks: make them one
             size = sum(c.nbytes for c in self.chunks[: self.used])
             self.chunks, self.starts = [], []
@@ -321,7 +321,7 @@ class Buffers:
         return max(need, min(room, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK))
 
     def next_chunk(self, need: int, size: int = 0) -> None:
-        """Make the heap go on in a chunk with room for `need` bytes; a new one has `size` bytes."""
+        """Continue the heap in a chunk with `need` free bytes; a new chunk has `size` bytes."""
         if not self.another(need):
             del self.chunks[self.used :], self.starts[self.used :]
             self.add_chunk(max(need, size))
@@ -338,7 +338,7 @@ class Buffers:
         self["chunks"] = self.used
 
     def taken_since(self, top: int) -> int:
-        """Return how many bytes were allocated since the heap's top was at this address, whole chunks."""
+        """Return the bytes allocated since the top of the heap was at this address; later chunks count as a whole."""
         taken = 0
         for start, chunk in zip(reversed(self.starts[: self.used]), reversed(self.chunks[: self.used]), strict=True):
             if start <= top <= start + chunk.nbytes:
@@ -366,7 +366,7 @@ class Buffers:
         return max(self["ncap"] + more, self["n"] + shared + need)
 
     def bytes_with_nodes(self, capacity: int) -> int:
-        """Return how many bytes are needed at once while columns grow to a capacity."""
+        """Return the number of bytes that are needed at once while columns grow to a capacity."""
         sizes = (dtype.itemsize * length for dtype, length in self._lengths(capacity).values())
         return self.peak - self.column_bytes + sum(sizes) + _COPIED * self["n"]
 
@@ -434,7 +434,7 @@ class Buffers:
         return self.columns[name][self["nroom"] : self["ncap"]] if self["nroom"] < self["ncap"] else self.st[:0]
 
     def grow_tables(self, status: int) -> None:
-        """Give the tables that `status` asks for room for all nodes, and for as many edges as are needed."""
+        """Grow the tables that `status` names to hold all nodes, and as many edges as are needed."""
         nodes, keys = self["ncap"], self.keys()
         if status == GROW_CHAINS:
             self.add_tables({"chains": (8 * nodes, 4), "own": (nodes, 4), "longest": (keys, 4)})
@@ -483,7 +483,7 @@ class Buffers:
         self["scratch"], self["scratch_size"] = address(self.scratch), size
 
     def begin_fibers(self, batch: int) -> None:
-        """Give the queues room for the fibers of so many instances."""
+        """Allocate the queues for the fibers of so many instances."""
         self.words("lives", batch)
         self["lives"] = self.where["lives"]
         if self["fcap"] <= batch:
@@ -549,7 +549,7 @@ class Buffers:
         return self.columns[name][:n]
 
     def words(self, name: str, count: int) -> int:
-        """Give `errors`, `results` or `lives` room for `count` words; return the address."""
+        """Allocate `count` words for `errors`, `results` or `lives`; return the address."""
         if name not in self.where or len(getattr(self, name)) < count:
             array = np.empty(max(count, 64), np.int64)
             setattr(self, name, array)

@@ -25,7 +25,7 @@ _Result = tuple[tuple[int, ...], NDArray[np.generic]]  # shape, and elements in 
 
 
 def compare_doubles(buffers: Buffers, kernels: Sequence[KernelSpec]) -> None:
-    """Raise ACR799 if a node and the one that was taken for it differ in the shape or the bits of a result.
+    """Raise ACR799 if a node and the equal one found for it differ in the shape or the bits of a result.
 
     NaN is equal to NaN, whatever its payload.
     """

@@ -348,7 +348,7 @@ class Executable:
         shared
             One value per entry of `Program.shared`, see `SharedValues`.
         skip
-            Instances that are not run (their words are never looked at).
+            Instances that are not run (their words are never read).
         keep
             The arrays that `roots` point into.
         stable
@@ -358,9 +358,9 @@ class Executable:
         last
             Number in `STAGES` of the last stage. Before "execute" results have no values, unless the program waits.
         recorded_reads
-            Values for what the program reads of tensors, as another run of it has noted them.
+            Values that another run has recorded; the program's reads of tensors return them.
         tight
-            More instances at once have found no memory: whatever can grow begins small, and grows by little.
+            A larger mini-batch has run out of memory: buffers begin small, and grow in small steps.
 
         Raises
         ------
@@ -466,7 +466,7 @@ class Executable:
         return m
 
     def epoch(self, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]] = ()) -> MiniBatch:
-        """Return a mini-batch without instances, which has room for `slots` that join it; see `runtime.epoch`.
+        """Return a mini-batch without instances, which up to `slots` instances can join; see `runtime.epoch`.
 
         Parameters
         ----------
@@ -628,7 +628,7 @@ def ways_of_rows(spec: KernelSpec) -> Words:
 
 
 def _bytes(spec: KernelSpec) -> int:
-    """Return about how many bytes a node takes; 0 if that depends on its extents."""
+    """Estimate the bytes that a node takes; 0 if they depend on its extents."""
     if spec.dims or spec.rows is not None:
         return 0
     ops = [spec.body[v - len(spec.operands)] for v in spec.results]
@@ -649,19 +649,19 @@ def credit_of(cost: int, kernels: int) -> tuple[int, int, int]:
     Returns
     -------
     tries
-        How many nodes are looked for before one is found. It never ends where looking takes less than a two-hundredth
-        of what a node does.
+        Number of nodes to search for until one is found. The search never ends if it takes less than a two-hundredth of
+        a node's time.
     gain
-        How many more when one is found.
+        Number of further tries when one is found.
     pause
-        Most nodes, of all kernels, that are recorded before the kernel is looked for again, once any has been found.
+        Most nodes, of all kernels, that are recorded before the search resumes, once any equal node has been found.
     """
     gain = max(1, cost // _LOOK)
     return _FOREVER if gain > 200 else _TRIES, min(gain, _TRIES), max(1, state.EQUAL_AGAIN * _RARE * kernels // gain)
 
 
 def cost_of(spec: KernelSpec) -> int:
-    """Return about how many nanoseconds a node of a kernel takes of which its generator has not said it."""
+    """Estimate the nanoseconds of a node, for kernels whose generator gives no estimate."""
     from acronumba.kernels.cost import cost
 
     return cost(spec)
@@ -675,7 +675,7 @@ def typical_cost_of(spec: KernelSpec) -> int:
 
 
 def _weights(specs: Sequence[KernelSpec]) -> int:
-    """Return how many bytes of shared weights the kernels read."""
+    """Return the bytes of shared weights that the kernels read."""
     weights = 0
     for spec in specs:
         read = {k for op in spec.body if op.op == "matmul" for k in op.args if k < len(spec.operands)}

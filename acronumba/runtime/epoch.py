@@ -86,7 +86,7 @@ class Epoch:
 
     @property
     def room(self) -> int:
-        """How many more can join."""
+        """Number of instances that can still join."""
         used = self._buffers["top"] - self._buffers.starts[self._buffers.used - 1]
         used += sum(c.nbytes for c in self._buffers.chunks[: self._buffers.used - 1])
         if used > _HEAP or self.bytes > _ARENAS:

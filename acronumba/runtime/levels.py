@@ -19,7 +19,7 @@ COLUMNS = ("level", "order", "args", "bstart", "bkey", "blevel")
 def check_levels(
     levels: NDArray[Any], keys: NDArray[np.int32], first: NDArray[np.int32], source: NDArray[np.int32]
 ) -> None:
-    """Raise `ScheduleError` unless each batch has one key and every operand is in an earlier batch than what reads it.
+    """Raise `ScheduleError` unless each batch has one key and every operand is in an earlier batch than its readers.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class Astray(Exception):
 
 
 class MemoryPolicy:
-    """Makes room for mini-batches of one plan.
+    """Grows the memory of mini-batches of one plan, within limits.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class MemoryPolicy:
 
     @property
     def limit(self) -> int:
-        """How many bytes a mini-batch may take."""
+        """Number of bytes that a mini-batch may take."""
         if self.options.memory_limit:
             return self.options.memory_limit
         if (now := time.monotonic()) > self._known_until:
@@ -177,7 +177,7 @@ class MemoryPolicy:
         return not m.epoch and not buffers["planned"] and not buffers["more"] and self.options.recycle
 
     def _arena_for(self, m: MiniBatch, need: int) -> None:
-        """Go on in an arena with room for so many bytes."""
+        """Continue in an arena with `size` free bytes."""
         buffers = m.buffers
         if not buffers["kept"]:
             m.arenas.clear()  # of this run: nothing lies in it

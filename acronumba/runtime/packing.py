@@ -33,7 +33,7 @@ class Packer:
         self._next = 0
 
     def restart(self) -> None:
-        """Pack the same weights anew, in the same order: they go where they were."""
+        """Start again: the same weights, packed in the same order, use the same memory."""
         self._next = 0
 
     def allocate(self, size: int) -> NDArray[np.uint8]:

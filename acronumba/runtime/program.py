@@ -40,7 +40,7 @@ class Host:
 
 
 class PackingLike(Protocol):
-    """How a kernel wants shared arrays."""
+    """A packed layout of shared arrays."""
 
     @property
     def apply(self) -> Callable[..., NDArray[Any]]:

@@ -99,7 +99,7 @@ class Recorded:
         return buffers["bound"]
 
     def _complete(self, buffers: Buffers, name: str) -> None:
-        """Call a function of the library until it has all the room it wants."""
+        """Call a function of the library, growing memory, until it is done."""
         while (status := self.engine.call(name, buffers.address)) != state.DONE:
             assert status is not None
             buffers.grow_tables(status)
@@ -128,7 +128,7 @@ class Recorded:
         return out
 
     def rows(self, buffers: Buffers) -> NDArray[np.int64]:
-        """Return how many rows each node is: 1 unless its kernel has `rows`."""
+        """Return the number of rows of each node: 1 unless its kernel has `rows`."""
         n = buffers["n"]
         kinds, at = buffers.column("kind", n), buffers.column("row", n)
         out = np.ones(n, np.int64)
@@ -232,7 +232,7 @@ class Recorded:
         return found
 
     def _extents(self, buffers: Buffers, nodes: NDArray[np.int32]) -> Extents:
-        """Return the run-time extents of the nodes of a batch, and how many have them."""
+        """Return the distinct run-time extents of the nodes of a batch, each with its number of nodes."""
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         if not table[buffers.columns["kind"][nodes[0]], TABLE["dims"]]:
             return (((), len(nodes)),)

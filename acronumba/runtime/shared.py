@@ -78,7 +78,7 @@ class Prepared:
 
 
 class Making:
-    """Shared values while they are made ready."""
+    """Shared values while they are prepared."""
 
     def __init__(self, table: Words, last: Prepared | None, given: int, by: Packer | None) -> None:
         self.table = table
@@ -101,7 +101,7 @@ class Making:
         self.table[k] = address(self.records) + RECORD.size * k
 
     def take(self, params: Sequence[SharedParam], given: Sequence[Any]) -> dict[int, NDArray[Any]]:
-        """Take in the values that are given; return the arrays that could not be used as they are."""
+        """Add the given values; return the arrays that had to be copied."""
         copies: dict[int, NDArray[Any]] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
             match param.type:
@@ -308,7 +308,7 @@ class SharedValues:
         return made
 
     def give(self, prepared: Prepared) -> None:
-        """Give back shared values that a call has packed for itself, when it needs them no longer."""
+        """Return shared values, which a call has packed for itself and no longer needs, to the pool."""
         if prepared.by is not None and not prepared.copies and self._constant:
             self._idle.append(prepared)
 

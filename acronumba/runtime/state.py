@@ -352,10 +352,10 @@ STEPS, MEMORY = -1, -2
 
 
 def areas(threads: int) -> int:
-    """Return how many pieces of scratch so many threads need: one each, and one for each block that they share at once.
+    """Return the number of scratch areas for so many threads: one each, and one for each block that they share at once.
 
-    A block that is the only one lies in the caller's. Of several, each is shared by four threads, who read a quarter of
-    the weights each.
+    A single block uses the caller's area. Of several, each is shared by four threads, which read a quarter of the
+    weights each.
     """
     blocks = threads // 4
     return threads + blocks if blocks > 1 else threads

@@ -87,7 +87,7 @@ class Sums:
         self._hold: list[Any] = []  # what jobs read
 
     def ordinary(self, heads: Words) -> tuple[list[int], list[int]]:
-        """Return where the parts that `add_ordinary` adds are, and how many bytes each has."""
+        """Return the addresses and the sizes in bytes of the parts that `add_ordinary` adds."""
         given = [k for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist() if k in self.totals]
         return [int(heads[k, HEAD.at["source"]]) for k in given], [self.totals[k].nbytes for k in given]
 

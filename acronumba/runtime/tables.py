@@ -69,7 +69,7 @@ def rows_in(spec: KernelSpec, value: int, prepared: Prepared, numbers: Sequence[
 
 
 def _rows_of(spec: KernelSpec, op: KernelOp, given: Sequence[Any]) -> Rows:
-    """Return the rows of its first argument, a shared tensor, that an operation reads, if it reads nothing else."""
+    """Return the rows of the first argument, a shared tensor, that an operation reads; None if it reads other parts."""
     table = spec.operands[op.args[0]].shape
     if op.op == "slice" and op.shape == (1, *table[1:]):
         start = op.attrs[0][0]  # type: ignore[index]
@@ -81,7 +81,7 @@ def _rows_of(spec: KernelSpec, op: KernelOp, given: Sequence[Any]) -> Rows:
 
 
 def _value(spec: KernelSpec, v: int, given: Sequence[Any]) -> Any:
-    """Return a value of a kernel that is made of operands which are given; None if it needs others."""
+    """Evaluate a value of a kernel from given operands; None if it depends on others, on extents or host numbers."""
     if v < len(spec.operands):
         return None if given[v] is None else np.asarray(given[v], spec.operands[v].dtype)
     op = spec.body[v - len(spec.operands)]

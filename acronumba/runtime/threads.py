@@ -94,7 +94,7 @@ class Pool:
 
 
 def available_threads() -> int:
-    """Return how many threads are worth running at once: one for each core that the process may use."""
+    """Return the number of threads worth running at once: one for each core that the process may use."""
     try:
         processors = os.sched_getaffinity(0)
     except AttributeError:

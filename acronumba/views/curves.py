@@ -134,7 +134,7 @@ def _finite(line: Line) -> list[tuple[float, float]]:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """Return the least and the largest value; if they are one, it and 0."""
+    """Return the least and the largest value; if they are equal, the value and 0, in order."""
     low, high = min(values), max(values)
     return (low, high) if high > low else (min(low, 0.0), max(high, 0.0)) if low else (0.0, 1.0)
 

@@ -31,7 +31,7 @@ class Bar:
         self._shown: tuple[Progress, TaskID] | None = None
 
     def start(self, done: int) -> None:
-        """Show the bar, if anybody can see it."""
+        """Show the bar, if the console is a terminal."""
         if not self._console.is_terminal:
             return
         columns = (
@@ -49,7 +49,7 @@ class Bar:
         progress.start()
 
     def show(self, done: int, told: str) -> None:
-        """Show how many steps are done, and a text beside it."""
+        """Show the number of steps done, and a text."""
         if self._shown is not None:
             progress, task = self._shown
             progress.update(task, completed=done, told=told)

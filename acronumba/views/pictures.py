@@ -25,7 +25,7 @@ _LEFT = 24  # pixels for bars of less than 1
 
 
 def schedule_svg(trace: TraceData, name: str) -> str:
-    """Return the schedule: a bar for each batch, and below it which letter is which kernel."""
+    """Return the schedule: a bar for each batch, and a legend of the kernels' letters."""
     letters = kernel_letters(trace.batches)
     if not letters:
         return _page(f"{name}: nothing was recorded", 320, 0, [])

@@ -38,7 +38,7 @@ _GUESS = 16  # elements along a run-time extent, for what costs are compared by
 
 @record()
 class Source:
-    """Where something lies, from element `start` on.
+    """Position of a value in memory: a tensor, from element `start` on.
 
     `kind` is "argument" (of the forward node), "result" (of it), "adjoint" (of one of its results), "backward" (a
     result of the backward node) or "table": row `row` of shared tensor `number`.
@@ -379,7 +379,7 @@ class _Writer:
     # ---- where things lie
 
     def _root(self, v: int) -> tuple[int, int]:
-        """Return the value that this one is a contiguous piece of, and the element where it begins."""
+        """Return the value that `v` is a contiguous piece of, and the number of the piece's first element."""
         start = 0
         while True:
             node = self.b.nodes[v]
@@ -397,7 +397,7 @@ class _Writer:
         return real == sorted(real)
 
     def _skip(self, node: Node) -> int | None:
-        """Return how many elements lie before a slice that lies in one piece; None if it does not."""
+        """Return the number of elements before a contiguous slice; None if the slice is not contiguous."""
         starts, steps = node.attrs
         shape = self.b.shape(node.args[0])
         first = next((k for k, n in enumerate(shape) if n != 1), len(shape))

@@ -33,9 +33,9 @@ def choose_kept(
     there
         Values that lie in memory anyway.
     arguments
-        The numbers of the values that one is computed from.
+        Function from a value to the values that it is computed from.
     keeping, computing
-        What a value costs to be kept, and to be computed again.
+        Functions from a value to the cost of saving and of recomputing it.
     """
     graph = _Graph()
     todo = [v for v in wanted if v not in there]

@@ -85,7 +85,7 @@ def way_back(
 
 
 def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int]) -> dict[tuple[int, int], Pullback]:
-    """Return the backward passes from values that are made of shared tensors alone, where they are dear."""
+    """Map (kernel, value) to its pullback, for values computed from shared tensors alone by a product."""
     values = {(once.kernel, plan.kernels[once.kernel].results[0]) for once in plan.program.once if once.index in wanted}
     for k, back in enumerate(kernels):
         first = len(plan.kernels[k].operands)

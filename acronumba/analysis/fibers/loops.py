@@ -389,7 +389,7 @@ class _Steps:
         return any(written.intersection(reads(i)) for i in others)
 
     def independent(self) -> tuple[Item, ...]:
-        """Return the items, each with the reason why it must stay in order, if it must."""
+        """Return the items, each with the reason why it must stay in order, or ""."""
         writers: dict[ir.Var, list[int]] = defaultdict(list)
         for n, item in enumerate(self.items):
             for v in item.writes:

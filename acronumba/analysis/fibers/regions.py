@@ -186,7 +186,7 @@ class _Chain:
         return tuple(strand[: n + 1])
 
     def _beside(self, turn: _Turn) -> bool:
-        """Whether the strands go on beside each other as they stand."""
+        """Whether the strands already run concurrently without a rewrite."""
         if not all(map(self._single, turn.strands)):
             return False
         places = [strand[0] for strand in turn.strands]
@@ -286,7 +286,7 @@ class _Chain:
         return out
 
     def _outlined(self, strand: Sequence[int], after: Collection[ir.Var]) -> list[ir.Instr]:
-        """Make a function of a strand; return the call of it. `after` are the variables that are read behind it."""
+        """Make a function of a strand; return the call. `after`: the variables that are read behind the strand."""
         items = [self.items[k] for k in strand]
         instrs = [i for item in items for i in item.instrs]
         made = {v for i in instrs for v in writes(i)}

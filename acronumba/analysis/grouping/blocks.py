@@ -446,7 +446,7 @@ class Kernels:
         return k
 
     def _name(self, loc: Loc) -> str:
-        """Return a name that no other kernel has: function and line; the line of the call that tells it apart."""
+        """Return a unique name for a kernel: function and line, and if need be the line of a call that leads there."""
         base = re.sub(r"\W+", "_", f"{loc.function.rpartition('.')[2] or 'kernel'}_{loc.line}")
         calls = tuple(call.line for call in loc.path[1:])
         if calls not in self.callers[base]:
@@ -522,9 +522,9 @@ class _Spec:
             self._operation(op)
 
     def _far(self) -> dict[ir.Var, ir.Var]:
-        """Return the tensors of which only elements are read that host numbers name, and how many elements they have.
+        """Map tensors of which only elements at host numbers are read to their numbers of elements.
 
-        Where that is an extent of the batch for another reason, the tensor is not among them.
+        A tensor is left out if that number is an extent of the batch for another reason.
         """
         group = self.group
         if isinstance(group, OneRow):

@@ -49,7 +49,7 @@ SLOW = 5  # `TensorOp.cost` of a function from which on it takes as long as exp,
 
 
 def work(op: Op, s: Strategy) -> float:
-    """Return about how many nanoseconds an operation takes."""
+    """Estimate the nanoseconds that an operation takes."""
     kind = TENSORS[op.op].kind
     if kind == "product":
         inner = next((_elements(_shape(a)[-1:]) for a in op.args if isinstance(a, Var)), UNKNOWN)
@@ -65,7 +65,7 @@ def cost(op: Op, s: Strategy) -> float:
 
 
 def stored(op: Op) -> int:
-    """Return about how many bytes the result has."""
+    """Estimate the bytes of the result."""
     assert isinstance(op.out.type, TensorT)
     return _elements(op.out.type.shape) * np.dtype(op.out.type.dtype).itemsize
 
@@ -269,7 +269,7 @@ class _Numbers:
         )
 
     def again(self, numbers: Sequence[int]) -> set[int]:
-        """Return the views that another kernel multiplies by: how they lie decides the order of the sum."""
+        """Return the views that another kernel multiplies by: their layout decides the order of summation."""
         out: set[int] = set()
         work = [
             (k, u)
@@ -347,7 +347,7 @@ class _Groups:
         return [a | b for a, b in zip(self.near, self.far, strict=True)]
 
     def merge(self, low: int, high: int) -> bool:
-        """Make `low` part of `high`, unless that puts something heavy in a cycle; return whether it was done."""
+        """Merge `low` into `high`, unless that puts a heavy kernel in a cycle; return whether it was done."""
         both = {low, high}
         first = (self.near[low] | self.near[high]) - both | self.far[low] | self.far[high]
         reached = self._reach(first, self.operands())

@@ -226,7 +226,7 @@ class Rows:
     def _equal(
         self, instrs: Sequence[ir.Instr], dominators: Collection[int]
     ) -> tuple[dict[ir.Var, ir.Var], dict[ir.Var, set[int]]]:
-        """Return which extents are equal here, and for each that stands for others the checks of this block for it."""
+        """Return the equal extents of a block, and for each representative the checks of the block that prove it."""
         equal: dict[ir.Var, ir.Var] = {}
         places = {id(i): k for k, i in enumerate(instrs)}
         proofs: dict[ir.Var, set[int]] = defaultdict(set)

@@ -87,7 +87,7 @@ def _without(function: ir.Function, dead: Set[int]) -> ir.Function:
 
 
 def _products(function: ir.Function) -> int:
-    """Return how many matrix products a function records itself."""
+    """Return the number of matrix products that a function records itself."""
     return sum(isinstance(i, ir.Op) and TENSORS[i.op].kind == "product" for b in function.blocks for i in b.instrs)
 
 

@@ -144,7 +144,7 @@ def _machine(files: Mapping[str, bytes], k: int) -> compat.Machine:
 
 
 def _key(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str) -> str:
-    """Return the name of a kernel's folder: machine code is right whichever version of the compiler has made it."""
+    """Return the name of a kernel's folder, which does not depend on the compiler's version: all make valid code."""
     here = Path(__file__).parent
     parts = [str(capability), suffix, str(THREADS), *code.entries, code.source]
     parts += [(here / name).read_text() for name in ("functions.py", "compat.py")]

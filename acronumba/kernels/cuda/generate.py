@@ -75,7 +75,7 @@ class CudaCode:
 
     @property
     def source(self) -> str:
-        """The text, and of the tiles that it calls."""
+        """Source text of the kernel and of the tiles that it calls."""
         return "\n\n".join([*(tile.text() for tile in self.tiles), self.text])
 
     def parts(self) -> tuple[simt.Part, ...]:

@@ -304,5 +304,5 @@ class _Run:
 
 
 def _words_of_sizes(spec: KernelSpec) -> int:
-    """Return how many words `sizes` writes."""
+    """Return the number of words that `sizes` writes."""
     return 3 + len(spec.results)

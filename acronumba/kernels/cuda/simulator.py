@@ -230,7 +230,7 @@ class Simulator:
                 raise Deadlock(", ".join(sorted({str(t.waits[0]) if t.waits else "other blocks" for t in alive})))
 
     def _everyone(self, key: Any, alive: Sequence[_Thread]) -> int:
-        """Return how many threads must have come to a meeting."""
+        """Return the number of threads that must have come to a barrier."""
         kind, *where = key
         if kind == "grid":
             return self.blocks * self.size
@@ -273,7 +273,7 @@ class Simulator:
         return int(self.memory.load(at, tree.I64))
 
     def _watch(self) -> None:
-        """Let loads and stores find races between blocks: by the word of four bytes, as it was stored."""
+        """Make loads and stores detect races between blocks, per word of 4 bytes."""
 
         def read(address: int, size: int) -> None:
             for at in range(address, address + size, 4):

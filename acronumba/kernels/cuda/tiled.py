@@ -76,7 +76,7 @@ class BlockTiles:
         return tuple(Grid(1, many, cost) for many, cost in zip(known, costs, strict=True))
 
     def units_of_node(self, height: int) -> int:
-        """Return how many units a node is, where all have equally many rows."""
+        """Return the number of units of a node, if all nodes have equally many rows."""
         rows, times = size_poly(self.stage.lead[-1]).constant, count(self.stage.lead[:-1]).constant
         assert rows is not None and times is not None
         return -(-rows // height) * times
@@ -124,7 +124,7 @@ class BlockTiles:
         return high, units, starts
 
     def unit(self, unit: Local, high: Local) -> None:
-        """Write a tile of rows of the node at hand."""
+        """Write a tile of rows of the current node."""
         w, stage = self.w, self.stage
         rows = w.number(size_poly(stage.lead[-1]))
         tiles = w.local("tiles", (rows + (high - 1)) // high)
@@ -143,7 +143,7 @@ class BlockTiles:
         w.lead, w.stop, w.views = (), None, {}
 
     def items(self, outer: Index, first: Local) -> None:
-        """Write the tasks for the rows at hand."""
+        """Write the tasks for the current rows."""
         w = self.w
         for item in self.stage.items:
             if isinstance(item, Single):
@@ -280,7 +280,7 @@ class BlockTiles:
         self, product: Product, outer: Index, first: Local, m: Local, column: Local, power: Local, columns: Local,
         sums: Local,
     ) -> None:  # fmt: skip
-        """Put the sums of some columns where they belong."""
+        """Write the store of the sums of some columns."""
         w, made, v = self.w, self.made[product.value], product.value
         op = w.graph.op(v)
         assert op is not None

@@ -328,7 +328,7 @@ def kind_of(dtype: str, precision: str) -> str:
 
 
 def right_step(width: int) -> int:
-    """Return how many elements lie from row to row of the weight in shared memory.
+    """Return the stride of the weight's rows in shared memory, in elements.
 
     A warp reads 4 rows of 8 columns at a time: they lie in different banks if rows are 8 or 24 banks apart.
     """
@@ -376,7 +376,7 @@ class Tile:
         return max(steps, self.rows * self.width) if own else steps
 
     def text(self) -> str:
-        """Return the functions, as they are called where each kernel is launched alone."""
+        """Return the text of the functions, for kernels that are launched alone."""
         return "\n\n".join(part.write(simt.ALONE) for part in self.parts())
 
     def parts(self) -> tuple[simt.Part, ...]:
@@ -444,7 +444,7 @@ class Tile:
 
 @record()
 class Shape:
-    """How many rows, and columns of each gate, a block does at a time."""
+    """Number of rows, and of columns of each gate, that a block does at a time."""
 
     rows: int
     columns: int

@@ -50,7 +50,7 @@ class Grid:
 
 
 def columns_of(n: int, gates: int) -> int:
-    """Return how many columns of each gate a panel has: as many as tiles can, unless many would be empty."""
+    """Return the number of columns of each gate in a panel: as many as tiles can do, unless many would be empty."""
     whole = -(-n // 8) * 8
     return max(c for c in (8, 16, 32, 64) if c == 8 or (gates * c <= WIDEST and 4 * (-(-n // c) * c) <= 5 * whole))
 
@@ -98,7 +98,7 @@ class SimtWriter(ProductWriter):
         return self.bind(f"result_{k}", self.word(self.table.result(k)))
 
     def word(self, k: int) -> Expr:
-        """Return a word of the node at hand: P[0] is a table of them, see `kernels.cuda.nodes`."""
+        """Return a word of the current node, from the table at P[0], see `kernels.cuda.nodes`."""
         assert self.node is not None
         table = self.loaded("words", self.f["P"], PARAMETERS.at["nodes"])
         column = self.bind("column", table + self.f["nodes"] * (8 * k)) if k else table
@@ -179,7 +179,7 @@ class SimtWriter(ProductWriter):
         return self.end_after(slots[-1]) if slots else const(0, I64)
 
     def warp(self) -> Expr:
-        """Return the number of the warp at hand, among all."""
+        """Return the number of this warp among all."""
         known = self.cached("warp")
         if known is None:
             known = self.bind("warp", device("block", type=I64) * WARPS + device("thread", type=I64) // WARP)
@@ -549,7 +549,7 @@ class _Tiles:
                 f.do(device("meet"))
 
     def choose(self, total: Expr, blocks: Expr) -> tuple[Local, Local, Local]:
-        """Choose a shape; return its rows, its columns as a power of two, and how many are side by side."""
+        """Choose a shape; return its rows, its columns as a power of two, and the number of them side by side."""
         w, f, n = self.w, self.w.f, self.stage.n
         high = w.local("high", const(self.height, I64))
         bits = w.local("power", const(self.columns.bit_length() - 1, I64))

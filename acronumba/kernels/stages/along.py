@@ -31,7 +31,7 @@ def vector_axis(stages: Stages, nest: Nest, lanes: int) -> int | None:
 
 
 def _apart(stages: Stages, nest: Nest, axis: int) -> int:
-    """Return how many vectors along an axis are loaded or stored lane by lane."""
+    """Return the number of vectors along an axis that are loaded or stored lane by lane."""
     names = [f"i{k}" for k in range(len(nest.space))]
     at = tuple(ZERO if n == 1 else Poly.of(x) for n, x in zip(nest.space, names, strict=True))
     here, lane = Index(nest.space, at), names[axis]

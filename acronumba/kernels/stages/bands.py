@@ -40,7 +40,7 @@ def find_band(
     size
         Number of columns of its first product.
     tasks
-        What the stage stores, in order, beginning with that product.
+        Values that the stage stores, in order, beginning with that product.
     """
     search = _Search(chosen, lead, size, tasks)
     return search.run() if all(search.in_place(v, reads[v]) for v in tasks) else None
@@ -118,7 +118,7 @@ class _Search:
         return False
 
     def conditions(self, v: int, index: Index, holds: bool) -> tuple[Poly, ...]:
-        """Return numbers that are not negative wherever a mask is true, or, unless it `holds`, false."""
+        """Return polynomials that are >= 0 wherever the mask `v` is equal to `holds`; () if they are not known."""
         op = self.graph.op(v)
         if op is None or self.chosen.leaf(v):
             return ()

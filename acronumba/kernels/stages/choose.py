@@ -73,7 +73,7 @@ class Chooser:
         return True
 
     def in_rows(self, v: int) -> tuple[int, ...]:
-        """See to it that the rows of `v` lie in memory; return the pieces they consist of."""
+        """Ensure that the rows of `v` are in memory; return the pieces that they consist of."""
         op = self.graph.op(v)
         pieces: tuple[int, ...] = (v,)
         if op is not None and op.op == "concat" and v not in self.stored and op.attrs[0] == len(op.shape) - 1:
@@ -192,7 +192,7 @@ class Chooser:
         return all(index.flat.slope(name) is not None for name in names[-2:])
 
     def row_step(self, matrix: int, axis: int) -> int | None:
-        """Return how many elements apart neighbours along an axis are; None if that is no number."""
+        """Return the stride of an axis in elements; None if it is not constant."""
         names = ["i0", "i1"]
         shape = self.graph.shape(matrix)
         places = Symbolic(dict(zip(names, shape, strict=True)), names[axis])
@@ -308,7 +308,7 @@ class Chooser:
 
     @staticmethod
     def repeats(shape: tuple[Size, ...], out: tuple[Size, ...]) -> bool:
-        """Whether broadcasting would compute an element again in an outer loop (inner ones keep it)."""
+        """Whether broadcasting would recompute an element in an outer loop (inner loops reuse it)."""
         padded = (1,) * (len(out) - len(shape)) + shape
         seen = False
         for size, wide in zip(padded, out, strict=True):

@@ -135,7 +135,7 @@ def _divides(a: Poly, b: Poly) -> bool:
 
 
 def _small(poly: Poly, bound: Poly, extents: Mapping[str, Size]) -> bool:
-    """Whether 0 <= poly < bound is sure, from the extents of the loop variables in it."""
+    """Whether 0 <= poly < bound is certain, given the extents of the loop variables in `poly`."""
     if poly == ZERO:
         return True
     if len(poly.terms) == 1 and poly.terms[0][1] == 1 and len(poly.terms[0][0]) == 1:

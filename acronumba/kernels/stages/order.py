@@ -97,7 +97,7 @@ class _Order:
         return self.current
 
     def nest(self, v: int, among: Sequence[int]) -> Nest | Single:
-        """Return a nest with a task, and with all others of some that it can hold."""
+        """Return a nest with a task, and with all of the other tasks that it can hold."""
         pending = self.pending
         loops = pending.loops_of(v)
         if loops is None:
@@ -130,7 +130,7 @@ class _Order:
         return nest
 
     def lanes(self, v: int) -> int:
-        """Return how many elements a nest handles at once for this task."""
+        """Return the number of elements that a nest handles at once for this task."""
         widths = [DTYPES[self.graph.dtype(v)].size]
         if self.graph.kind(v) != "reduce":
             op = self.graph.op(v)

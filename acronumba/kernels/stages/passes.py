@@ -139,10 +139,10 @@ def _side_by_side(stage: ProductStage, target: Target, form: str, strategy: Stra
 
 
 def panels_of(one: Pass, n: int, lanes: int) -> int:
-    """Return how many panels a pass over `n` columns takes."""
+    """Return the number of panels of a pass over `n` columns."""
     return -(-n // (one.q * lanes))
 
 
 def tiles_of(one: Pass, rows: Expr) -> Expr:
-    """Return how many tiles high so many rows are."""
+    """Return the number of tiles that `rows` rows take."""
     return (rows + (one.rows - 1)) // one.rows

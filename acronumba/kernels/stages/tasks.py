@@ -36,7 +36,7 @@ class Product:
     form: str = ""  # shared: of the tiles, see `kernels.tiles.TYPES`
 
     def in_pieces(self, v: int) -> bool:
-        """Whether a concatenation is read piece by piece, wherever the product reads it."""
+        """Whether the product reads a concatenation, of one of its operands, only piece by piece."""
         left = v != self.left or self.pieces != (v,)
         right = v != self.right or self.how == "shared" or (self.how == "panel" and self.terms != (v,))
         return left and right

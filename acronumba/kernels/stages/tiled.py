@@ -19,7 +19,7 @@ from acronumba.kernels.stages.tasks import Product, RowStage
 
 
 def tiled_stage(pending: Pending, seed: int) -> tuple[RowStage, list[int]] | None:
-    """Return a stage in tiles that begins with a product, still empty, and its tasks; None where it does not pay."""
+    """Return a stage in tiles that begins with a product, still empty, and its tasks; None if it does not pay."""
     product = pending.products.get(seed)
     if product is None or product.how != "panel" or not pending.strategy.vertical or not multiplied(pending, product):
         return None

@@ -53,7 +53,7 @@ class BlockOfNodes:
         self.lengths = {n: w.local("length", const(0, I64)) for n in self.lengths_of_pieces()}
 
     def write(self) -> Expr:
-        """Write it for nodes i0... before `hi`; return the end of the block."""
+        """Write the description of a block of nodes from i0 on, below `hi`; return the end of the block."""
         w, f = self.w, self.w.f
         most, more = w.kernel.block.constant, w.local("more", const(True, I1))
         assert most is not None
@@ -81,7 +81,7 @@ class BlockOfNodes:
         return list(dict.fromkeys(n for n in found if isinstance(n, Dim)))
 
     def rows_of_node(self) -> Expr:
-        """Return how many rows of products the node at hand has: one at least."""
+        """Return the number of rows of products of the current node: at least one."""
         w = self.w
         out: Expr = const(1, I64)
         for lead in w.stages.leads if self.most_rows is not None else ():
@@ -91,14 +91,14 @@ class BlockOfNodes:
         return out
 
     def has_room(self, rows: Expr, size: Expr) -> Expr:
-        """Return whether the node at hand can be one more of the block."""
+        """Return whether the block can take the current node."""
         room = self.top + size <= self.fixed + self.w.stages.strategy.ragged_bytes
         for n, length in self.lengths.items():
             room = room & length.eq(self.w.number(size_poly(n)))
         return room if self.most_rows is None else room & (self.rows + rows <= self.most_rows)
 
     def add(self, row: Local, rows: Expr, size: Expr) -> None:
-        """Add the node at hand."""
+        """Write the addition of the current node to the block."""
         w, f = self.w, self.w.f
         for number, stage in enumerate(self.stages):
             if number in self.slots.times:

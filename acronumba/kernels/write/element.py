@@ -15,7 +15,7 @@ from acronumba.records import record
 
 
 class NeedScalar(Exception):
-    """The operation has no vector form: compute it lane by lane."""
+    """Raised by an operation without a vector form, which is then computed lane by lane."""
 
 
 @record()
@@ -36,7 +36,7 @@ class Dtype:
 
     @property
     def largest(self) -> float | int:
-        """The largest value; of unsigned integers the bits of it as a signed number."""
+        """Largest value; for unsigned integers, its bits as a signed number."""
         if self.kind == "f":
             return float("inf")
         return (1 << (self.ty.bits - 1)) - 1 if self.kind == "i" else -1 if self.kind == "u" else 1
@@ -288,7 +288,7 @@ def _index(w: Functions, args: list[Expr], t: Dtype) -> Expr:
 
 
 def _copysign(w: Functions, args: list[Expr], t: Dtype) -> Expr:
-    """NaN counts as positive: which sign it has, IEEE 754 leaves open."""
+    """Return copysign; a NaN counts as positive, as IEEE 754 leaves its sign open."""
     size, sign = args
     return intrinsic("copysign", size, sign if isinstance(sign, Const) else select(sign.ne(sign), like(1, sign), sign))
 

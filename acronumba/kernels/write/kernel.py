@@ -23,7 +23,7 @@ LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 
 @record(eq=False, frozen=False)
 class Home:
-    """Where a stored value lies."""
+    """Location of a stored value in memory."""
 
     kind: str  # "result" | "block" (of each node of the block) | "row" (of the node at hand, each thread's own), or
     # "tile" (some rows of the lead of a stage in tiles, each thread's own)
@@ -35,7 +35,7 @@ class Home:
 
 @record()
 class Gathered:
-    """Where an operand was copied to: a row per node of the block."""
+    """Location of an operand's copy: a row per node of the block."""
 
     slot: int  # of scratch
     row_bytes: Poly

@@ -89,7 +89,7 @@ class MatrixWriter(NestWriter):
             scope.cache = cache
 
     def given(self, v: int) -> bool:
-        """Whether a value is a tensor of the node's that is read where another kernel has left it, or a view of one."""
+        """Whether a value is an operand of the node that is read in place, or a view of one."""
         while not self.stages.leaf(v):
             op = self.graph.op(v)
             assert op is not None
@@ -404,7 +404,7 @@ class PanelProduct:
                     self.multiply(outer, first, stop, most, self.packed(vector), vector, wide)
 
     def write_terms(self, outer: Index, first: Expr, stop: Expr, most: Poly, rows: BandRows) -> None:
-        """The same where the left operand is 0 outside of a band: chunks of terms end where they would end anyway."""
+        """Like `write`, for a left operand that is 0 outside of a band: chunks end at the same terms as without."""
         w, low = self.w, rows.low
         w.f.store(w.scratch(self.slots.lengths), 0, rows.high - low)
         self.addresses(outer, first, stop, most, w.named("at", low))
@@ -520,7 +520,7 @@ class PanelProduct:
             to = to + w.number(size_poly(size)) * step
 
     def turn(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
-        """The right operand lies column by column: squares of it are turned in registers."""
+        """Pack a right operand that is stored column by column: squares of it are transposed in registers."""
         w, t, lanes, right = self.w, self.t, self.lanes, self.product.right
         step = wide * self.width
         ty = t.ty.vector(lanes)
@@ -610,7 +610,7 @@ class PanelProduct:
         return Index(self.op.shape, (*outer.at, ZERO if self.many == 1 else row, ZERO if self.columns == 1 else column))
 
     def target(self, outer: Index, row: Poly, vector: Expr) -> tuple[Expr, Expr] | None:
-        """Return where tiles write a row from a vector of columns on, and bytes to the next one; None: they cannot."""
+        """Return the address of a row of a tile's sums, and bytes to the next row; None if tiles cannot write there."""
         w, v = self.w, self.product.value
         stored, at = w.stored_at(v, self.place(outer, row, ZERO))
         home = w.kernel.homes[stored]

@@ -138,7 +138,7 @@ class NestWriter(Writer):
         return self.band is not None and len(space) == len(self.lead) + 1 and space[-1] == self.band.size
 
     def axis_of_nest(self, k: int, space: Sequence[Size], vector: bool, lanes: int) -> AbstractContextManager[Local]:
-        """A loop over an axis of a nest: in a stage in tiles only over the rows and columns at hand."""
+        """Write a loop over an axis of a nest; in a stage in tiles, only over the current rows and columns."""
         if k == len(self.lead) - 1:
             return self.rows_of_tile(space[k])
         if k == len(self.lead) and self.banded(space):

@@ -115,7 +115,7 @@ class OrderWriter(MatrixWriter):
 
     @contextmanager
     def workers(self, many: Expr) -> Iterator[Expr]:
-        """Write a loop whose turns have nothing to do with one another: they may be shared out."""
+        """Write a loop of independent steps, which may be shared out to threads."""
         with self.loop("k", 0, many) as k:
             yield k
 

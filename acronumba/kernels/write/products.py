@@ -45,7 +45,7 @@ class ProductWriter(OrderWriter):
             self.turn = None
 
     def item(self, item: Nest | Single) -> None:
-        """Write a task of the node at hand."""
+        """Write a task of the current node."""
         if isinstance(item, Nest):
             self.nest(item)
         else:
@@ -360,7 +360,7 @@ class ProductWriter(OrderWriter):
     def row_addresses(
         self, v: int, lead: tuple[Size, ...], table: Expr, first: Expr, members: int, member: int
     ) -> None:
-        """Store the addresses of the rows of `v` for the node at hand, from row `first` on, `members` side by side."""
+        """Store the addresses of the rows of `v` for the current node, from row `first` on, `members` side by side."""
         at = [ZERO] * len(lead)
 
         def inner() -> None:
@@ -455,7 +455,7 @@ SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
 
 
 def most_rows(kernel: Kernel, number: int, stage: ProductStage) -> Poly:
-    """Return how many rows a stage has room for in a block."""
+    """Return the maximum number of rows of a stage in a block."""
     if kernel.ragged is None:
         return kernel.block * count(stage.lead)
     known = count(stage.lead).constant

@@ -67,7 +67,7 @@ class Scopes:
         return out
 
     def bind(self, name: str, expr: Expr, floor: int = 0) -> Local:
-        """Give an expression a local, in the outermost scope it can be computed in (not outside scope `floor`)."""
+        """Bind an expression to a local, in the outermost scope, at or inside `floor`, that it can be computed in."""
         if isinstance(expr, Local) and self.depth[expr.name] >= floor:
             return expr
         level = max(floor, self.deep(expr))
@@ -156,7 +156,7 @@ class Scopes:
         raise NotImplementedError
 
     def tile_rows(self, row: Poly) -> Expr:
-        """Return how many rows a tile has, so that it stays in the cache."""
+        """Return the number of rows of a tile that fit in the cache."""
         chosen = self.stages.strategy
         fit = self.bind("fit", const(chosen.tile_bytes, I64) // self.bind("row_bytes", self.number(row + 1)))
         most: Expr = const(chosen.rows, I64)

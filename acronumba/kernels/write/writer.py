@@ -177,7 +177,7 @@ class Writer(Scopes):
         return known
 
     def block_place(self) -> Expr:
-        """Return where the slots of the block lie whose size depends on the node at hand."""
+        """Return the address of the block's slots whose size depends on the current node."""
         assert self.kernel.ragged is not None and self.row is not None
         return tree.load(self.scratch(self.kernel.ragged.places), self.row)
 
@@ -206,12 +206,12 @@ class Writer(Scopes):
         return known
 
     def ends(self, own: int | None = None) -> Expr:
-        """Return how many bytes the slots of unknown size of a kind take, see `Scratch.dynamic`."""
+        """Return the bytes of the slots whose size depends on extents, see `Scratch.dynamic`."""
         slots = self.kernel.scratch.dynamic(own)
         return self.end(slots[-1]) if slots else const(0, I64)
 
     def operand_word(self, v: int) -> Expr:
-        """Return the word of an operand of the node at hand: a tensor's address, a number's bits."""
+        """Return the word of an operand of the current node: a tensor's address, a number's bits."""
         operand = self.graph.spec.operands[v]
         if self.kernel.table and v in self.kernel.table:
             assert self.row is not None
@@ -223,7 +223,7 @@ class Writer(Scopes):
         return tree.load(self.bind("record", word)) if operand.kind == "tensor" else word
 
     def base(self, v: int) -> Expr:
-        """Return the address of an operand's or stored value's data (of the node at hand)."""
+        """Return the address of an operand's or stored value's data (of the current node)."""
         key = ("base", v)
         known = self.cached(key)
         if known is not None:
@@ -249,7 +249,7 @@ class Writer(Scopes):
         return self.keep(key, known)
 
     def block_row(self, name: str, home: Home | Gathered) -> Local:
-        """Return the address of the row in scratch of the node at hand."""
+        """Return the address of the current node's row in scratch."""
         assert self.row is not None
         place = self.scratch(home.slot)
         return self.bind(name, place if self.of_node(home.slot) else place + self.row * self.number(home.row_bytes))
@@ -477,7 +477,7 @@ class Writer(Scopes):
         return self.by_lanes(v, index) if step is None or self.guard is not None else self.apart(v, index, step)
 
     def step_of(self, slope: Poly | None) -> Expr | None:
-        """Return how many elements apart the lanes are where that is a run-time extent, which may be 1; else None."""
+        """Return the stride of the lanes if it is a run-time extent, which may be 1; else None."""
         if slope is None or len(slope.terms) != 1:
             return None
         symbols, factor = slope.terms[0]
@@ -485,7 +485,7 @@ class Writer(Scopes):
         return self.number(slope) if factor == 1 and extents else None
 
     def apart(self, v: int, index: Index, step: Expr) -> Expr:
-        """Load a vector whose lanes are `step` elements apart: from where they lie if that is 1 (a column)."""
+        """Load a vector whose lanes are `step` elements apart; directly if `step` is 1 at run time (a column)."""
         t, name = DTYPES[self.graph.dtype(v)], self.kernel.names[v]
         far = self.bind("far", step.ne(1))
         buffer = self.scratch(self.kernel.lane_slot)
@@ -536,7 +536,7 @@ class Writer(Scopes):
         return self.bind(self.kernel.names[v], out.ne(const(0, out.type))) if t.kind == "b" else out
 
     def lanes_left(self) -> Expr:
-        """Return how many lanes of the vector at hand exist."""
+        """Return the number of valid lanes of the current vector."""
         lanes = const(self.lanes, I64)
         return lanes if self.left is None else select(self.left < lanes, self.left, lanes)
 

@@ -112,14 +112,14 @@ class DeviceArray:
         raise TypeError("an array of a device cannot be pickled: make it NumPy's with np.asarray")
 
     def _ready(self) -> None:
-        """Wait for the tensor; others have its memory from now on, and may still read it when they have dropped it."""
+        """Wait for the tensor, and mark its memory as exported: others may read it even after they have dropped it."""
         self._device.wait()
         self._owner.check()
         self._owner.export()
 
     @staticmethod
     def stack(arrays: Sequence[DeviceArray]) -> DeviceArray:
-        """Return arrays of one shape with a leading axis: a view if they lie side by side, else a copy."""
+        """Stack arrays of one shape along a new first axis: a view if they are adjacent in memory, else a copy."""
         first = arrays[0]
         shape, size = (len(arrays), *first.shape), first.nbytes
         device = first._device
@@ -265,7 +265,7 @@ _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, cty
 
 @record(eq=False, frozen=False)
 class _Exported:
-    """A tensor that others have, or a capsule that nobody has taken it from."""
+    """A tensor exported to another library, or in a capsule that was not consumed yet."""
 
     tensor: _Tensor
     shape: object
@@ -274,7 +274,7 @@ class _Exported:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody has it any more."""
+        """Whether the consumer has deleted the tensor."""
         if self.capsule is None:
             return bool(self.tensor.deleted)
         if _is_valid(self.capsule, _NAME):

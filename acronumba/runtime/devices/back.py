@@ -306,7 +306,7 @@ class _Cut(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> _Cut | None:
-        """Return how a job is cut; None if it is not."""
+        """Return how a job is cut; None if it is not cut."""
         span = _SPANS.get(job.function, job.many)
         if job.many <= span:
             return None

@@ -43,7 +43,7 @@ class Device(Protocol):
         """Forget functions."""
 
     def resident(self, function: int, threads: int, shared: int) -> int:
-        """Return how many blocks of a function a multiprocessor runs at once; `shared` is asked for at the launch."""
+        """Return the number of blocks of a function that a multiprocessor runs at once; `shared`: dynamic memory."""
 
     def refuse(self, error: int) -> NoReturn:
         """Raise the exception for an error code that a driver function has returned to compiled code."""

@@ -108,9 +108,9 @@ class Gpu:
     Parameters
     ----------
     ordinal : int
-        Its number.
+        Number of the GPU.
     driver : object, optional
-        The driver's library; tests give one of their own.
+        The driver's library; tests pass a substitute.
     """
 
     timed = True
@@ -209,7 +209,7 @@ class Gpu:
         self._release("cuModuleUnload", *(self._modules.pop(handle) for handle in handles))
 
     def resident(self, function: int, threads: int, shared: int = 0) -> int:
-        """Return how many blocks of a function its registers and shared memory let a multiprocessor run at once."""
+        """Return the number of blocks that a multiprocessor runs at once, limited by registers and shared memory."""
         out = _INT()
         self._do("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
         return out.value

@@ -206,7 +206,7 @@ class _Pending:
 
 
 class Launching:
-    """Launches functions of kernels that it has loaded, with scratch memory for them.
+    """Loads kernels and launches their functions, with scratch memory for them.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class Launching:
         self._scratch: dict[str, DeviceCopy] = {}
 
     def _loaded(self, codes: Sequence[CudaCode]) -> list[list[tuple[int, int, tuple[Grid, ...]]]]:
-        """Load kernels; return of each function the handle, how many blocks run at once, and its grids."""
+        """Load kernels; return for each function the handle, the number of blocks that run at once, and the grids."""
         device = self.device
         handles = device.load(codes)
         weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
@@ -246,7 +246,7 @@ class Launching:
             self.device.refuse(error)
 
     def _room_for(self, name: str, size: int) -> tuple[int, int]:
-        """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
+        """Return the address and the size, at least `size` bytes, of scratch memory of a name."""
         have = self._scratch.get(name)
         if have is None or have.size < size:
             self.launches[f"{name}_size"] = 0
@@ -328,7 +328,7 @@ class DeviceExecutor(Launching):
     def _copy(
         self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool, last: Mapping[int, _Copy]
     ) -> _Copy:
-        """Return the device's copy of a range of memory, made anew if arrays are others or have other bits."""
+        """Return the device copy of a range of memory, renewed if its arrays are other ones or have other bits."""
         bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
         known = last.get(start)
         if known is not None and len(known.arrays) == len(arrays) and all(map(operator.is_, known.arrays, arrays)):
@@ -361,7 +361,7 @@ class DeviceExecutor(Launching):
             yield start, end, tuple(those)
 
     def _share(self, prepared: Prepared, stable: bool) -> list[_Row]:
-        """Copy shared values that the device does not have; say where they are."""
+        """Copy shared values that the device does not have; return the regions of all."""
         known, rows = self._shared.get(prepared, _NONE)
         if not stable or rows is _NOWHERE:
             # the user's own memory, also where it came as something else that has an array
@@ -440,7 +440,7 @@ class DeviceExecutor(Launching):
     # ------------------------------------------------------------------------------------------------------- stages
 
     def whole(self, m: MiniBatch) -> bool:
-        """Run all stages in one call if everything is where it was, and nothing must grow; else some, or none."""
+        """Run all stages in one call if the regions are cached and no memory must grow; else some stages, or none."""
         if not m.stable or m.last < _EXECUTE or m.timed or m.by_caller or self.host.waiting:
             return False
         with self._lock, self.device:
@@ -519,7 +519,7 @@ class DeviceExecutor(Launching):
             self._drive(m)
 
     def finish(self, m: MiniBatch, run: Run) -> None:
-        """Say where the results are; they are copied from the device when they are asked for."""
+        """Give the run its pending results, which are copied from the device on demand."""
         stream = m.buffers.stream
         if isinstance(stream, Stream) and stream.pending is not None:
             run.pending, stream.pending = stream.pending, None

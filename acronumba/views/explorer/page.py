@@ -68,12 +68,12 @@ def frame(data: Mapping[str, Any]) -> str:
 
 
 def display(data: Mapping[str, Any]) -> None:
-    """Show the page in a notebook; elsewhere, say how to have it.
+    """Show the page in a notebook.
 
     Raises
     ------
     RuntimeError
-        There is no notebook.
+        IPython is not installed; the message says how to write the page to a file.
     """
     try:
         from IPython.display import publish_display_data
