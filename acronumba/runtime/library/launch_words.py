@@ -1,4 +1,4 @@
-"""The tables that `runtime.library.launch` reads, and their words by name: `LAUNCH_NODES` is `nodes` of `LAUNCH`.
+"""Layouts of the tables that `runtime.library.launch` reads: `LAUNCH_NODES` is the number of word `nodes` of `LAUNCH`.
 
 A table of rows also has `ROW_BYTES`, the bytes of a row.
 """
