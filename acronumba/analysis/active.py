@@ -79,7 +79,7 @@ class Part:
 
     wanted: frozenset[int]  # operands that gradients go on to
     results: frozenset[int]  # results that have an adjoint
-    shared: frozenset[int]  # of `wanted`, those that no node computes: at run time they are shared tensors
+    shared: frozenset[int]  # subset of `wanted` that no node computes: at run time they are shared tensors
 
 
 def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, width: int | None) -> tuple[Part, ...]:
@@ -96,7 +96,7 @@ def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, wi
 
 
 _DATA = ir.ListNew(out=ir.Var("data", ListT(FLOAT)), width=1, args=(), count=0, loc=NOWHERE)
-_GIVEN = 0  # the allocation that stands for objects and lists that hold what is wanted
+_GIVEN = 0  # the allocation that stands for objects and lists with requested gradients
 
 
 class _Activity(Inclusion):

@@ -68,7 +68,7 @@ class _Arms:
         self.function = function
         self.blocks = function.blocks
         self.counted = counted
-        self.returns = returns  # whether anything reads what it returns
+        self.returns = returns  # whether any caller reads its results
         self.before = predecessors(self.blocks)
         self.over = dominators(self.blocks)
         self.back = {(k, s) for k, b in enumerate(self.blocks) for s in successors(b.end) if s in self.over[k]}

@@ -43,12 +43,12 @@ class Draft:
 
     program: Program
     options: Options
-    computed: tuple[Computed, ...] = ()  # what is computed once per mini-batch
+    computed: tuple[Computed, ...] = ()  # per-batch constants
     apart: Split = NO_SPLIT  # which operations must be different kernels
     kernels: tuple[KernelSpec, ...] = ()
     uses: tuple[tuple[Use, ...], ...] = ()  # per kernel: where it is recorded
     notes: tuple[Note, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)  # per pass that has something to show: what it found
+    texts: Mapping[str, str] = field(default_factory=dict)  # the findings of passes, as text
 
     def each(self, change: Callable[[Function], Function]) -> Program:
         """Return the program with each function changed."""
@@ -174,7 +174,7 @@ PASSES = (
     Pass(name="waits", run=_waits),
     Pass(name="phases", run=_phases),
     Pass(name="ghosts", run=_ghosts, wanted=lambda o: o.ghosts and o.schedule == "depth"),
-    Pass(name="forks", run=_forks, wanted=lambda o: o.forkjoin),  # last: what comes before need not know of fibers
+    Pass(name="forks", run=_forks, wanted=lambda o: o.forkjoin),  # last: no other pass has to know of fibers
 )
 
 

@@ -34,8 +34,8 @@ class Plan:
     program: Program  # without `Op`
     kernels: tuple[KernelSpec, ...]  # `Emit.kernel` counts in them
     uses: tuple[tuple[Use, ...], ...]  # per kernel: where it is recorded
-    notes: tuple[Note, ...] = ()  # what the analyses decided, for `Model.explain`
-    texts: Mapping[str, str] = field(default_factory=dict)  # per analysis, in order: what it found, for `Model.stages`
+    notes: tuple[Note, ...] = ()  # decisions of the analyses, for `Model.explain`
+    texts: Mapping[str, str] = field(default_factory=dict)  # findings per analysis, in order, for `Model.stages`
 
 
 def make_plan(program: Program, options: Options, after: Callable[[Pass, Draft], object] | None = None) -> Plan:

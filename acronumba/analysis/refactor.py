@@ -93,7 +93,7 @@ class _Moving:
         }  # fmt: skip
 
     def function(self, number: int) -> None:
-        """Let calls of recursive functions return products."""
+        """Rewrite a function so that calls of recursive functions return products."""
         function = self.functions[number]
         made = definitions(function)
         used = Counter(v for b in function.blocks for i in (*b.instrs, b.end) for v in reads(i))

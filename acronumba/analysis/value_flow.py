@@ -42,7 +42,7 @@ class Flow:
 
 
 def value_flow(program: ir.Program) -> Flow:
-    """Return which operations may feed which."""
+    """Return the value flow of a program."""
     return Inclusion(program).run()
 
 
@@ -115,12 +115,12 @@ class Inclusion:
         self.program = program
         self.nodes: list[ir.Op | ir.Emit] = []
         self.places: list[tuple[int, int]] = []
-        self.made: list[ir.New | ir.ListNew | ir.ListOp] = []  # per allocation: what makes it
+        self.made: list[ir.New | ir.ListNew | ir.ListOp] = []  # per allocation: the instruction that makes it
         self.slots: dict[ir.Var | _Cell, int] = {}
         self.sets: list[int] = []
         self.told: list[int] = []  # the part of the set that has been passed on to `watch`
         self.into: list[set[int]] = []  # slots that include this one
-        self.watch: list[list[Callable[[int], None]]] = []  # what to do with an allocation that reaches the slot
+        self.watch: list[list[Callable[[int], None]]] = []  # per slot: callbacks for an allocation that reaches it
         self.fields = {s.cls: [(f.name, j) for f in s.fields for j in range(f.width)] for s in program.layouts}
         self.work: list[int] = []
         # Numbers matter where some may have been read from tensors.
@@ -156,7 +156,7 @@ class Inclusion:
             act(site)
 
     def solve(self) -> None:
-        """Let the sets grow until nothing changes."""
+        """Grow the sets to the least fixed point."""
         while self.work:
             slot = self.work.pop()
             new = self.sets[slot] & ~self.told[slot]

@@ -262,7 +262,7 @@ def divider(type: Ty, rest: bool) -> Callable[[Any, Any], Any]:
     return divide
 
 
-# For each intrinsic: what returns its function at the type of a result.
+# For each intrinsic: a function from the type of a result to its implementation.
 RULES: dict[str, Callable[[Ty], Callable[..., Any]]] = {
     "fma": fma,
     "sqrt": lambda type: scalar_by(np.sqrt, type),

@@ -34,7 +34,7 @@ from acronumba.emit.version import source_version
 from acronumba.locks import ForkLock, undivided
 from acronumba.records import record
 
-VERSION = 6  # part of every key: count up when what is kept of a module changes
+VERSION = 6  # part of every key: increase it when the files of a module's folder change
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # (name of the module, its number from 0, how many)
 Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number of its parameters, type of its result
@@ -260,6 +260,6 @@ def load(modules: Sequence[tree.Module | Deferred | Pending], progress: Progress
 
 
 def forget() -> None:
-    """Let the next `load` read the disk again. Code that is loaded goes on working."""
+    """Make the next `load` read the disk again. Loaded code goes on working."""
     with _lock:
         _loaded.clear()

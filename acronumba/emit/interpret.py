@@ -56,7 +56,7 @@ class Memory:
     """
 
     def __init__(self, *arrays: np.ndarray[Any, Any]) -> None:
-        # Where arrays start, where they end, and what they are. Other threads read it: it is replaced as a whole.
+        # Starts, ends and views of arrays. Other threads read this: it is replaced as a whole.
         self._known: tuple[list[int], list[int], list[memoryview], list[np.ndarray[Any, Any]]] = ([], [], [], [])
         self._lock = threading.Lock()
         self._functions: dict[int, Callable[..., Any]] = {}
@@ -66,7 +66,7 @@ class Memory:
             self.add(array)
 
     def add(self, array: np.ndarray[Any, Any]) -> int:
-        """Let code reach a C-contiguous array; return its address. Parts of a known array need not be added."""
+        """Make a C-contiguous array accessible to code; return its address. Parts of known arrays need not be added."""
         if not array.flags.c_contiguous:
             raise ValueError("only a C-contiguous array has one range of addresses")
         start = array.ctypes.data

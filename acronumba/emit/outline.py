@@ -101,7 +101,7 @@ def _statements(body: Sequence[Any]) -> Iterator[Any]:
 
 
 def _uses(body: tree.Body) -> dict[str, tuple[int, int]]:
-    """Return how often each local is read, and assigned."""
+    """Count the reads and assignments of each local."""
     read, assigned = Counter(v.name for v in _read(body)), Counter(v.name for v in _assigned(body))
     return {name: (read[name], assigned[name]) for name in (*read, *assigned)}
 

@@ -23,7 +23,7 @@ from acronumba.records import record
 
 WARP = 32
 
-# Intrinsics that only this reading has. Lanes are those of the warp at hand.
+# Intrinsics that only this reading has. Lanes are those of the current warp.
 DEVICE = {
     "lane": "-> i64: which thread of the warp this is",
     "thread": "-> i64: which thread of the block",

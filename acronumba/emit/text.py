@@ -54,7 +54,7 @@ class _Printer:
         self.names = frozenset(names)
         self.lines: list[str] = []
         self.places: list[Loc | None] = []  # of the lines, as far as `place_lines` was called
-        self.loc: Loc | None = None  # where the user wrote what is being printed
+        self.loc: Loc | None = None  # source position of the statement being printed
 
     # ---- expressions: text and how strongly its outermost operator binds
 
@@ -262,7 +262,7 @@ def first_place(body: tree.Body) -> Loc | None:
 
 _MODES = {"always": "@inline", "never": "@noinline"}
 
-Placed: TypeAlias = tuple[str, Loc | None]  # a line of text, and where the user wrote what it does
+Placed: TypeAlias = tuple[str, Loc | None]  # a line of text, and its position in the user's source
 
 
 def function_text(function: tree.Function, names: Sequence[str] = ()) -> str:

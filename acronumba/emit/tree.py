@@ -287,7 +287,7 @@ class Do:
 @record(eq=False)
 class Comment:
     text: str  # "": it prints nothing
-    loc: Loc | None = None  # where the user wrote what follows in this body
+    loc: Loc | None = None  # position in the user's source of the statements that follow in this body
 
 
 @record(eq=False)

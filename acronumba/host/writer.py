@@ -122,7 +122,7 @@ class Writer:
             self.fail(instr.site, instr.args[:2])
 
     def shape(self, shape: tuple[int, ...]) -> int:
-        """Return where in the table of constant shapes a shape begins."""
+        """Return the offset of a shape in the table of constant shapes."""
         if shape not in self.shape_at:
             self.shape_at[shape] = len(self.shapes)
             self.shapes += shape

@@ -436,7 +436,7 @@ class Interpreter:
 
 
 def _deliver(frame: _Frame, join: ir.Join) -> None:
-    """Give the results of spawned calls to the variables and lists that wait for them."""
+    """Store the results of spawned calls in the variables and lists that wait for them."""
     given: dict[ir.Var, Any] = {}
     for s in frame.spawned:
         assert s.results is not None

@@ -44,7 +44,7 @@ class Note:
 
     loc: Loc  # where
     kind: str  # a key of `KINDS`
-    text: str  # what and why, one plain sentence without a full stop
+    text: str  # decision and reason, one plain sentence without a full stop
     option: str  # the option that switches it off; "" if none does
 
 

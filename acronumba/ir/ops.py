@@ -135,7 +135,7 @@ class TensorOp:
     sign: str = ""  # how Python writes it between two arguments
     smooth: float = 1  # an argument at which its derivative is finite
     shown_to_users: bool = True  # whether people who read about a kernel want to see it
-    # How many additions it takes, about; of what is not element-wise, for an element that another operation asks for.
+    # Estimated cost in additions; if not element-wise, for an element that another operation reads.
     cost: int = 1
 
     @property
@@ -526,7 +526,7 @@ def _scalars() -> dict[str, ScalarOp]:
         row("either", "bb", "b", False, lambda a, b: a or b), row("differ", "bb", "b", False, o.ne),
         row("select", "bxx", "x", False, lambda c, a, b: a if c else b),
         row("same", "xx", "b", False, o.is_),  # references
-        row("rest", "i", "i", False, lambda a: a - int(float(a))),  # what is lost where an int becomes a float
+        row("rest", "i", "i", False, lambda a: a - int(float(a))),  # the rounding error of int to float
         row("int", "b", "i", False, int), row("float", "i", "f", False, float), row("bool", "a", "b", False, bool),
         row("trunc", "f", "i", True, int), row("round", "f", "i", True, round),
         row("floor", "f", "i", True, math.floor), row("ceil", "f", "i", True, math.ceil),

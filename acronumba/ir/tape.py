@@ -240,7 +240,7 @@ class Recorder(Interpreter):
         return out, self.tape
 
     def note_given(self) -> None:
-        """Let the tape know which of its values are arrays of the user."""
+        """Note which values of the tape are arrays of the user."""
         for given, origins in ((self.tape.given, self._origins), (self.tape.own, self._own or {})):
             for word, value in origins.values():
                 if isinstance(word, np.ndarray):
@@ -253,7 +253,7 @@ class Recorder(Interpreter):
             if isinstance(word, np.ndarray) and id(word) not in given:
                 word.flags.writeable = False
 
-    # ---- what words of results lead to, see `data.tensors.References`
+    # ---- values that words of results refer to, see `data.tensors.References`
 
     def fields(self, word: Any, value: Any) -> tuple[ir.StructLayout, Sequence[Any]]:
         """Return the layout of the row of an object, and its words."""

@@ -233,7 +233,7 @@ MOST_CONSTANTS = 16  # strings that are cases of a union of their own
 MOST_LENGTHS = 6  # ... and lengths of tuples of like things
 
 
-MATRIX = "acronumba.frontend.calls.matrices.Matrix"  # what stands for `np.matrix`: an object with an array
+MATRIX = "acronumba.frontend.calls.matrices.Matrix"  # stand-in for `np.matrix`: an object with an array
 
 
 def is_matrix(cls: type) -> bool:
@@ -324,7 +324,7 @@ def _merge(a: Type, b: Type) -> Type | None:
 
 
 def nesting(t: Type) -> int:
-    """Return how deep lists, tuples and dicts are in one another."""
+    """Return the nesting depth of lists, tuples and dicts."""
     match t:
         case TupleT() | DictT():
             return 1 + max(map(nesting, t.items), default=0)

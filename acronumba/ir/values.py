@@ -154,7 +154,7 @@ def _by_number(cls: type) -> tuple[enum.Enum, ...]:
 
 
 def closeness(value: object, t: Type) -> int:
-    """Say how well a value fits a type, without looking inside: 2 exactly, 1 by a conversion of the language, 0 not."""
+    """Rate how well a value fits a type, without its parts: 2 exactly, 1 by a conversion of the language, 0 not."""
     kind = type(value)
     match t:
         case IntT():

@@ -194,7 +194,7 @@ def _definitions(function: ir.Function, program: ir.Program) -> Iterator[str]:
                 yield f"{_where(function, k, instr)}: {', '.join(missing)} may be unassigned"
             if not isinstance(instr, ir.Jump | ir.Branch | ir.Return | ir.Fail):
                 known.update(writes(instr))
-        if block.end == ir.Jump(block=k, loc=NOWHERE):  # what the front end writes where it has left a block open
+        if block.end == ir.Jump(block=k, loc=NOWHERE):  # the front end's end of an open block
             yield f"{function.name}, block {k}: does not end"
 
 

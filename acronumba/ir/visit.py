@@ -23,7 +23,7 @@ def _read_by_emit(i: ir.Emit) -> tuple[ir.Var, ...]:
     return (*i.args, *i.dims, *(x for s in i.shapes for x in s if isinstance(x, ir.Var)))
 
 
-# By class: passes ask for what each instruction reads and assigns very often.
+# By class: passes ask very often which variables an instruction reads and assigns.
 _READS: dict[type, Callable[[Any], tuple[ir.Var, ...]]] = {
     **dict.fromkeys((ir.Const, ir.Shared, ir.Jump, ir.Join), lambda i: ()),
     **dict.fromkeys((ir.Copy, ir.PadDepth), lambda i: (i.src,)),

@@ -27,7 +27,7 @@ from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import Dim, Size
 from acronumba.records import record
 
-Value: TypeAlias = Any  # what a builder has for a tensor: an array, the number of a value of a kernel
+Value: TypeAlias = Any  # a builder's form of a tensor: an array, the number of a value of a kernel
 Sizes: TypeAlias = "tuple[Size, ...]"
 
 
@@ -46,7 +46,7 @@ class Applied:
 class Builder(ABC):
     """Makes operations. Extents are ints, or `Dim` if they are known at run time only."""
 
-    broad: Sizes = ()  # what the operands of an element-wise operation broadcast to, where extents do not tell
+    broad: Sizes = ()  # shape that operands of an element-wise operation broadcast to, if extents do not tell
 
     @abstractmethod
     def op(self, name: str, args: Sequence[Value], shape: Sizes, dtype: str, attrs: Attrs = ()) -> Value:
@@ -92,7 +92,7 @@ class Builder(ABC):
         for k in range(-max(map(len, shapes)), 0):
             wide = {s[k] for s in shapes if len(s) >= -k and s[k] != 1}
             known: set[Size] = {n for n in wide if isinstance(n, int)}
-            if len(wide) > 1:  # some of them may turn out to be 1: the operation at hand knows what comes of them
+            if len(wide) > 1:  # some may turn out to be 1: the current operation has the result's extent
                 wide = known or {self.broad[k]}
             out += wide or {1}
         return tuple(out)
@@ -266,7 +266,7 @@ def _bell(b: Builder, x: Value) -> Value:
 def _power(b: Builder, o: Applied) -> dict[int, Value]:
     (x, p), g = o.args, o.adjoint
     out = {}
-    if 0 in o.wanted:  # 0 to the power of -1 would make NaN of what an exponent of 0 multiplies
+    if 0 in o.wanted:  # 0 to the power of -1, times an exponent of 0, would be NaN
         less = b.where(b.element("eq", p, 0.0), 1.0, b.element("sub", p, 1.0))
         out[0] = b.mul(g, b.mul(p, b.element("pow", x, less)))
     if 1 in o.wanted:

@@ -268,7 +268,7 @@ def _tasks(stage: RowStage | ProductStage) -> list[int]:
     return stage.values
 
 
-# ---- what is computed together
+# ---- stages
 
 
 def parts(stages: Stages) -> tuple[StagePart, ...]:

@@ -181,7 +181,7 @@ class Estimate:
 
 
 def estimate(stages: Stages, target: Target) -> Estimate:
-    """Return how long a kernel of these stages takes."""
+    """Return the estimated time of a kernel with these stages."""
     figures = figures_for(stages.strategy, target)
     known = tuple(_Counter(stages, target, stage).count() for stage in stages.stages)
     for v in stages.gathered if known else ():

@@ -217,7 +217,7 @@ class Generator:
         for v, number in made.items():
             stage = self.stages.stages[number]
             if isinstance(stage, ProductStage) and v not in in_tails:
-                continue  # a product that lives in the panel at hand only
+                continue  # a product that lives in the current panel only
             size = count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size
             results = [k for k, r in enumerate(self.spec.results) if r == v]
             name = kernel.names[v] + "_rows"

@@ -34,7 +34,7 @@ PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep", "scratch") 
 ROWS = 4  # of a tile at most; one after the other
 WIDEST = 64  # registers of sums in a panel: all of a panel's columns share the tables of a row
 _BLOCK = 4  # pairs of registers of columns that are summed together
-_WORDS, _BYTES, _SPREAD, _STEEP, _HEAD = 0, 256, 768, 896, 960  # where what is known of the pool lies in a panel
+_WORDS, _BYTES, _SPREAD, _STEEP, _HEAD = 0, 256, 768, 896, 960  # offsets of the pool's data in a panel
 
 
 class Scratch(Protocol):

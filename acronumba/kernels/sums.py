@@ -264,7 +264,7 @@ def clear(to, size) -> None:
 '''
 
 _BY_BYTES = {"meet": "", "copied": "    copy_bytes(to, source, size)", "cleared": "    fill_bytes(to, 0, size)"}
-_BY_LANES = {  # what a lane has stored another may read for the next part: they meet
+_BY_LANES = {  # a lane may read another's stores for the next part: a barrier
     "meet": "            meet_warp()",
     "copied": """
     for k in range(0, size // SIZE, LANES):

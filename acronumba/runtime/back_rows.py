@@ -97,7 +97,7 @@ class BackRows:
         results = len(self.back.specs[number].results) if number >= 0 else 0
         before = len(back.arguments) + spec.dims
         width, rows = 8 * (before + results + len(own)), 0
-        if spec.rows is not None:  # behind it lies what stands for a row of the forward node
+        if spec.rows is not None:  # behind it lies the stand-in for a row of the forward node
             given = sum(o.kind != "shared" for o in spec.operands)
             width += 8 * (2 * given + spec.dims) + RECORD.size * len(spec.results)
             ways = ways_of_rows(spec)

@@ -36,8 +36,8 @@ class BackwardMemory:
     run: Run  # the forward pass
     read: Sequence[NDArray[Any]]  # shared tensors, packed or not, and adjoints of results
     zeros: NDArray[Any]
-    start: int  # of what is computed,
-    size: int  # ... and its bytes
+    start: int  # address of the results,
+    size: int  # ... and their bytes
 
 
 class Backend(Protocol):

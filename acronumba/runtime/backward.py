@@ -48,7 +48,7 @@ from acronumba.runtime.trace import BackRecord
 
 _CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "rows_of_links")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
-_PLACES = 1 << 20  # bytes of the first room for what is computed
+_PLACES = 1 << 20  # bytes of the first memory for results
 _ZEROS = 1 << 12  # bytes of the first zeros
 _DTYPES = ("float32", "float64")
 _KEPT = 1 << 22  # words of an array that is not kept for the next mini-batch
@@ -85,7 +85,7 @@ class Seeds:
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
-    keep: Sequence[NDArray[Any]] = ()  # what the adjoints lie in
+    keep: Sequence[NDArray[Any]] = ()  # arrays that the adjoints lie in
 
 
 class Done(NamedTuple):
@@ -254,7 +254,7 @@ class _Run:
         self.threads = of.forward.threads
         self.words, self.state = workspace.words, workspace.nodes
         self.summed: list[BackRecord] = []
-        self.before, self.bytes = run.buffers.peak, 0  # of memory: that the forward pass has taken; there and back
+        self.before, self.bytes = run.buffers.peak, 0  # of memory: of the forward pass; of both passes
 
     def __setitem__(self, name: str, value: int) -> None:
         self.words[words.BACK.at[name]] = value
@@ -452,7 +452,7 @@ class _Run:
     # ---- sums over nodes
 
     def _collect(self, counts: Words) -> list[Found]:
-        """Return where the rows of sums lie."""
+        """Return the addresses of the rows of each sum."""
         ends = np.cumsum(counts)
         all_rows = np.empty(ends[-1] + 1, np.int64)
         places = address(all_rows) + 8 * (ends - counts)

@@ -179,7 +179,7 @@ class Buffers:
         self.used = 0  # chunks of the heap that the run has entered
         self.columns: dict[str, NDArray[Any]] = {}
         self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
-        self.stream: object = None  # what launches on a device need
+        self.stream: object = None  # the `Stream` for launches on a device
         self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
         self.columns_of_table: list[Words] = []  # what else `table` leads to: stages, how rows get their arguments
         self.prepared: object = None  # the shared values that those hold
@@ -209,10 +209,10 @@ class Buffers:
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
-        self.tight = False  # whether what grows grows by little
+        self.tight = False  # whether buffers grow in small steps
         self.last_run = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self._given: tuple[int, ...] = ()  # the numbers of the arrays that the last run was given
-        self._ahead_of: tuple[object, ...] = ()  # what the pieces of `ahead` were made of
+        self._ahead_of: tuple[object, ...] = ()  # key that the pieces of `ahead` were made for
         self.grow_nodes(_NODES, 0)
 
     def __setitem__(self, name: str, value: int) -> None:
@@ -465,7 +465,7 @@ class Buffers:
 
     @contextmanager
     def tables_apart(self) -> Iterator[None]:
-        """Give back the tables of the search that are added meanwhile."""
+        """Context that releases the tables of the search that are added in it."""
         caps = ("ccap", "scap", "ecap")
         tables, words = dict(self.tables), [(name, self[name]) for name in (*caps, *self.tables) if name in AT]
         yield
@@ -515,7 +515,7 @@ class Buffers:
         return self.tables["notes"].reshape(-1, 3)[: self["noted"]]
 
     def begin_notes(self) -> None:
-        """Let reads note their values."""
+        """Start to record the values of reads."""
         self["reading"] = NOTED
         self.grow_notes(_NOTES)
 

@@ -65,7 +65,7 @@ _PIECES = 16  # of them that are kept for the next epoch
 _HEAVY = 1 << 30  # bytes: more than a node of a kernel with run-time extents is thought to take before they are known
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
 _COLUMNS = {"kernel": "kind", "depth": "depth", "instance": "instance", "signature": "key"}  # of a user's schedule
-_FORMER = {"kind": "kernel", "key": "signature", "first": "operand_start"}  # what they were called; for one release
+_FORMER = {"kind": "kernel", "key": "signature", "first": "operand_start"}  # former names, for one release
 _SCHEDULE, _EXECUTE = STAGES.index("schedule"), STAGES.index("execute")
 
 
@@ -95,7 +95,7 @@ class Executor(Protocol):
         """Run up to the end of a stage; return the seconds that it took."""
 
     def finish(self, m: MiniBatch, run: Run) -> None:
-        """Say where the results are."""
+        """Tell the run where its results are."""
 
 
 class Processor:
@@ -244,7 +244,7 @@ class Executable:
         return buffers
 
     def give_buffers(self, buffers: Buffers) -> None:
-        """Give back buffers, for the next run."""
+        """Return buffers to the pool, for the next run."""
         self._buffers.append(buffers)
 
     def _describe(self, buffers: Buffers, k: int, spec: KernelSpec, kernel: KernelEntry) -> None:
@@ -491,7 +491,7 @@ class Executable:
 
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
         """Run stages, with as many threads as the last run's kernels could have used."""
-        alone = m.buffers.tight and len(m.roots) == 1  # what fits then must not depend on how long runs have taken
+        alone = m.buffers.tight and len(m.roots) == 1  # whether it fits must not depend on how long runs have taken
         m.buffers["threads"] = threads = 1 if alone else max(1, min(self.threads, int(self._recent / _WAKE)))
         m.buffers["areas"] = state.areas(threads)
         if threads == 1:

@@ -69,7 +69,7 @@ class Epoch:
         self._bell = bell
         executable.engine.reach(bell)
         self._buffers = self._m.buffers
-        self._reader = Copying()  # of what results may lead into
+        self._reader = Copying()  # of the memory that results may refer to
         given = {address(a): a for a in keep if a.nbytes}
         for base, array in {**given, **self._recorded.memory, **self._m.prepared.memory}.items():
             self._reader.add(base, array)
@@ -122,7 +122,7 @@ class Epoch:
         return numbers
 
     def withdraw(self, number: int) -> None:
-        """Let an instance leave without a result; one that has not begun, after its first round."""
+        """Make an instance leave without a result; an instance that has not begun leaves after its first round."""
         if number >= self._buffers["next"]:
             self._unwanted.append(number)
         elif number in self._there:
@@ -188,7 +188,7 @@ class Epoch:
         return self._reader
 
     def _unread(self, base: int) -> None:
-        """Let the reader hold a chunk or an arena no longer."""
+        """Remove a chunk or an arena from the reader."""
         if self._own.pop(base, None) is not None:
             self._reader.remove(base)
 
@@ -205,7 +205,7 @@ class Epoch:
             del self._closed[0], self._m.arenas[0]
 
     def close(self) -> None:
-        """Give all memory back; nothing of the epoch may be asked for any more."""
+        """Release all memory; the epoch cannot be used any more."""
         for base in [*self._own]:
             self._unread(base)
         self._m.arenas.clear()

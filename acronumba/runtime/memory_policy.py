@@ -20,7 +20,7 @@ from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.state import MEMORY, STEPS, TABLE
 
-_SOON = 0.1  # seconds in which what the system said about memory is believed: asking takes a while
+_SOON = 0.1  # seconds for which the system's answer about free memory is cached, as asking takes a while
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
 
 

@@ -30,8 +30,8 @@ class Host:
     types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
     ghosts: int  # most levels that a value may be deeper than its node
     waiting: bool  # whether the program waits for values
-    waits: Mapping[int, Loc]  # block that a fiber goes on with -> what it waited for
-    leads: Mapping[int, tuple[int, ...]]  # such a block -> words of its frame that lead to what it is about to use
+    waits: Mapping[int, Loc]  # block that a fiber goes on with -> the read that it waited for
+    leads: Mapping[int, tuple[int, ...]]  # such a block -> words of its frame that refer to data it will use
     reads: int  # the numbers of its reads are below
     arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
     ended: int  # block that instances of an epoch return to
@@ -76,8 +76,8 @@ class KernelEntry:
     stages: tuple[StageEntry, ...] = ()
     block: int = 1  # nodes of a block at most
     cost: int = 0  # nanoseconds that a node takes, about; 0: nobody has said
-    typical: int = 0  # the same on a typical processor; 0: nobody has said
-    keep: object = None  # what owns the code
+    typical: int = 0  # the same on a typical CPU; 0: unknown
+    keep: object = None  # owner of the code
 
 
 @record(kw_only=True, eq=False)

@@ -48,7 +48,7 @@ class Run:
         Seconds besides, in which rounds were noted down for `trace`.
     """
 
-    pending: Pending | None = None  # what results lie in, if it is not here yet
+    pending: Pending | None = None  # results that are not on the CPU yet
     heaps: Sequence[Heap] = ()  # of shared objects and lists
 
     def __init__(
@@ -77,7 +77,7 @@ class Run:
             self.words[instances] = words
         self.errors = self._errors(m.failures)
         if self.errors:
-            self.words[list(self.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
+            self.words[list(self.errors)] = 0  # failed instances have no result: their words are of an earlier run
 
     def close(self) -> None:
         """Release the buffers: `words` and their references become invalid; arrays of the arena stay valid."""

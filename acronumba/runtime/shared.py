@@ -52,14 +52,14 @@ class Prepared:
     table: Words  # one word each
     address: int  # of `table`
     copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
-    entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
+    entries: tuple[tuple[int, ...], ...]  # per kernel: the last words of its parameter table
     keep: tuple[NDArray[Any], ...]  # arrays and value records
     memory: Mapping[int, NDArray[Any]]  # those that have elements, by their addresses
     arrays: Mapping[int, NDArray[Any]]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], PackingLike], Packed]  # by parameters and packing
     read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
     records: Words  # value records, one for each entry of `table`
-    by: Packer | None  # what has packed the weights of this call, and packs them anew
+    by: Packer | None  # packs the weights of each call
 
     def is_valid(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
@@ -200,7 +200,7 @@ class SharedValues:
         self.engine = engine
         self.recent: list[Prepared] = []  # that came last, the last one last
         computed = (o for once in plan.program.once for o in plan.kernels[once.kernel].operands)
-        self._constant = all(o.kind != "shared" for o in computed)  # whether what is computed once stays as it is
+        self._constant = all(o.kind != "shared" for o in computed)  # whether computed tensors never change
         self._idle: deque[Prepared] = deque(maxlen=_SETS)  # packed for calls that are over
 
     @lazy

@@ -316,7 +316,7 @@ DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, 
 GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK, GROW_NOTES, ASTRAY = range(9, 17)
 
 NOTED, TOLD = 1, 2  # values of `reading`
-DEAD = -1  # what `lives` says of an instance that has failed
+DEAD = -1  # entry of `lives` for an instance that has failed
 STUB = 3  # words of a stub
 
 SLICE = 1 << 21  # steps of the machine after which it returns
@@ -344,7 +344,7 @@ MARKED = 1 << 31  # bit of the head of a value record, above its depth: the valu
 PARTS = 4  # into which threads cut a batch, each
 GROUP = 256  # units of work (`unit`) that each thread gets of blocks at once
 NEVER = 1 << 62  # value of `plenty`: no two results share a place
-PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again
+PIECES = 256  # most pieces of free memory in the list; pieces freed beyond it are not reused
 NODE_BYTES = 256  # that a node takes beside its results, about: arguments, value records, entries in columns
 
 # Sites of failures that no line of the program is to blame for.

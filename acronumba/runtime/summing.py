@@ -47,7 +47,7 @@ class Job(NamedTuple):
     words: tuple[int, ...]
     tasks: int
     cost: int  # of a task
-    total: NDArray[Any]  # what it adds to
+    total: NDArray[Any]  # the array that it adds to
     many: int  # rows that are added
 
 
@@ -84,7 +84,7 @@ class Sums:
         self.tables = tables
         self.inner: dict[tuple[int, int], NDArray[Any]] = {}
         self._blank = {id(g) for g in totals.values() if g.size}  # sums that nothing has been written to
-        self._hold: list[Any] = []  # what jobs read
+        self._hold: list[Any] = []  # arrays that jobs read
 
     def ordinary(self, heads: Words) -> tuple[list[int], list[int]]:
         """Return the addresses and the sizes in bytes of the parts that `add_ordinary` adds."""
@@ -201,7 +201,7 @@ def parameters(jobs: Sequence[Job]) -> Words:
 
 
 def numbers_of(records: Words, prepared: Prepared) -> Words:
-    """Return which shared tensors value records are of."""
+    """Return the numbers of the shared tensors of value records."""
     return (records - address(prepared.records)) // RECORD.size
 
 

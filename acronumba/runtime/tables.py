@@ -26,7 +26,7 @@ Rows: TypeAlias = "Words | None"  # numbers of rows that are read; None: somethi
 
 
 def made_of(plan: Plan, prepared: Prepared) -> dict[int, dict[int, Rows]]:
-    """Return which shared tensors are computed once, of which rows of each shared tensor, directly or not."""
+    """Map each shared tensor to the per-batch constants computed from it, directly or not, with the rows they read."""
     found: dict[int, dict[int, Rows]] = {}
     for once in reversed(plan.program.once):
         spec = plan.kernels[once.kernel]
@@ -135,7 +135,7 @@ class Tables:
         return (len(self.index[k]), *shape[1:]) if k in self.apart else shape
 
     def places(self, k: int, rows: Words, most: int) -> Words:
-        """Return where in them the sums of rows are, of a table with so many rows."""
+        """Return the position of each row's sum among the sums, for a table with so many rows."""
         return np.searchsorted(self.index[k], np.clip(rows, 0, most - 1))
 
     def gradient(self, k: int, g: NDArray[Any], shape: Sequence[int]) -> Any:

@@ -19,7 +19,7 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.records import record
 
 STAGES = ("pack", "record", "schedule", "layout", "execute")  # numbered as `state.TO_RECORD` and what follows it
-TIMED = ("compile", *STAGES)  # what a trace has the seconds of
+TIMED = ("compile", *STAGES)  # keys of `TraceData.seconds`
 
 # Of the nodes of a batch: run-time extents, in the order of the specification, and how many nodes have them.
 Extents: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
@@ -59,7 +59,7 @@ class Wait:
 
     round: int
     instance: int
-    loc: Loc  # what is read
+    loc: Loc  # position of the read
 
 
 @record(kw_only=True, eq=False)
@@ -75,11 +75,11 @@ class TraceData:
     order: NDArray[np.int32]  # int32[n]: nodes in order of execution
     edges: NDArray[np.int32]  # int32[m, 2]: producer, consumer
     kernels: tuple[str, ...]  # names of the kernels
-    specs: tuple[KernelSpec, ...]  # what the kernels compute, in the same order
+    specs: tuple[KernelSpec, ...]  # specifications of the kernels, in the same order
     batches: tuple[BatchRecord, ...]  # in order of execution
     lower_bound: int  # no schedule has fewer batches
     optimal: bool  # proved: len(batches) == lower_bound, or as a certificate says
-    rounds: int  # how often what was recorded was run: after all fibers waited, and at the end; 1 without waits
+    rounds: int  # number of executions: each time that all fibers waited, and at the end; 1 without waits
     parts: int = 1  # into which the mini-batch was cut, one run after the other
     waits: tuple[Wait, ...] = ()  # by round, in the order in which they came
     read: NDArray[np.int64] | None = (

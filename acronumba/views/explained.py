@@ -12,7 +12,7 @@ class Remark:
     """A decision about an expression."""
 
     kind: str  # a key of `ir.notes.KINDS`
-    text: str  # what and why
+    text: str  # decision and reason
     option: str  # the option that switches it off; "" if none does
     expression: str  # the user's text; "" if it is more than one line
     column: int  # where it begins
@@ -46,14 +46,14 @@ class Block:
     calls: tuple[str, ...]  # where it is recorded: "lstm, called from tag line 98"; () if that is one function alone
     places: tuple[Loc, ...]  # where it is recorded
     operations: tuple[str, ...]
-    stages: tuple[str, ...]  # what the kernel does one after the other, and what in one go
+    stages: tuple[str, ...]  # the stages of the kernel in order, each with its fused operations
     shared: tuple[str, ...]  # operands that are the same for all nodes
     varying: tuple[str, ...]  # operands of each node
     results: tuple[str, ...]
     phases: tuple[int, ...]  # components of the kernel graph that it is in; none if it was not recorded
     nodes: int  # in the mini-batch that was explained
     batches: int
-    once: bool  # whether it computes what all instances share
+    once: bool  # whether it computes a per-batch constant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Effect:
     """A mini-batch recorded with one option changed."""
 
     option: str  # its name
-    value: bool | str  # what it was changed to
+    value: bool | str  # the other value
     count: Count
 
 

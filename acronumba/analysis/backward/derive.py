@@ -33,7 +33,7 @@ from acronumba.ir.vjp import Applied, Sizes, adjoints, differentiable
 from acronumba.records import record
 
 FLOATS = ("float32", "float64")
-_GUESS = 16  # elements along a run-time extent, for what costs are compared by
+_GUESS = 16  # elements along a run-time extent, in comparisons of costs
 
 
 @record()
@@ -56,7 +56,7 @@ class AdjointOutput:
 
     operand: int  # number in the specification
     source: Source
-    shape: Sizes  # of what lies there
+    shape: Sizes  # of the value
     row: Source | int | None = None  # the first row of the operand that it is for, along axis 0; None: all of it
 
 
@@ -205,7 +205,7 @@ class _Derivation:
         b = self.b
         self.shared = {v for v in shared if self._is_argument(v)}
         self.active = {v for v in wanted if b.dtype(v) in FLOATS}
-        self.own: set[int] = set()  # depends on what belongs to a node, its extents included
+        self.own: set[int] = set()  # values that depend on a node's operands or extents
         for v in range(b.forward):
             node = b.nodes[v]
             if v < b.operands:
@@ -257,7 +257,7 @@ class _Derivation:
             a = node.args[k]
             (self.grads if a in self.own else self.sums).setdefault(a, []).append(given)
 
-    # ---- what is summed over nodes, and parts of adjoints
+    # ---- sums over nodes, and parts of adjoints
 
     def _product(self, node: Node, g: int, wanted: Collection[int]) -> set[int]:
         """Note the outer products that gradients of shared matrices are made of; return which arguments these are."""
@@ -476,7 +476,7 @@ class _Writer:
             return False
         return node.args[0] < self.b.operands and self.spec.operands[node.args[0]].kind == "shared"
 
-    # ---- what is kept
+    # ---- saved values
 
     def _lies(self, v: int) -> bool:
         """Whether a value of the specification, or an adjoint, is in memory when the backward kernel runs."""

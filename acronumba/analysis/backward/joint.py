@@ -67,14 +67,14 @@ class Joint(Builder):
             self._known.setdefault(_key(self.nodes[k]), k)
             self.locs[k], self.names[k] = op.loc, op.name
         self.forward = len(self.nodes)
-        self.loc = spec.body[0].loc  # of what is added
+        self.loc = spec.body[0].loc  # source position of added values
 
     def adjoint(self, number: int, of: int) -> int:
         """Return a new value: the adjoint of result `number`, which is a value."""
         self.nodes.append(Node("adjoint", (), (number,), self.dtype(of), self.shape(of)))
         return len(self.nodes) - 1
 
-    # ---- what the rules ask for
+    # ---- the interface of the rules
 
     def op(self, name: str, args: Sequence[int], shape: Sizes, dtype: str, attrs: Attrs = ()) -> int:
         simpler = self._simpler(name, args, shape)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
 
-NEVER = 1 << 60  # what must not be computed again, or cannot be kept
+NEVER = 1 << 60  # cost of values that must not be recomputed, or cannot be saved
 
 
 def choose_kept(

@@ -25,13 +25,13 @@ class BackwardPlan:
     """The derivative of a plan."""
 
     plan: Plan  # forward
-    kernels: tuple[Backward | None, ...]  # per kernel of the plan; None: its adjoints are not wanted
+    kernels: tuple[Backward | None, ...]  # per kernel of the plan; None: it takes no part in the backward pass
     specs: tuple[KernelSpec, ...]  # backward kernels, each once; then those of `pulls`
     number: tuple[int, ...]  # per kernel of the plan: which of `specs`; -1: none
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
     pulls: Mapping[
         tuple[int, int], Pullback
-    ]  # by kernel and value: the backward pass from what is made of shared tensors alone
+    ]  # by kernel and value: the pullback of a value computed from shared tensors alone
 
 
 def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:

@@ -153,7 +153,7 @@ def sweep(
     values: list[Any] = [
         None if x is None else np.asarray(x, o.dtype) for x, o in zip(operands, spec.operands, strict=True)
     ]
-    below, todo = set[int](), [*seeds]  # what the seeds are computed from
+    below, todo = set[int](), [*seeds]  # values that the seeds are computed from
     while todo:
         v = todo.pop()
         if v not in below and v >= len(spec.operands):

@@ -44,8 +44,8 @@ class _Loop:
     index: ir.Var
     length: ir.Var
     step: frozenset[int]  # `id`s of the instructions that count: no part of a step
-    carried: frozenset[ir.Var]  # what a step may read that another has assigned, but `index`
-    fixed: frozenset[ir.Var]  # what the head computes that is the same in every step
+    carried: frozenset[ir.Var]  # loop-carried variables, without `index`
+    fixed: frozenset[ir.Var]  # variables that the head computes equal in every step
     varying: frozenset[ir.Var]  # ... and that is not
 
 
@@ -171,7 +171,7 @@ class _Spawns:
         self.blocks = function.blocks
         self.names = Names(function)
         self.to: dict[ir.Var, ir.Var] = {}  # variables of the loop -> those of this one
-        self.results: ir.Var | None = None  # the list of what the steps return
+        self.results: ir.Var | None = None  # the list of the results of steps
 
     def start(self, head: int) -> ir.Block:
         """Return the block before the loop: loop-invariant instructions, and the list of results."""

@@ -38,7 +38,7 @@ class Mutation:
         self._solved.fill()
         self._origin: dict[ir.Var, ir.Var] = {}
         self._first = len(self._solved.nodes)
-        self._inside: dict[int, list[int]] = defaultdict(list)  # the slots of what a row or list holds
+        self._inside: dict[int, list[int]] = defaultdict(list)  # slots of the fields or elements of a row or list
         for key, slot in self._solved.slots.items():
             if isinstance(key, tuple):
                 self._inside[key[0]].append(slot)

@@ -89,7 +89,7 @@ def _postdominators(blocks: tuple[ir.Block, ...]) -> list[set[int]]:
 class _Turn:
     """The next part of a chain that runs at once, as indices of items."""
 
-    before: tuple[int, ...]  # what needs no strand
+    before: tuple[int, ...]  # items that need no strand
     strands: tuple[tuple[int, ...], ...]
     rest: tuple[int, ...]
 

@@ -147,8 +147,8 @@ class Item:
     instrs: tuple[ir.Instr, ...]
     reads: frozenset[ir.Var]
     writes: frozenset[ir.Var]
-    checks: frozenset[object]  # what is known behind it that was not before
-    faults: frozenset[object]  # what it may rely on
+    checks: frozenset[object]  # subjects of the facts that it establishes
+    faults: frozenset[object]  # subjects of the facts that it may rely on
     before: tuple[ir.Instr, ...] = ()  # of a region: its first instructions, that stand in `block`
     reason: str = ""  # why it must stay in order; "" if it need not
 

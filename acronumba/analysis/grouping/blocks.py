@@ -38,7 +38,7 @@ class _Group:
     own: tuple[ir.Op, ...]
     extents: dict[ir.Var, tuple[ir.Extent, ...]]  # of the tensors from outside
     outside: frozenset[ir.Var]  # tensors it reads from outside
-    one_row: Callable[[set[ir.Var]], OneRow] | None = None  # from what is wanted, if it is computed row by row
+    one_row: Callable[[set[ir.Var]], OneRow] | None = None  # from the requested variables, if computed row by row
 
 
 class Grouping:
@@ -281,11 +281,11 @@ class Grouping:
         writer: dict[ir.Var, int] = {}
         readers: dict[ir.Var, list[int]] = defaultdict(list)
         fallible = -1  # the last operation that may fail when it is computed: the first one recorded is reported
-        checks: list[int] = []  # what may fail or relies on what was checked: in order
+        checks: list[int] = []  # instructions that may fail or rely on a check: in order
         guards: list[int] = []  # the last of these on which operands rely: arithmetic is not among them
-        lists: list[int] = []  # what reads or changes lists: in order
+        lists: list[int] = []  # instructions that read or change lists: in order
         calls: list[int] = []
-        waits: list[int] = []  # reads of tensors: what may fail comes after those before it
+        waits: list[int] = []  # reads of tensors: instructions that may fail stay behind
         for k, instr in enumerate(instrs):
             if isinstance(instr, ir.Op):
                 used = [v for o in operands(instr, moved) for v in (*reads(o), *self._extent_vars(o, extents))]
@@ -316,7 +316,7 @@ class Grouping:
                     needs |= {*checks, *calls, *lists, *waits}
                     calls, lists = [k], []
                 case ir.Read():
-                    # A failure of what was recorded before it shows when it waits; nothing waits where a check fails.
+                    # Failures of nodes recorded before a read show when it waits; a failed check does not wait.
                     needs |= {*checks, *calls, fallible} - {-1}
                     waits.append(k)
                 case ir.Op():
@@ -468,7 +468,7 @@ class _Spec:
         self.group = group
         self.single = single
         self.dims: list[ir.Var] = []
-        self.stacked: dict[ir.Var, tuple[ir.Extent, ...]] = {}  # lists, and the extents of what they are stacked to
+        self.stacked: dict[ir.Var, tuple[ir.Extent, ...]] = {}  # lists -> extents of the stacked array
         self.far = self._far()
         inside = {op.out for op in group.body}
         for op in group.body:  # extents first: they decide which host numbers are extents

@@ -29,7 +29,7 @@ class Extents:
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         self.single = definitions(function)
-        # A check may have found more extents of a copy: what stores it or hands it on reads the copy.
+        # A check may have proved more extents of a copy: instructions that store or pass it read the copy.
         self.handed_on = {
             v
             for b in function.blocks

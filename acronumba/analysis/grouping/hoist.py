@@ -94,7 +94,7 @@ class Split:
 
     numbers: Mapping[int, int]  # `id` of an operation -> its number; default: 0
     again: frozenset[int]  # `id`s of operations that every kernel computes which reads them
-    free: tuple[tuple[Op, bool], ...]  # what was set free, and whether it comes after a cycle
+    free: tuple[tuple[Op, bool], ...]  # operations set free, and whether each comes after a cycle
 
     def notes(self) -> tuple[Note, ...]:
         """Return a note for each operation that was set free."""
@@ -112,7 +112,7 @@ NO_SPLIT = Split(numbers={}, again=frozenset(), free=())
 
 
 def split(program: Program, flow: Flow, strategy: Strategy = DEFAULT) -> Split:
-    """Return which operations of a block must be different kernels, so that no free operation waits for a cycle."""
+    """Split the operations of blocks into kernels so that no free operation waits for a cycle."""
     return _Numbers(program, flow, strategy).run()
 
 

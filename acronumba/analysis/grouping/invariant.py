@@ -145,7 +145,7 @@ class _Mover:
         done: set[int] = set()
         function = self.function
         while rest := {head: body for head, body in loops(function.blocks).items() if head not in done}:
-            head = min(rest, key=lambda h: (len(rest[h]), h))  # inner loops first: what leaves one may leave the next
+            head = min(rest, key=lambda h: (len(rest[h]), h))  # inner loops first: an instruction may leave several
             body = rest[head]
             done.add(head)
             function = self._loop(function, head, body)
@@ -204,7 +204,7 @@ class _Mover:
         written = {v for k in body for i in blocks[k].instrs for v in writes(i)}
         # In order of dominance: an instruction comes after those that it reads.
         order = sorted((k for k in body if all(k in over[x] for x in latches)), key=lambda k: len(over[k]))
-        known: dict[ir.Var, ir.Instr] = {}  # invariant instructions of the loop, by what they assign
+        known: dict[ir.Var, ir.Instr] = {}  # invariant instructions of the loop, by the variables they assign
         for k in order:
             for instr in blocks[k].instrs:
                 if not isinstance(instr, _Movable):

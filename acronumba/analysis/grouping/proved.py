@@ -62,7 +62,7 @@ class _Proved:
         found: dict[int, _Facts] = {}
         for k in sorted(range(len(blocks)), key=lambda k: len(over[k])):  # dominators first
             facts = _Facts()
-            made = set(self.function.params)  # what there is at the beginning of the block
+            made = set(self.function.params)  # variables that exist at the start of the block
             for d in sorted(over[k] - {k}, key=lambda d: len(over[d])):
                 facts |= found[d]
                 made.update(v for i in blocks[d].instrs for v in writes(i))
@@ -84,7 +84,7 @@ class _Proved:
         """Return a block rewritten with the facts that hold in it, and the facts that hold behind it."""
         later = _Facts()  # known behind the block
         out: list[ir.Instr] = []
-        has: set[ir.Var] = set()  # what the operations so far read and make, and their extents
+        has: set[ir.Var] = set()  # operands, results and extents of the operations so far
         for old in block.instrs:
             instr = self._known(old, facts)
             if instr is None:

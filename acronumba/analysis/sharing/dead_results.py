@@ -39,7 +39,7 @@ class _DeadResults:
         self.notes: list[Note] = []
 
     def function(self, number: int) -> None:
-        """Let the calls of a function run copies."""
+        """Rewrite a function so that its calls run copies without unread results."""
         function = self.functions[number]
         used = {v for b in function.blocks for i in (*b.instrs, b.end) for v in reads(i)}
         blocks = tuple(

@@ -82,7 +82,7 @@ class _List:
 
     width: int
     items: list[list[Fact]] = field(default_factory=list)  # the first elements, as long as none moves
-    tail: list[Fact] = field(default_factory=list)  # what is appended
+    tail: list[Fact] = field(default_factory=list)  # appended elements
     anywhere: list[Fact] = field(default_factory=list)
     moved: bool = False  # elements have other indices than at first
 

@@ -64,11 +64,11 @@ class _LoopExits:
     def __init__(self, function: ir.Function, free: Iterable[ir.Var]) -> None:
         self.function = function
         shared = (i.out for b in function.blocks for i in b.instrs if isinstance(i, ir.Shared | ir.Const))
-        self.free = frozenset((*free, *shared))  # what is the same for all instances
+        self.free = frozenset((*free, *shared))  # variables that are the same for all instances
         self.fixed = fixed_variables(function)
         self.names = Names(function)
         self.live = list(live_at_start(function.blocks))  # at the start of each block, but for those of `begun`
-        self.begun: set[ir.Var] = set()  # what copied loops begin with
+        self.begun: set[ir.Var] = set()  # values on entry of copied loops
         self.notes: list[Note] = []
 
     def run(self) -> ir.Function:
@@ -106,7 +106,7 @@ class _LoopExits:
         return out
 
     def _product(self, after: ir.Block, start: dict[ir.Var, ir.Var]) -> Loc | None:
-        """Return where the first product is that is the same for all instances where a loop makes no step."""
+        """Return the position of the first product that is the same for all instances if a loop makes no step."""
         same = set(self.free)
         to = dict(start)
         for instr in after.instrs:
@@ -166,7 +166,7 @@ class _LoopExits:
             assert not isinstance(read, ir.End)
             out.append(reassigned(read, fresh))
             for v in writes(instr):
-                to.pop(v, None)  # what several blocks assign is assigned here, too
+                to.pop(v, None)  # a variable that several blocks assign is assigned here, too
             to |= fresh
         return tuple(out)
 

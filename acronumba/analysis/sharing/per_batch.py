@@ -48,7 +48,7 @@ class Computed:
 
     index: int  # entry of `Program.shared`
     body: tuple[ir.Op, ...]  # in order, the tensor last; operands: each other, shared entries before `index`, `single`
-    single: Mapping[ir.Var, ir.Instr]  # what assigns the numbers among the operands: `Const` or `Shared`
+    single: Mapping[ir.Var, ir.Instr]  # instructions of the numbers among the operands: `Const` or `Shared`
     loc: Loc
 
 
@@ -112,7 +112,7 @@ class _Finder:
         if any(isinstance(x, ir.Var) for x in (*shape, *_flat(attrs))):
             return None
         if op.op == "take" and not _constant_index(op, single) and not self._fits(op, single):
-            return None  # what has checked the index is not run before it
+            return None  # the check of the index would not run before it
         given: list[_Given] = []
         for a in op.args:
             if (one := self._given(a, single, known)) is None:

@@ -33,7 +33,7 @@ class _Row:
     index: ir.Var
     table: ir.Var | ir.SharedArg
     rows: int
-    made: tuple[ir.Op, ...]  # what computes the table, as far as it is not in the program yet
+    made: tuple[ir.Op, ...]  # operations that compute the table, if not in the program yet
     product: bool  # whether a matrix product is in it
 
 

@@ -253,7 +253,7 @@ class _Rewriter:
         self.notes.setdefault(Note(loc=op.loc, kind=kind, text=text, option="reuse"))
 
     def _compare(self, op: ir.Op, a: ir.Var, which: Sequence[int], out: list[ir.Instr]) -> None:
-        """Let the instance fail unless the operand is, by address, one of these shared tensors."""
+        """Write a check that fails the instance unless the operand is, by address, one of these shared tensors."""
         paths = ", ".join(self.program.shared[k].path for k in which)
         site = ir.Site("AssertionError", f"the sharing analysis is wrong: {a.name} is not {paths}", op.loc)
         found: ir.Var | None = None

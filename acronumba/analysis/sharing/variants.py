@@ -118,7 +118,7 @@ def _paths(program: ir.Program, spec: KernelSpec, which: Iterable[int]) -> str:
 def _merged(
     program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Use, ...]], sets: Sequence[Sequence[int]]
 ) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Use, ...], ...]]:
-    opened: dict[int, tuple[int, set[int]]] = {}  # by kernel: what it becomes, and its operands that are opened
+    opened: dict[int, tuple[int, set[int]]] = {}  # by kernel: its new number, and its operands that are opened
     for members in sets:
         differ = _differing(kernels, members)
         opened |= dict.fromkeys(members, (members[0], differ))

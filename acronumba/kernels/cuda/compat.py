@@ -42,9 +42,9 @@ def missing() -> str:
 
 _REGISTERS = 1 << 16  # of a multiprocessor
 _SHARED = 160 << 10  # bytes that blocks may share on a multiprocessor of compute capability 8.0; later ones have more
-_RESIDENT = (4, 3)  # blocks that should fit on a multiprocessor: what one waits for, another computes meanwhile
+_RESIDENT = (4, 3)  # blocks that should fit on a multiprocessor: while one waits, another computes
 
-_LOCK = ForkLock()  # of what `_as_if_on` and `_imported` change
+_LOCK = ForkLock()  # of the globals that `_as_if_on` and `_imported` change
 
 
 @cache

@@ -48,7 +48,7 @@ def _device(f: Callable[..., Any]) -> Any:
     return cuda.jit(device=True, inline="always")(f)
 
 
-# What Numba is told of an intrinsic: the types of its result and arguments, and what writes it.
+# Declaration of an intrinsic for Numba: the types of its result and arguments, and its code generator.
 
 
 def _pointer(context: Any, builder: Any, address: Any, type: Any) -> Any:

@@ -134,7 +134,7 @@ class _Generator(Generator):
             grids.append((Grid(WARPS, 1),))
         for stage in self.stages.stages:
             if isinstance(stage, ProductStage):
-                # each pass is a function: what its blocks share, and its registers, are its own
+                # each pass is a function, with separate shared memory and registers
                 for one in passes_of(stage, self.stages, self.target) if stage.n else ():
                     w = self._writer(len(functions), "tiles of products")
                     grids.append(w.tiles(stage, one))

@@ -208,10 +208,10 @@ class _Run:
         self.place = _Resolver(f, self.stream, "place")
         self.batch, self.warp = f.let("batch", 0), f.let("warp", 0)
         self.counts = [f.let("count", 0) for _ in self.nodes_table.counted]
-        self.most = f.let("most", self.nodes)  # of nodes, or of what is counted
+        self.most = f.let("most", self.nodes)  # of nodes, or of a count
 
     def each_node(self, fails: Expr) -> None:
-        """Write down the words of every node."""
+        """Write the loop that stores the words of every node."""
         f, nodes = self.f, self.nodes
         if not self.spec.dims:
             f.do(tree.Call("sizes", (const(0, I64), nodes, f["S"]), tree.VOID))
@@ -257,7 +257,7 @@ class _Run:
             f.set(count, count + tree.load(added, 1 + k))
 
     def finish(self) -> None:
-        """Write down how much is counted of all nodes."""
+        """Write the stores of the total counts of all nodes."""
         f = self.f
         for k, count in enumerate(self.counts):
             f.store(self.starts + (self.nodes + 1) * (8 * k), self.nodes, count)

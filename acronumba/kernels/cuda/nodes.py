@@ -46,7 +46,7 @@ class NodeTable:
         return self.arguments + self.dims + self.results + self.places
 
     def result(self, k: int) -> int:
-        """Return which word is the address of a result."""
+        """Return the number of the word with the address of a result."""
         return self.arguments + self.dims + k
 
     @property

@@ -86,7 +86,7 @@ def run(steps, count, S, T, barrier):
 class PersistentCode:
     """The kernel that runs all others."""
 
-    own: str  # text of what it has beside them
+    own: str  # text of its other code
     text: str  # with them
     shared: int  # bytes that a block shares
     entries: tuple[str, ...] = ("run",)

@@ -44,7 +44,7 @@ def _narrow(x: int, bits: int = 64) -> int:
 
 
 def _wrap(x: Any) -> Any:
-    """Let an integer wrap; others pass."""
+    """Return an integer wrapped to 64 bits; other values unchanged."""
     return _narrow(x) if type(x) is int else x
 
 
@@ -187,7 +187,7 @@ class Simulator:
         self.main = greenlet.getcurrent()
         made = [_Block(k, self.memory, shared) for k in range(blocks)]
         self.written: dict[int, tuple[_Block, int]] = {}  # of places: by which block, how often it had published
-        self.counters: dict[int, dict[int, int]] = {}  # what is known to those who have read them
+        self.counters: dict[int, dict[int, int]] = {}  # knowledge that readers of a counter acquire
         alive = [_Thread(block, k) for block in made for k in range(threads)]
 
         def run() -> None:

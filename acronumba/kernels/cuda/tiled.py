@@ -189,7 +189,7 @@ class BlockTiles:
                 f.do(device("meet"))
 
     def find_odd(self, product: Product, outer: Index, low: Local, high: Local) -> None:
-        """Say so if the rows of the right operand outside of low..high have an element that is not finite."""
+        """Write a search for elements that are not finite, in rows of the right operand outside of low..high."""
         w, t = self.w, DTYPES[self.w.graph.dtype(product.value)]
         right, stride = self.right(product, outer)
         inner, columns = (w.number(size_poly(n)) for n in w.graph.shape(product.right)[-2:])
@@ -250,7 +250,7 @@ class BlockTiles:
         return low
 
     def addresses(self, product: Product, outer: Index, first: Local, m: Local, begin: Local | None) -> None:
-        """Write down where the rows of the left operand lie, from an element on."""
+        """Write the addresses of the rows of the left operand, from an element on."""
         w, f = self.w, self.w.f
         (piece,) = product.pieces
         shape = w.graph.shape(piece)
@@ -261,7 +261,7 @@ class BlockTiles:
             f.store(self.rows, e, w.address(piece, Index(shape, (*place.at, row, column))))
 
     def right(self, product: Product, outer: Index) -> tuple[Local, Local]:
-        """Return where the right operand begins, and bytes from one row, or column, to the next."""
+        """Return the address of the right operand, and the bytes from one row, or column, to the next."""
         w, v = self.w, product.right
         shape = w.graph.shape(v)
         place = stretch(w, outer, shape[:-2])

@@ -415,7 +415,7 @@ class Tile:
         )  # fmt: skip
 
     def _way(self) -> dict[str, object]:
-        """Return how its text finds the elements of the right operand, in memory and in shared memory."""
+        """Return the text that addresses elements of the right operand, in memory and in shared memory."""
         size = 4 if self.kind in MOST else 8
         step, wide = right_step(self.width), f"{self.width} * {size}"
         rows = {

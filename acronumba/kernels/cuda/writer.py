@@ -135,12 +135,12 @@ class SimtWriter(ProductWriter):
         return whose(self.kernel, slot) == "node"
 
     def memory_of(self, kind: str) -> Expr:
-        """Return where the slots of a kind lie, see `whose`."""
+        """Return the address of the slots of an owner, see `whose`."""
         if kind == "batch":
             return self.f["S"]
         known = self.cached(("memory", kind))
         if known is None:
-            if kind == "node":  # behind what all nodes have
+            if kind == "node":  # behind the scratch that all nodes share
                 place = self.f["S"] + self.end_of("batch") + self.word(self.table.place)
             else:
                 size = self.loaded("own", self.f["P"], OWN_BYTES) if self.table.dims else self.own_bytes()
@@ -575,7 +575,7 @@ class _Tiles:
         self.sums = w.local("sums", const(0, I64) if self.own else block_memory(height * self.apart))
 
     def addresses(self, a: Expr, m: Expr) -> None:
-        """Write down where rows a..a+m of the left operands lie."""
+        """Write the addresses of rows a..a+m of the left operands."""
         w, f, stage = self.w, self.w.f, self.stage
         f.comment("the rows of the left operand")
         with w.anew(), w.shared_out("e", m, w.thread(), const(THREADS, I64)) as e:

@@ -243,7 +243,7 @@ class Chooser:
             op = graph.op(v)
             if op is not None and graph.kind(v) in ("order", "search") and not self.view(op.args[0]):
                 self.stored.add(op.args[0])
-        while True:  # what is stored may make other things contiguous
+        while True:  # a stored value may make others contiguous
             before = set(self.stored)
             self.products = {v: self.product(v) for v in range(graph.first, graph.count) if graph.kind(v) == "product"}
             for v in range(graph.first, graph.count):

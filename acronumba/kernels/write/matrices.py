@@ -43,9 +43,9 @@ class Slots:
 
     rows: int  # int64: addresses of the left operand's rows, piece by piece
     lengths: int  # int64: elements of the pieces of a row
-    sums: int  # what one call of a tile computes
+    sums: int  # results of one call of a tile
     panel: int = -1  # columns of the right operand, packed: a panel, or all of them for a stage in tiles
-    tables: int = -1  # what tiles that look up sums take for themselves
+    tables: int = -1  # scratch of tiles that look up sums
 
 
 class MatrixWriter(NestWriter):
@@ -447,12 +447,12 @@ class PanelProduct:
             self.pack(outer, self.packed(vector), vector, wide)
 
     def packed(self, vector: Expr) -> Expr:
-        """Return where the panel that begins with a vector of columns is, if all are packed."""
+        """Return the address of the packed panel that begins with a vector of columns, if all are packed."""
         inner = rounded(self.inner_size, self.lanes)
         return self.w.bind("packed", self.w.scratch(self.slots.panel) + vector * self.w.number(inner * self.width))
 
     def begin(self) -> None:
-        """Write down how long the pieces of a row of the left operand are."""
+        """Write the lengths of the pieces of a row of the left operand."""
         w = self.w
         for s, piece in enumerate(self.product.pieces):
             w.f.store(w.scratch(self.slots.lengths), s, w.number(size_poly(w.graph.shape(piece)[-1])))
@@ -472,7 +472,7 @@ class PanelProduct:
                     yield first, w.local("wide", self.vectors * (p + 1) // self.panels - first)
 
     def addresses(self, outer: Index, first: Expr, stop: Expr, most: Poly, begin: Poly = ZERO) -> None:
-        """Write down where rows first..stop of the left operand lie, piece by piece, room for `most` of each."""
+        """Write the addresses of rows first..stop of the left operand, piece by piece, `most` entries for each."""
         w, many = self.w, self.many
         table = w.scratch(self.slots.rows)
         with w.loop("i", first, stop, extent=many) as i:

@@ -40,7 +40,7 @@ class NestWriter(Writer):
         reduced = [k for k in nest.reduced if space[k] != 1]
         real = [k for k in range(len(space)) if space[k] != 1]
         rank = len(self.lead)
-        others: dict[int, Expr] = {}  # what is reduced, outside of the band
+        others: dict[int, Expr] = {}  # terms of reductions outside of the band
         at = [*self.lead[:-1], *[ZERO] * (len(space) - max(rank - 1, 0))]
         lanes = self.lanes_for(nest.values)
         vector = vector_axis(self.stages, nest, lanes)
@@ -251,7 +251,7 @@ class NestWriter(Writer):
             self.f.set(total, combine(op.op, total, x, t))
 
     def inside(self) -> Expr:
-        """Return which lanes exist."""
+        """Return the mask of valid lanes."""
         key = ("inside", self.lane)
         known = self.cached(key)
         if known is None:

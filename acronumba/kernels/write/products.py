@@ -137,7 +137,7 @@ class ProductWriter(OrderWriter):
         self.space(outer, shape, at, inner)
 
     def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
-        """The same along the innermost axis: every lane keeps its best, then the lanes are compared in order."""
+        """Write `arg` along the innermost axis: every lane keeps its best, then the lanes are compared in order."""
         op = self.graph.op(v)
         assert op is not None
         source = op.args[0]
@@ -345,7 +345,7 @@ class ProductWriter(OrderWriter):
         return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
 
     def packing(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> object:
-        """Return how the weights of some products are packed."""
+        """Return the packing of the weights of some products."""
         if dtype == "lookups":  # never side by side
             return LookupPacking(gates=parts[0].gates, n=n, k=self.inner(parts[0].product), q=q)
         packings: list[Packing | CodePacking | ViewPacking] = []
@@ -439,7 +439,7 @@ class ProductWriter(OrderWriter):
         return j
 
 
-# How what has loops of its own is written, by its kind.
+# Writers of tasks with separate loops, by kind.
 SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
     "concat": lambda w, v: w.concat(v),
     "stack": lambda w, v: w.stack(v),
@@ -517,7 +517,7 @@ class _Products:
             self.units(one, low, high, tiles, panels)
 
     def addresses(self, nodes: Expr) -> None:
-        """Write down where the rows of the left operands lie, and how long their pieces are."""
+        """Write the addresses of the rows of the left operands, and the lengths of their pieces."""
         w, stage = self.w, self.stage
         many = count(stage.lead)
         with w.loop("r", 0, nodes) as r:
@@ -627,7 +627,7 @@ class _Tail:
         self.one, self.panel, self.starts, self.q = one, panel, starts, one.q
         self.width = of.width
         self.apart = one.vectors * of.width * one.members  # bytes from one row of sums to the next
-        end = sum(call.gates for call in one.calls) * one.q * self.width  # of the sums; behind them lies what is kept
+        end = sum(call.gates for call in one.calls) * one.q * self.width  # of the sums; kept values follow
         _, self.names = column((*self.stage.lead, self.stage.n))
         places = (p for step in one.steps for p in step.kept)
         self.room = {place: end + k * one.q * self.width for k, place in enumerate(places)}

@@ -46,7 +46,7 @@ class BandRows:
 class Writer(Scopes):
     """Writes one function of a kernel."""
 
-    padded = True  # lanes beyond the end of what lies in scratch may be read
+    padded = True  # lanes beyond the end of values in scratch may be read
 
     def __init__(self, kernel: Kernel, name: str, params: Sequence[str], doc: str = "") -> None:
         super().__init__(kernel, name, params, doc)
@@ -59,15 +59,15 @@ class Writer(Scopes):
         self.inline: set[int] = set()  # stored values that are being computed here
         self.panels: dict[
             int, tuple[Expr, int, Expr]
-        ] = {}  # products of the panel at hand: (row of C, vectors per gate, q)
-        self.kept: dict[tuple[int, Index], Expr] = {}  # addresses of what earlier steps of a tail have computed
+        ] = {}  # products of the current panel: (row of C, vectors per gate, q)
+        self.kept: dict[tuple[int, Index], Expr] = {}  # addresses of values that earlier steps of a tail have computed
         self.panel_at: tuple[Poly, ...] = ()
         self.panel_n = 0
         self.home_depth = 0  # scope of the node
         self.lead: tuple[Poly, ...] = ()  # in a stage in tiles: the place of the tile's first row
         self.stop: Expr | None = None  # there: where the tile's rows end
         self.band: BandRows | None = None  # there
-        self.views: dict[int, tuple[int, ...]] = {}  # there: what is stored in the place of a value
+        self.views: dict[int, tuple[int, ...]] = {}  # there: the view that is stored in place of a value
         self.node: Local | None = None  # number in the batch
         self.row: Expr | None = None  # number in the block
         self.words: Expr | None = None  # address of the node's argument words
@@ -182,13 +182,13 @@ class Writer(Scopes):
         return tree.load(self.scratch(self.kernel.ragged.places), self.row)
 
     def own_place(self, base: Expr) -> Expr:
-        """Return where the slots of unknown size lie that a thread has for itself; `base`: its scratch."""
+        """Return the address of a thread's local slots whose size depends on extents; `base`: its scratch."""
         if "T" not in self.f.locals:
             return base + self.kernel.scratch.fixed()[1]
         return base + self.loaded("own", self.f["S"], BLOCK.at["own"])
 
     def offset(self, slot: int) -> Expr:
-        """Return where a slot of scratch starts: from the beginning; if its size is unknown, from that of its kind."""
+        """Return the offset of a slot in scratch; if its size depends on extents, among the slots of its kind."""
         scratch = self.kernel.scratch
         fixed, _ = scratch.fixed()
         if slot in fixed:
@@ -197,7 +197,7 @@ class Writer(Scopes):
         return self.end(before[-1]) if before else const(0, I64)
 
     def end(self, slot: int) -> Expr:
-        """Return where a slot of unknown size ends, from the beginning of its kind."""
+        """Return the end of a slot whose size depends on extents, as an offset among the slots of its kind."""
         key = ("end", slot)
         known = self.cached(key)
         if known is None:

@@ -83,7 +83,7 @@ class BackDevice(Launching):
         self._write, self._apart, self._loop = calls["write"], calls["apart"], calls["launch"]
         self._note_sums = note_sums
         self.of: BackwardMemory | None = None  # of the backward pass that runs,
-        self.before: Stream | None = None  # ... and of the forward pass, which owns what its regions lead to
+        self.before: Stream | None = None  # ... and of the forward pass, which owns the memory of its regions
 
     def tail(self, kernel: int) -> tuple[int, int]:
         """Return the last words of a kernel's table P, for `kernels.cuda.marshal`."""
@@ -159,7 +159,7 @@ class BackDevice(Launching):
             self.device.upload(have.address, np.zeros(have.size, np.uint8))
         return have.address
 
-    # ---- what is asked for
+    # ---- the protocol
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None:
         """See `Backend`. Addresses outside of the results of both passes are on the CPU already."""
@@ -274,7 +274,7 @@ class _Image:
         self._used = 0
 
     def put(self, words: Words) -> int:
-        """Return where words will be."""
+        """Add words to the image; return their address on the device."""
         at = self._used
         self._words[at : at + len(words)] = words
         self._used += len(words)
@@ -290,7 +290,7 @@ class _Work(NamedTuple):
 
     dtype: str
     function: str  # of `kernels.cuda.sums`
-    words: dict[str, int]  # of the function; those of `_ARRAYS` are addresses of the processor's
+    words: dict[str, int]  # of the function; those of `_ARRAYS` are CPU addresses
     tasks: int
     many: int  # rows that are added
 

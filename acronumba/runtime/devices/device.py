@@ -25,7 +25,7 @@ class Device(Protocol):
     name: str
     number: int | None  # of the GPU; the simulator has none
     processors: int  # that run blocks at the same time: multiprocessors
-    driver: Driver  # what compiled code calls
+    driver: Driver  # functions that compiled code calls
     stream: int
 
     timed: bool  # whether the time that something takes says anything

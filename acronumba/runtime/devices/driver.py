@@ -60,7 +60,7 @@ _CALLED = {  # by compiled code
     "reach": "cuEventSynchronize",
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE = 16, 75, 76, 95  # attributes of a device
-_MAPPED = 3  # memory of the processor that every context of the device can reach
+_MAPPED = 3  # CPU memory that every context of the device can reach
 _OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
 _NO_TIMES = 2  # an event that nobody measures with
@@ -236,7 +236,7 @@ class Gpu:
         return np.ctypeslib.as_array(memory)
 
     def _release(self, name: str, *handles: int) -> None:
-        """Give things back to the driver, once all that may use them is done."""
+        """Release resources of the driver, once all launches that may use them are done."""
         if os.getpid() != self._process:
             return  # they are the other process's
         with self:

@@ -44,12 +44,12 @@ from acronumba.runtime.trace import STAGES
 _Row = tuple[int, int, int]  # of `Stream.regions`
 
 _APART = 1 << 14  # bytes between two results that are copied with them
-_PIECES = 64  # of results, at most: what lies in more is copied in one
-_ROOM = 1 << 16  # bytes of the first buffer for what launches need
+_PIECES = 64  # of results, at most: more pieces are copied as one
+_ROOM = 1 << 16  # bytes of the first buffer for parameters of launches
 _LAUNCHES = 256  # that the first table has room for
 _ARENAS = 4  # of which it is known where they are
 _EXECUTE = STAGES.index("execute")
-UNLIMITED = 1 << 62  # nanoseconds: what `execute` does takes no time, as kernels run elsewhere
+UNLIMITED = 1 << 62  # nanoseconds: `execute` itself takes no time, as kernels run elsewhere
 
 
 @record(eq=False, frozen=False)
@@ -71,11 +71,11 @@ class Stream:
         self.address = address(self.words)
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
-        # by arenas, as results may be held while others are computed: regions, and what else they were made of
+        # by arenas, as results may be held while others are computed: (shared regions, packed arrays, all regions)
         self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[NDArray[Any]]], Words]] = {}
         self.pending: _Pending | None = None  # the results of the last run
-        self.shared: object = None  # what owns the copies of shared values that `regions` leads to
-        self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for what instances are packed in
+        self.shared: object = None  # owner of the copies of shared values in `regions`
+        self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for packed instances
         self["event"] = event = device.event()
         weakref.finalize(self, device.forget, event).atexit = False
         self.room(_ROOM, _LAUNCHES)
@@ -95,7 +95,7 @@ class Stream:
         self["table"], self["capacity"] = address(self.table), launches
 
     def place(self, regions: Words) -> None:
-        """Say where everything is."""
+        """Set the regions."""
         self.regions = regions
         self["regions"], self["count"] = address(regions), len(regions) // 3
 
@@ -292,7 +292,7 @@ class DeviceExecutor(Launching):
         )
         self.host, self.engine, self.prepared = executable.host, executable.engine, executable.shared
         plan, device = executable.plan, self.device
-        self._once = {once.kernel for once in plan.program.once}  # these are the processor's
+        self._once = {once.kernel for once in plan.program.once}  # these run on the CPU
         there = [k for k in range(len(plan.kernels)) if k not in self._once]
         self._fallible = any(op.site >= 0 for k in there for op in plan.kernels[k].body)
         with _lock:
@@ -337,7 +337,7 @@ class DeviceExecutor(Launching):
         else:
             known = _Copy(arrays, device_copy_of(self.device, start, end - start), None)
         own = bits.copy() if changes else bits  # the user may change it before it is on the device
-        # Sets of shared values that have an array in common have its copy in common, and what it is a copy of.
+        # Sets of shared values with an array in common share its device copy, and the bits that were copied.
         known.bits = None
         self.device.upload(known.device_copy.address, own)
         known.bits = own if changes else None
@@ -413,7 +413,7 @@ class DeviceExecutor(Launching):
             own = tuple([self._arena_copy(arena).region for arena in arenas])
             rows = sorted([*shared, *self._pack(stream, keep), *own])
             stream.place(np.array(rows, np.int64).reshape(-1))
-            # what lies in memory of the stream's own may be overwritten: only what has a place of its own is known
+            # the stream's own memory may be overwritten: only arrays with permanent copies are cached
             if all(self._packed[address(a)][1] is not None for a in keep if a.nbytes):
                 stream.known.pop(own, None)
                 stream.known = dict([*stream.known.items()][1 - _ARENAS :])

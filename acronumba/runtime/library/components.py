@@ -91,7 +91,7 @@ def measure_depths(ST: i64) -> None:
     component, deepest = lds(ST, COMPONENT, DEEPEST)
     fill_bytes(adjacent, 0, 8 * groups * marks)
     fill_bytes(deepest, 0, 4 * groups)
-    st(place, -1, groups - 65536)  # what is no node: of a group of its own, and not deep enough to count
+    st(place, -1, groups - 65536)  # inputs, which are no nodes: a separate group, and not deep enough to count
     for v in range(n):
         g, k, at = ld32(group, v), table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
         reads, c = adjacent + 8 * marks * g, ld32(component, g)

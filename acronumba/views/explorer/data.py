@@ -61,11 +61,11 @@ class Explored:
 
     model: str
     instances: int
-    schedules: Sequence[Scheduled]  # the first is what ran
+    schedules: Sequence[Scheduled]  # the first one was executed
     options: Mapping[str, Any]  # of the model
     runs: int = 1  # so often the mini-batch ran; the fastest is shown
     errors: Mapping[int, BaseException] = field(default_factory=dict)
-    explained: Explained | None = None  # what was decided; without it, only the run is shown
+    explained: Explained | None = None  # the compiler's decisions; without them, only the run is shown
     uses: Sequence[Sequence[Use]] = ()  # of each kernel
     sites: NDArray[Any] | None = None  # which of these recorded each node; None: known only where there is one
     texts: Sequence[Text] = ()
