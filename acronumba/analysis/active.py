@@ -1,11 +1,12 @@
-"""What a gradient goes through: from the arrays that it is wanted of to the loss.
+"""Activity analysis: the operations between the arrays with requested gradients and the loss.
 
-In: a `Program` that is not planned, and what is wanted. Out: an `Active`: the operations that depend on it, and where
-it gets lost. A tensor that is read as a number of Python (`float(x)`, `math.sqrt(x)`) has no derivative any more: where
-such a number is a decision that is meant (comparisons, `int`), where it flows on as a float into a tensor that the loss
-depends on, the gradient would be wrong without a word, so it is refused (ACR602).
+In: a `Program` that is not planned, and the arrays whose gradients are requested. Out: an `Active`: the operations that
+depend on these arrays, and the reads at which a gradient gets lost. A tensor that is read as a Python number
+(`float(x)`, `math.sqrt(x)`) has no derivative any more. That is intended for a decision (comparisons, `int`). Where the
+number flows on as a float into a tensor that the loss depends on, the gradient would be silently wrong, so the program
+is rejected (ACR602).
 
-The flow is that of `analysis.value_flow`, which over-approximates: nothing that is lost is overlooked.
+The flow is that of `analysis.value_flow`, which over-approximates: no lost gradient is overlooked.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from acronumba.records import record
 
 @record(kw_only=True)
 class Wanted:
-    """What gradients are wanted of, in a program."""
+    """The values of a program whose gradients are requested."""
 
     shared: frozenset[int]  # entries of `Program.shared` that are tensors
     packed: frozenset[int]  # ... that are objects or lists which hold some
@@ -37,16 +38,16 @@ class Wanted:
 
 @record(kw_only=True)
 class Active:
-    """What depends on what is wanted."""
+    """Operations and reads that depend on values with requested gradients."""
 
     ops: frozenset[int]  # operations by their number in program order
     needed: frozenset[int]  # operations that the loss depends on by derivatives
-    ends: tuple[ir.Op, ...]  # operations that read what depends on it, and have no derivative
-    stops: tuple[ir.Read, ...]  # where a tensor that depends on it is read as a float
+    ends: tuple[ir.Op, ...]  # operations that read an active value, and have no derivative
+    stops: tuple[ir.Read, ...]  # reads of an active tensor as a float
     lost: tuple[ir.Read, ...]  # those whose number flows on into the loss
 
     def refusal(self) -> AcronumbaError | None:
-        """Return the error that names the first place where a gradient is lost."""
+        """Return the error for the first position in the source at which a gradient is lost, or None."""
         if not self.lost:
             return None
         first = min(self.lost, key=lambda r: (r.loc.line, r.loc.column))
@@ -57,32 +58,35 @@ class Active:
 
 
 def active(program: ir.Program, wanted: Wanted, width: int | None) -> Active:
-    """Return what gradients go through.
+    """Return the operations and reads that gradients go through.
 
     Parameters
     ----------
     program
         A typed program.
     wanted
-        What gradients are wanted of.
+        The values whose gradients are requested.
     width
-        How many words of the result are the loss; None: adjoints come to all tensors in the result. Its numbers of
-        Python have none, so nothing is lost in them.
+        Number of words of the result that are the loss; None: all tensors in the result have adjoints. Python numbers
+        in the result have none, so no gradient is lost in them.
     """
     return _Activity(program, wanted).solved(width)
 
 
 @record(kw_only=True)
 class Part:
-    """What of a kernel takes part in the backward pass."""
+    """The operands and results of a kernel that take part in the backward pass."""
 
     wanted: frozenset[int]  # operands that gradients go on to
     results: frozenset[int]  # results that have an adjoint
-    shared: frozenset[int]  # of `wanted`, those that no node computes: at run time they are shared tensors
+    shared: frozenset[int]  # subset of `wanted` that no node computes: at run time they are shared tensors
 
 
 def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, width: int | None) -> tuple[Part, ...]:
-    """Return what of each kernel of a plan takes part; what is computed once is wanted if what it is made of is."""
+    """Return the `Part` of each kernel of a plan.
+
+    A per-batch constant has a gradient if a shared tensor that it is computed from has one.
+    """
     shared = set(wanted.shared)
     for once in program.once:
         spec = kernels[once.kernel]
@@ -92,13 +96,14 @@ def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, wi
 
 
 _DATA = ir.ListNew(out=ir.Var("data", ListT(FLOAT)), width=1, args=(), count=0, loc=NOWHERE)
-_GIVEN = 0  # the allocation that stands for objects and lists that hold what is wanted
+_GIVEN = 0  # the allocation that stands for objects and lists with requested gradients
 
 
 class _Activity(Inclusion):
-    """Follows tensors to operations and records of kernels, and what is read of them through floats.
+    """Follows tensors, and floats that are read from them, to operations and records of kernels.
 
-    A node is an operation, a result of a record, or a `Read` as a float; the last one is the data that is wanted.
+    A node is an operation, a result of a record, or a `Read` as a float; the last node is all data with requested
+    gradients.
     """
 
     def __init__(self, program: ir.Program, wanted: Wanted, kernels: Sequence[KernelSpec] = ()) -> None:
@@ -137,7 +142,7 @@ class _Activity(Inclusion):
         self.solve()
 
     def _give(self, v: ir.Var) -> None:
-        """Let a variable hold data that a gradient is wanted of."""
+        """Let a variable hold data with a requested gradient."""
         if isinstance(v.type, TensorT):
             self.add(self.slot(v), self.leaf)
         elif isinstance(v.type, RefT | ListT):
@@ -187,7 +192,7 @@ class _Activity(Inclusion):
         return out & mask
 
     def _reached_from(self, v: ir.Var) -> int:
-        """Return the nodes whose results a variable leads to, also through what it refers to."""
+        """Return the nodes, as bits, whose results a variable holds, directly or through rows and lists."""
         inside: dict[int, list[int]] = {}
         for key, slot in self.slots.items():
             if isinstance(key, tuple):
@@ -227,7 +232,7 @@ class _Activity(Inclusion):
         return self.held_by(ir.SharedArg(o.index) if o.kind == "shared" else instr.args[o.index])
 
     def _closed(self, width: int | None) -> tuple[int, int]:
-        """Return the nodes that depend on what is wanted, and those that the loss depends on; reads end both."""
+        """Return two sets of nodes, as bits: active ones, and those that the loss depends on. Reads end both."""
         self.fill()
         sources = [self._sources(*one) for one in self.what]
         reads = sum(1 << k for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Read))

@@ -1,6 +1,7 @@
 """Dead code: instructions whose results nobody reads and that have no other effect.
 
-In: a `Function`. Out: the function without them. What may fail is kept, as the plain call would fail there too.
+In: a `Function`. Out: the function without them. An instruction that may fail stays, as the plain call would fail
+there, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from acronumba.ir.visit import reads, writes
 
 
 def is_pure(instr: ir.Instr) -> bool:
-    """Whether the instruction may vanish where nothing reads what it assigns."""
+    """Whether the instruction may be removed if nothing reads the variables that it assigns."""
     match instr:
         case ir.Scalar() | ir.Op():
             return instr.site < 0

@@ -1,7 +1,7 @@
 """The passes from a program to a plan, in the order in which they run: a table of contents of `analysis`.
 
-In: a typed `Program`. Out: a `Draft`, of which `analysis.plan` makes the `Plan`. A pass takes a draft and returns the
-next one; `wanted` says by the options whether it runs.
+In: a typed `Program`. Out: a `Draft`, from which `analysis.plan` makes the `Plan`. A pass takes a draft and returns the
+next one; `wanted` decides from the options whether the pass runs.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Draft:
 
     program: Program
     options: Options
-    computed: tuple[Computed, ...] = ()  # what is computed once per mini-batch
+    computed: tuple[Computed, ...] = ()  # per-batch constants
     apart: Split = NO_SPLIT  # which operations must be different kernels
     kernels: tuple[KernelSpec, ...] = ()
     uses: tuple[tuple[Use, ...], ...] = ()  # per kernel: where it is recorded
     notes: tuple[Note, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)  # per pass that has something to show: what it found
+    texts: Mapping[str, str] = field(default_factory=dict)  # the findings of passes, as text
 
     def each(self, change: Callable[[Function], Function]) -> Program:
         """Return the program with each function changed."""
@@ -73,10 +73,10 @@ def _refactor(d: Draft) -> Draft:
 
 
 def _share(d: Draft) -> Draft:
-    """Find what is shared, and what is computed from it once.
+    """Find shared operands, and operations on them that are computed once per mini-batch.
 
-    The results are shared tensors that may travel like any other, so where these are read is found out again. (Not
-    again and again: a recursion may make a new one of what it was given.)
+    The results of these are shared tensors, too, so shared operands are searched for once more. (Not to a fixed point:
+    a recursion may compute a new one from the one that it was given, without end.)
     """
     check = verify_level() > 1
     first = share(d.program, d.options, check=check)
@@ -133,7 +133,7 @@ def _rows(d: Draft) -> Draft:
 
 
 def _decided(d: Draft) -> Draft:
-    """Show what was decided: nothing changes any more."""
+    """Add the texts of decisions, after the last change."""
     told = {name: decisions_in(name, d.notes) for name in ("once", "invariant", "hoist", "copies")}
     return replace(d, texts={**d.texts, **told})
 
@@ -167,12 +167,12 @@ PASSES = (
     Pass(name="decided", run=_decided),
     Pass(name="waits", run=_waits),
     Pass(name="phases", run=_phases),
-    Pass(name="forks", run=_forks, wanted=lambda o: o.forkjoin),  # last: what comes before need not know of fibers
+    Pass(name="forks", run=_forks, wanted=lambda o: o.forkjoin),  # last: no other pass has to know of fibers
 )
 
 
 def run_passes(program: Program, options: Options, after: Callable[[Pass, Draft], object] | None = None) -> Draft:
-    """Return what the passes make of a program; `after` is called after each that has run."""
+    """Run the passes on a program; `after` is called after each pass that runs."""
     draft = Draft(program=program, options=options)
     for one in PASSES:
         if one.wanted(options):

@@ -1,9 +1,9 @@
-"""Phases, as far as they are known before any data is seen: the graph of the kernels and its components, as text.
+"""Static phases: the graph of the kernels and its components, as text.
 
-In: the program with its kernels. Out: for each phase its kernels, where they are recorded, what they read, and how
-many batches they take. An edge is drawn where a node of one kernel may feed a node of the other (`carried`); phases
-are the strongly connected components, in topological order. A run finds its own from what it has recorded
-(`runtime.library.schedule`): those may be finer, as not every edge need occur.
+In: the program with its kernels. Out: for each phase its kernels, the lines that record them, the kernels they read,
+and whether their number of batches grows. An edge means that a node of one kernel may feed a node of the other
+(`carried`); phases are the strongly connected components, in topological order. A run computes its phases from the
+recorded graph (`runtime.library.schedule`), which may be finer, as not every edge need occur.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def phases_text(program: Program, kernels: Sequence[KernelSpec], uses: Sequence[
     program
         With `Emit`.
     kernels
-        What `Emit.kernel` counts in.
+        The kernels, indexed by `Emit.kernel`.
     uses
         Per kernel: where it is recorded.
     """

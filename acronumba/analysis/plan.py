@@ -1,17 +1,17 @@
-"""The plan: which tensor operations are computed together, as one kernel and one node of the dataflow graph.
+"""The plan: tensor operations grouped into kernels, each one node of the dataflow graph.
 
 In: a typed `Program`. Out: a `Plan`: the same program with its `Op`s replaced by `Emit`s, and the kernels they
 record. Within a basic block all host instructions that can run do so, then all tensor operations that are ready
 become one kernel, and so on; so blocks are first made as large as possible (jumps are threaded, blocks merged) and
-dead code goes. Equal kernels, also of different functions, are one. `host` makes code of the program, `kernels` of
-the specifications.
+dead code is removed. Equal kernels, also of different functions, are one. `host` generates code from the program,
+`kernels` from the specifications.
 
-What a kernel reads: tensors and host numbers from outside of the group, one argument of each node (tensors first);
-shared tensors; run-time extents, one number per int variable. Where a node is several rows, each row reads its part of
-the arguments. What it returns: the values that something outside of the group uses. Constants, views of
-shared tensors and rows of them that a number names, computed or not, are made anew in each kernel that wants them.
+A kernel reads: tensors and host numbers from outside of the group, one argument of each node (tensors first); shared
+tensors; run-time extents, one number per int variable. If a node is several rows, each row reads its part of the
+arguments. A kernel returns the values that are used outside of the group. Constants, views of shared tensors, and rows
+`x[k]` of shared tensors are made in each kernel that reads them.
 
-`analysis.passes` lists what is done, in order.
+`analysis.passes` lists the passes, in order.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Plan:
     program: Program  # without `Op`
     kernels: tuple[KernelSpec, ...]  # `Emit.kernel` counts in them
     uses: tuple[tuple[Use, ...], ...]  # per kernel: where it is recorded
-    notes: tuple[Note, ...] = ()  # what the analyses decided, for `Model.explain`
-    texts: Mapping[str, str] = field(default_factory=dict)  # per analysis, in order: what it found, for `Model.stages`
+    notes: tuple[Note, ...] = ()  # decisions of the analyses, for `Model.explain`
+    texts: Mapping[str, str] = field(default_factory=dict)  # findings per analysis, in order, for `Model.stages`
 
 
 def make_plan(program: Program, options: Options, after: Callable[[Pass, Draft], object] | None = None) -> Plan:
@@ -46,10 +46,11 @@ def make_plan(program: Program, options: Options, after: Callable[[Pass, Draft],
     program
         A typed program.
     options
-        Those that `PASSES` name, and `blocks`: whether a kernel may hold more than one operation (besides those that
-        only move elements); `reuse` and `duplicate`: see `analysis.sharing.share`, `analysis.sharing.copies`.
+        Read are the options of `PASSES`; `blocks`: whether a kernel may hold more than one operation (besides
+        operations that only move elements); `reuse` and `duplicate`: see `analysis.sharing.share`,
+        `analysis.sharing.variants`.
     after
-        Called after each pass with it and what it has made.
+        Called after each pass with the pass and its draft.
     """
     d = run_passes(program, options, after)
     return Plan(program=d.program, kernels=d.kernels, uses=d.uses, notes=d.notes, texts=d.texts)

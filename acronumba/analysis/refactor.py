@@ -1,4 +1,4 @@
-"""Matrix products of a recursion's results, computed by the call that makes the result: Cortex's refactoring.
+"""Matrix products of a recursion's results, computed by the call that returns the result: Cortex's refactoring.
 
 In: a typed `Program`. Out: the same, in which `p.w @ np.concatenate([encode(t.left), encode(t.right)])` is a sum: a
 copy of `encode` for left children returns the product of its result with the left half of `p.w`, and one for right
@@ -38,7 +38,7 @@ class Weight:
     dtype: str
 
     def taken(self, names: Names, like: ir.Op) -> ir.Op:
-        """Return what makes a matrix of its own of it."""
+        """Return the operation that slices the matrix out of the shared tensor."""
         shape, starts = [self.results, self.results], [0, 0]
         shape[self.axis], starts[self.axis] = self.terms, self.first
         out = names.temporary(TensorT(self.dtype, tuple(shape)))
@@ -46,7 +46,7 @@ class Weight:
         return replace(like, out=out, op="slice", args=args, attrs=attrs, shape=tuple(shape), site=-1)
 
     def product(self, names: Names, x: ir.Var, like: ir.Op) -> list[ir.Instr]:
-        """Return what multiplies a vector with it; the last instruction has the result."""
+        """Return instructions that multiply a vector with the matrix; the last one has the result."""
         matrix = self.taken(names, like)
         out = names.temporary(TensorT(self.dtype, (self.results,)))
         args = (matrix.out, x) if self.axis else (x, matrix.out)
@@ -93,7 +93,7 @@ class _Moving:
         }  # fmt: skip
 
     def function(self, number: int) -> None:
-        """Let calls of recursive functions return products."""
+        """Rewrite a function so that calls of recursive functions return products."""
         function = self.functions[number]
         made = definitions(function)
         used = Counter(v for b in function.blocks for i in (*b.instrs, b.end) for v in reads(i))
@@ -172,7 +172,7 @@ class _Moving:
         self, function: ir.Function, calls: Mapping[ir.Call, tuple[dict[ir.Var, ir.Var], int]],
         products: Iterable[_Product], names: Names,
     ) -> ir.Function:  # fmt: skip
-        """Return the function with calls of copies, and sums in the place of products."""
+        """Return the function with calls of copies, and sums in place of products."""
         outs = {v: y for mine, _ in calls.values() for v, y in mine.items()}
         sums = {p.op: p for p in products if any(v in outs for v, _ in p.pieces)}
         blocks = []
@@ -204,7 +204,7 @@ def _vector(v: object, dtype: str) -> bool:
 
 
 def _parts(weight: Weight, pieces: Iterable[ir.Var | ir.SharedArg]) -> tuple[tuple[ir.Var, Weight], ...]:
-    """Return what each piece of a vector is multiplied with; () if the sums would have another order."""
+    """Return pairs of a vector's piece and the weight to multiply it with; () if the order of sums would change."""
     out, at = [], 0
     for v in pieces:
         if not _vector(v, weight.dtype):
@@ -219,7 +219,7 @@ def _parts(weight: Weight, pieces: Iterable[ir.Var | ir.SharedArg]) -> tuple[tup
 
 
 def _sum(product: _Product, outs: Mapping[ir.Var, ir.Var], names: Names) -> list[ir.Instr]:
-    """Return what adds the products of the pieces, those that calls have computed and others."""
+    """Return instructions that add the products of the pieces, of which calls have computed some (`outs`)."""
     like, made, total = product.op, list[ir.Instr](), None
     for v, weight in product.pieces:
         y = outs.get(v)
@@ -238,7 +238,7 @@ def _sum(product: _Product, outs: Mapping[ir.Var, ir.Var], names: Names) -> list
 
 
 def _returning(function: ir.Function, moved: Mapping[int, Weight]) -> ir.Function:
-    """Return the function that returns products in the place of some results."""
+    """Return the function with products in place of some results."""
     names = Names(function)
     blocks = []
     for block in function.blocks:

@@ -49,7 +49,7 @@ def simplify(function: Function) -> Function:
 
 
 def _threads(blocks: Mapping[int, Block]) -> dict[int, int]:
-    """Return for each block the one that a jump to it ends up in."""
+    """Return for each block the block that a jump to it ends up in."""
     out = {}
     for k in blocks:
         to, seen = k, {k}

@@ -1,18 +1,19 @@
-"""Which tensor operation may feed which, anywhere in the program, and which of them form cycles.
+"""Value flow: the graph of tensor operations that may feed each other, anywhere in the program, and its cycles.
 
 In: a `Program`, before or after its operations became kernels. Out: a `Flow`: its nodes are operations (`Op`) or
-records of kernels (`Emit`), its edges say whose result a node may read. A cycle is what a recursion or a loop carries:
-the next step needs the last one. What is in no cycle has a number of batches that does not grow with the steps.
+records of kernels (`Emit`), its edges go from a node to the nodes that may read its result. A cycle is a loop-carried
+dependence, of a loop or a recursion: the next step needs the last one. The number of batches of a node in no cycle does
+not grow with the steps.
 
 A result travels through variables, arguments and results of calls, fields of rows and elements of lists; once it is
 read (`Read`), through the numbers that are computed from it, to operations on them. Rows and lists are told apart by
-the instruction that makes them, and their fields by name; order within a function is not looked at. That is Andersen's
-inclusion analysis (L. O. Andersen, "Program Analysis and Specialization for the C Programming Language", 1994): each
-variable has the set of operations and allocations that may reach it, and the sets grow along the assignments until
-nothing changes. It over-approximates: every edge of a run is an edge here.
+allocation site, and their fields by name; the order within a function is ignored. That is Andersen's inclusion analysis
+(L. O. Andersen, "Program Analysis and Specialization for the C Programming Language", 1994): each variable has the set
+of operations and allocations that may reach it, and the sets grow along the assignments until nothing changes. It
+over-approximates: every edge of a run is an edge here.
 
 Cycles are strongly connected components (R. Tarjan, "Depth-first search and linear graph algorithms", 1972). A helper
-that is called twice is in the program twice, unless it is recursive, and feeding one from the other is no cycle.
+that is called twice is in the program twice, unless it is recursive, and feeding one copy from the other is no cycle.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ class Flow:
 
 
 def value_flow(program: ir.Program) -> Flow:
-    """Return which operations may feed which."""
+    """Return the value flow of a program."""
     return Inclusion(program).run()
 
 
 def components(operands: Sequence[Iterable[int]]) -> list[list[int]]:
-    """Return the strongly connected components of a graph, each after those it depends on.
+    """Return the strongly connected components of a graph in topological order, dependences first.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def components(operands: Sequence[Iterable[int]]) -> list[list[int]]:
 
 
 def in_cycles(operands: Sequence[Iterable[int]]) -> list[int]:
-    """Return per node the number of the cycle it is in (components that depend on no other first), or -1."""
+    """Return per node the number of its cycle (in topological order), or -1 if it is in none."""
     out = [-1] * len(operands)
     count = 0
     for part in components(operands):
@@ -114,12 +115,12 @@ class Inclusion:
         self.program = program
         self.nodes: list[ir.Op | ir.Emit] = []
         self.places: list[tuple[int, int]] = []
-        self.made: list[ir.New | ir.ListNew | ir.ListOp] = []  # per allocation: what makes it
+        self.made: list[ir.New | ir.ListNew | ir.ListOp] = []  # per allocation: the instruction that makes it
         self.slots: dict[ir.Var | _Cell, int] = {}
         self.sets: list[int] = []
         self.told: list[int] = []  # the part of the set that has been passed on to `watch`
         self.into: list[set[int]] = []  # slots that include this one
-        self.watch: list[list[Callable[[int], None]]] = []  # what to do with an allocation that reaches the slot
+        self.watch: list[list[Callable[[int], None]]] = []  # per slot: callbacks for an allocation that reaches it
         self.fields = {s.cls: [(f.name, j) for f in s.fields for j in range(f.width)] for s in program.layouts}
         self.work: list[int] = []
         # Numbers matter where some may have been read from tensors.
@@ -155,7 +156,7 @@ class Inclusion:
             act(site)
 
     def solve(self) -> None:
-        """Let the sets grow until nothing changes."""
+        """Grow the sets to the least fixed point."""
         while self.work:
             slot = self.work.pop()
             new = self.sets[slot] & ~self.told[slot]

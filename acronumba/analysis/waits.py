@@ -1,12 +1,11 @@
-"""Waits: where the host program needs the value of a tensor, and which functions may come to such a place.
+"""Waits: reads of tensors by the host program, and the functions that may come to one.
 
-In: a `Program`, before or after planning. Out: the functions that may wait, themselves or in what they call
+In: a `Program`, before or after planning. Out: the functions that may wait, themselves or through callees
 (`waiting_functions`), whether an instance may have several fibers (`forks`), and each wait with its line, as text
-(`waits_text`) and as notes (`waits_notes`). A call of a function that cannot wait is an ordinary call; one of a
-function that may needs a frame that outlives the round.
+(`waits_text`) and as notes (`waits_notes`). A call of a function that cannot wait is an ordinary call; a call of a
+function that may wait needs a frame that outlives the round.
 
-A function may wait if it reads a tensor or calls a function that may: the least solution, a fixed point over the graph
-of calls.
+A function may wait if it reads a tensor or calls a function that may wait: the least fixed point over the call graph.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from acronumba.ir.types import TensorT
 
 
 def waiting_functions(program: Program) -> frozenset[int]:
-    """Return the numbers of the functions that may wait for the value of a tensor, themselves or in what they call."""
+    """Return the numbers of the functions that may wait for the value of a tensor, themselves or through callees."""
     calls: list[set[int]] = []
     out: set[int] = set()
     for number, function in enumerate(program.functions):
@@ -39,7 +38,7 @@ def forks(program: Program) -> bool:
 
 
 def waits_text(program: Program) -> str:
-    """Return per function where it waits: the line, the dtype that is read, and what needs it; or that it calls one."""
+    """Return as text, per function, its waits (line, dtype read, and reason) and its calls of functions that wait."""
     waiting = waiting_functions(program)
     lines: list[str] = []
     for number, function in enumerate(program.functions):
@@ -58,7 +57,7 @@ def waits_text(program: Program) -> str:
 
 
 def waits_notes(program: Program) -> tuple[Note, ...]:
-    """Return a note for each place that waits."""
+    """Return a note for each wait."""
     out: dict[Note, None] = {}
     for function in program.functions:
         for i in _waits(function):

@@ -1,1 +1,1 @@
-"""The small typed language of generated code: its tree, its text, its interpreter, its way to LLVM."""
+"""The small typed language of generated code: its tree, its text, its interpreter, its translation to LLVM."""

@@ -1,4 +1,4 @@
-"""Arithmetic of the language in Python: what Python or NumPy spells differently.
+"""Arithmetic of the language in Python, where that differs from Python's or NumPy's.
 
 In: types. Out: functions of values of these types: Python's integers, floats and bools, `numpy.float32`, arrays for
 vectors.
@@ -262,7 +262,7 @@ def divider(type: Ty, rest: bool) -> Callable[[Any, Any], Any]:
     return divide
 
 
-# For each intrinsic: what returns its function at the type of a result.
+# For each intrinsic: a function from the type of a result to its implementation.
 RULES: dict[str, Callable[[Ty], Callable[..., Any]]] = {
     "fma": fma,
     "sqrt": lambda type: scalar_by(np.sqrt, type),

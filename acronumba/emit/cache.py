@@ -1,18 +1,17 @@
 """The directory of compiled code: one folder per module, named by its key, complete or absent.
 
-Comes in: a key and the files of its folder, name by name. Goes out: these files again in a later process, if every one
-is what was written. A file of machine code is as good as the program itself; so
+In: a key and the files of its folder, by name. Out: these files again in a later process, if their bytes are those
+written. Whoever can write a file of machine code can run any code; so
 
 - the directory is private: owned by this user, closed to all others (mode 0700), or it is not used;
 - every folder has a manifest with the SHA-256 of each file, compared with the bytes that are then used;
-- a folder appears by one rename when it is complete, and is never written again: of processes that build at once one
-  wins;
-- what does not match (empty, truncated, foreign, of another version) is deleted unread and built again;
-- it does not grow without end: what was used longest ago goes first, and what other versions of acronumba have not
-  used for a day. A ledger says how much there is, so that only few processes count; one that wants what another has
+- a folder appears by one rename when it is complete, and is never written again: of concurrent builds one wins;
+- a folder that does not match (empty, truncated, foreign, of another version) is deleted unread and built again;
+- its size is bounded: the least recently used folders are removed first, and folders that other versions of acronumba
+  have not used for a day. A ledger has the total size, so that few processes need to count; a process whose folder was
   removed builds it again.
 
-Where the directory cannot be used, a temporary one of this process takes its place, with one warning.
+If the directory cannot be used, a temporary one of this process takes its place, with one warning.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _FRESH_SECONDS = 3600.0  # how exactly it is known when a folder was used
 
 
 class CacheWarning(UserWarning):
-    """Compiled code cannot be kept for the next process."""
+    """Compiled code cannot be stored for later processes."""
 
 
 _lock = threading.RLock()
@@ -94,12 +93,12 @@ def _refusal(path: Path | None) -> str | None:
 
 
 def directory() -> Path:
-    """Return the directory in use, checked once per process; a temporary one if the one asked for is refused.
+    """Return the directory in use, checked once per process; a temporary one if the configured one is not safe.
 
     Warns
     -----
     CacheWarning
-        Once, if code can only be kept for this process.
+        Once, if code can only be stored for this process.
     """
     asked = wanted()
     with _lock:
@@ -158,7 +157,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _is_other(path: Path) -> bool:
-    """Whether something lies there that is no file: a folder, a link, a pipe, a socket, a device."""
+    """Whether the path exists and is not a file, but a folder, a link, a pipe, a socket or a device."""
     try:
         return not stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -171,7 +170,7 @@ def _is_private(status: os.stat_result) -> bool:
 
 
 def _intact(folder: Path, key: str) -> dict[str, bytes] | None:
-    """Return the files of a folder if it holds exactly what was built for this key, else None."""
+    """Return the files of a folder if they are exactly those built for this key, else None."""
     try:
         status = os.lstat(folder)
     except OSError:
@@ -199,12 +198,12 @@ def _intact(folder: Path, key: str) -> dict[str, bytes] | None:
 
 
 def read(key: str) -> dict[str, bytes] | None:
-    """Return the files of a key if they are there and every one is as it was built; what is damaged is removed.
+    """Return the files of a key, or None; a folder with a missing or changed file is removed.
 
     Parameters
     ----------
     key : str
-        Letters and digits; everything that the content depends on must have gone into it.
+        Letters and digits; a digest of everything that the content depends on.
     """
     folder = directory() / key
     if not os.path.lexists(folder):
@@ -221,9 +220,9 @@ def read(key: str) -> dict[str, bytes] | None:
 
 @contextlib.contextmanager
 def turn(key: str) -> Iterator[bool]:
-    """Wait until no other process builds the folder of a key; gives whether there was one, which may have made it.
+    """Wait until no other process builds the folder of a key; yield whether one did, which may have completed it.
 
-    A courtesy that saves work: `build` is safe without it, so nobody waits for ever, or where files cannot be locked.
+    This only saves work: `build` is safe without it, so the wait is bounded, and skipped if files cannot be locked.
     """
     try:
         import fcntl
@@ -301,7 +300,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def discard(key: str) -> None:
-    """Remove the folder of a key, whatever it is."""
+    """Remove the folder of a key, or any other file of that name."""
     root = directory()
     away = root / f"{_TRASH}{os.urandom(8).hex()}"
     try:
@@ -312,7 +311,7 @@ def discard(key: str) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove whatever is there, as far as it can be."""
+    """Remove a file or folder; errors are ignored."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -321,7 +320,7 @@ def _remove(path: Path) -> None:
 
 
 def _note(root: Path, size: int) -> None:
-    """Write a new folder into the ledger; make room if there is too much, or it was not counted for a day."""
+    """Add a new folder to the ledger; remove old folders if the total is too large, or was not counted for a day."""
     try:
         with open(os.open(root / LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _CAREFUL, 0o600), "ab") as file:
             status = os.fstat(file.fileno())
@@ -337,7 +336,7 @@ def _note(root: Path, size: int) -> None:
 
 
 def _ledger(root: Path) -> tuple[int, int, int]:
-    """Return how many folders there are, their bytes, and when they were counted; zeros if that is not known."""
+    """Return the number of folders, their bytes, and the time of the last count; zeros if the ledger is unreadable."""
     try:
         lines = [[int(word) for word in line.split()] for line in (_read(root / LEDGER) or b"").splitlines()]
         counts, sizes, times = zip(*lines, strict=True)
@@ -347,9 +346,10 @@ def _ledger(root: Path) -> tuple[int, int, int]:
 
 
 def _make_room(root: Path) -> None:
-    """Remove what dead processes left, what other versions have not used for a day, and what was used longest ago.
+    """Remove leftovers of dead processes, folders that other versions have not used for a day, and the least recently
+    used ones.
 
-    The latter only if there is too much, and then a quarter more, so that it is not done for each new folder.
+    The latter only if the total is too large, and then a quarter more, so that it is not done for each new folder.
     """
     stale = time.time() - _STALE_SECONDS
     folders: list[tuple[float, int, str]] = []  # when it was used, its bytes, its key
@@ -409,7 +409,7 @@ def entries() -> dict[str, int]:
 
 
 def clear() -> int:
-    """Remove all compiled code of this user; return how many modules there were. Loaded code goes on working."""
+    """Remove all compiled code of this user; return the number of modules removed. Loaded code goes on working."""
     keys = entries()
     for key in keys:
         discard(key)

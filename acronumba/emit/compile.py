@@ -1,16 +1,15 @@
-"""Trees to machine code, kept on disk.
+"""Trees to machine code, cached on disk.
 
-Comes in: modules of `tree`. Goes out: for each a `Compiled` with the address of every entry point. `llvm` writes their
-text, `passes` makes object files of it and loads them.
+In: modules of `tree`. Out: for each a `Compiled` with the address of every entry point. `llvm` writes their text,
+`passes` makes object files of it and loads them.
 
-The folder of a module's key (see `cache`) has two files: the machine code, as the system's linker knows it, and what
-is known of it: its entry points, and the notes of its tree. The key covers the LLVM text of the tree, the versions of
-everything that has a part in it, and the processor, but nothing of what is called how: a module of another name, or
-with other names of its locals, has the same code. A `Deferred` has a key that stands for the text: neither tree nor
-text is made where the code is known.
+The folder of a module's key (see `cache`) has two files: the machine code, as an object file of the system's linker,
+and its description: entry points, and the notes of its tree. The key covers the LLVM text of the tree, the versions of
+all tools involved, and the CPU, but no names: a module of another name, or with other names of locals, has the same
+code. A `Deferred` has a key that stands for the text: neither tree nor text is made if the code is cached.
 
-Each module has an engine of LLVM to itself, and lives as long as a `Compiled` of it. The code of modules that nobody
-uses any more is freed by the next `load`.
+Each module has its own engine of LLVM, and lives as long as a `Compiled` of it. The code of unused modules is freed by
+the next `load`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from acronumba.emit.version import source_version
 from acronumba.locks import ForkLock, undivided
 from acronumba.records import record
 
-VERSION = 6  # part of every key: count up when what is kept of a module changes
+VERSION = 6  # part of every key: increase it when the files of a module's folder change
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # (name of the module, its number from 0, how many)
 Signatures: TypeAlias = Mapping[str, tuple[int, str]]  # entry point -> number of its parameters, type of its result
@@ -51,10 +50,9 @@ _unused: deque[Any] = deque()  # engines of code that nobody can call any more; 
 
 @record(kw_only=True)
 class Deferred:
-    """A module that need not be made if its code is known.
+    """A module whose tree is made only if its machine code is not cached.
 
-    `key` says what kind of module it is, and everything that the tree depends on beside acronumba's own source, which
-    is added to it.
+    `key` is a text of everything that the tree depends on; acronumba's source is added to it.
     """
 
     name: str
@@ -238,7 +236,7 @@ def load(modules: Sequence[tree.Module | Deferred | Pending], progress: Progress
     modules : sequence of tree.Module, Deferred or Pending
         Modules do not see each other; they call each other by address.
     progress : callable, optional
-        Called before each module with its name, its number and how many there are.
+        Called before each module with its name, its number and the number of modules.
 
     Returns
     -------
@@ -262,6 +260,6 @@ def load(modules: Sequence[tree.Module | Deferred | Pending], progress: Progress
 
 
 def forget() -> None:
-    """Let the next `load` read the disk again. Code that is loaded goes on working."""
+    """Make the next `load` read the disk again. Loaded code goes on working."""
     with _lock:
         _loaded.clear()

@@ -1,15 +1,15 @@
 """Trees run in plain Python, over checked memory.
 
-Comes in: a `tree.Module`, the name of one of its functions, and a `Memory` that knows the NumPy arrays its
-addresses may reach. Goes out: the function's result; arrays change as compiled code would change them. This is the
-definition of the language and the test double of `llvm`: types are exact (integers wrap, float32 rounds after every
-operation, `fma` rounds once), and what compiled code may do anything on is an error here: an access outside the
-arrays or misaligned (IndexError), a division by zero (ZeroDivisionError), a shift by more than the width
-(ValueError), a local read before it is assigned (UnboundLocalError).
+In: a `tree.Module`, the name of one of its functions, and a `Memory` with the NumPy arrays that its addresses may
+reach. Out: the function's result; arrays change as compiled code would change them. This is the definition of the
+language and the test double of `llvm`: types are exact (integers wrap, float32 rounds after every operation, `fma`
+rounds once), and undefined behaviour of compiled code is an error here: an access outside the arrays or misaligned
+(IndexError), a division by zero (ZeroDivisionError), a shift by more than the width (ValueError), a local read before
+it is assigned (UnboundLocalError).
 
-A float outside the integers' range converts to the smallest integer, as processors do; code must not depend on it.
+A float outside the integers' range converts to the smallest integer, as on CPUs; code must not depend on it.
 
-Each function becomes Python source of its own, which runs some ten times as fast as walking the tree.
+Each function becomes Python source, which runs about ten times as fast as walking the tree.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Memory:
     """
 
     def __init__(self, *arrays: np.ndarray[Any, Any]) -> None:
-        # Where arrays start, where they end, and what they are. Other threads read it: it is replaced as a whole.
+        # Starts, ends and views of arrays. Other threads read this: it is replaced as a whole.
         self._known: tuple[list[int], list[int], list[memoryview], list[np.ndarray[Any, Any]]] = ([], [], [], [])
         self._lock = threading.Lock()
         self._functions: dict[int, Callable[..., Any]] = {}
@@ -66,7 +66,7 @@ class Memory:
             self.add(array)
 
     def add(self, array: np.ndarray[Any, Any]) -> int:
-        """Let code reach a C-contiguous array; return its address. Parts of a known array need not be added."""
+        """Make a C-contiguous array accessible to code; return its address. Parts of known arrays need not be added."""
         if not array.flags.c_contiguous:
             raise ValueError("only a C-contiguous array has one range of addresses")
         start = array.ctypes.data
@@ -125,7 +125,7 @@ class Memory:
         return self._functions[address](*args)
 
     def place(self, address: int, size: int, align: int, what: str, write: bool) -> tuple[memoryview, int]:
-        """Return the view and the offset in it of a range of addresses, checked."""
+        """Return the view of the array that a range of addresses lies in, and the offset in it; checks the range."""
         starts, ends, views, _ = self._known
         k = bisect.bisect_right(starts, address) - 1
         if k < 0 or address + size > ends[k]:
@@ -284,11 +284,11 @@ def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Callable[..., Any]:
 
 
 class _Writer:
-    """Writes one function as Python; what it calls is named in `space` by kind and types."""
+    """Writes one function as Python; helpers that it calls are named in `space` by kind and types."""
 
     def __init__(self, module: tree.Module, functions: Mapping[str, tree.Function]) -> None:
         self.module, self.functions = module, functions
-        self.makers: dict[str, Callable[[Memory], Any]] = {}  # name in the source -> what makes its value for a memory
+        self.makers: dict[str, Callable[[Memory], Any]] = {}  # name in the source -> maker of its value for a memory
         self.lines: list[str] = []
         self.locals: dict[str, str] = {}
 

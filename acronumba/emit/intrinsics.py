@@ -1,4 +1,4 @@
-"""The intrinsics of the small language: one row says what each takes and gives, and which machines have it.
+"""The intrinsics of the small language: a table of their argument types, results, and the machines that have them.
 
 `parse`, `llvm`, `simt`, `interpret` and the functions for GPUs read it. A letter stands for each argument and for the
 result:
@@ -33,7 +33,7 @@ class Intrinsic:
 
     @property
     def called(self) -> bool:
-        """Whether it is that function, lane by lane: no instruction of the machine computes it."""
+        """Whether the intrinsic calls C's function lane by lane: no instruction of the machine computes it."""
         return self.name == f"libm_{self.c}"
 
 

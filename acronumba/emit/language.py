@@ -1,8 +1,8 @@
 """The small language as editors, ruff and mypy see it: the names that a file in this language imports.
 
-Such a file is text for `emit.parse.parse_files`; Python never runs it. Here is what each name takes and gives: see
-`emit.text` for loads, stores and conversions, `emit.intrinsics` for all else. What is missing here, the parser does not
-miss; a file that wants it adds a line.
+Such a file is text for `emit.parse.parse_files`; Python never runs it. This module declares the types of the names: see
+`emit.text` for loads, stores and conversions, `emit.intrinsics` for all others. The parser does not read this list; a
+file that uses a further name adds a line.
 """
 
 # mypy: disable-error-code="empty-body"

@@ -1,12 +1,12 @@
 """Trees to LLVM.
 
-Comes in: a `tree.Module`. Goes out: its functions as LLVM writes them, line by line: building llvmlite's objects first
-would take several times as long, and LLVM reads the text anyway. Rules that make results the same everywhere: no
-fast-math flag, no contraction, no reordering, loads and stores aligned to one element, calls of libm marked so that no
-pass may replace them by another implementation.
+In: a `tree.Module`. Out: its functions as LLVM's text, line by line: building llvmlite's objects first would take
+several times as long, and LLVM parses the text anyway. Rules that make results the same everywhere: no fast-math flag,
+no contraction, no reordering, loads and stores aligned to one element, calls of libm marked so that no pass may replace
+them by another implementation.
 
-A local is an `alloca` of the entry block (LLVM makes registers of them), a `Dispatch` is a `switch`, and `Goto` is
-a direct jump.
+A local is an `alloca` of the entry block (LLVM promotes them to registers), a `Dispatch` is a `switch`, and `Goto` is a
+direct jump.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERSION = 1  # part of the key of every compiled module: count up when lowering 
 
 
 class _Lowering(Intrinsics):
-    """One function, statement by statement into `self.lines`."""
+    """Lowers one function, statement by statement, into `self.lines`."""
 
     def __init__(
         self, module: tree.Module, function: tree.Function, names: Mapping[str, tree.Function], outside: Declarations,
@@ -230,9 +230,9 @@ _STATEMENTS: dict[type, Callable[[_Lowering, Any], None]] = {
 
 
 def function_texts(module: tree.Module) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the LLVM text of the functions that entry points reach, by name, and of outside ones, by symbol.
+    """Return two maps: LLVM text of the functions that entry points reach, by name; declarations, by symbol.
 
-    They are in the order of their numbers: first the entry points, then each as it is reached.
+    Functions are in the order of their numbers: first the entry points, then the others in order of their first call.
     """
     outside = Declarations()
     names = {f.name: f for f in module.functions}

@@ -1,4 +1,4 @@
-"""What the language has of its own, as LLVM's instructions: vectors, C's library, atomic accesses, copies of memory.
+"""Intrinsics of the language as LLVM's instructions: vectors, C's library, atomic accesses, copies of memory.
 
 In: calls of intrinsics. Out: lines of LLVM, and the operands that hold the results.
 """
@@ -108,7 +108,7 @@ class Intrinsics(Values):
         return self.halving(e, step)
 
     def i_pairs(self, e: tree.Call) -> str:
-        """Lower pairs; LLVM finds the one instruction that x86 has for it."""
+        """Lower pairs; LLVM selects the single instruction that x86 has for this."""
         a, b = self.args(e, 2)
         n, narrow = e.type.lanes, e.args[0].type
         if narrow != Ty("i", 16, 2 * n) or e.type != Ty("i", 32, n):
@@ -117,7 +117,7 @@ class Intrinsics(Values):
         return self.value(f"add {llvm_type(e.type)} {low}, {high}")
 
     def i_dots(self, e: tree.Call) -> str:
-        """Lower dots: the instruction where this machine has it."""
+        """Lower dots: to the instruction if this machine has it."""
         c, a, b = self.args(e, 3, same=False)
         n, narrow, type = e.type.lanes, e.args[1].type, llvm_type(e.type)
         bits = 32 * n
@@ -133,7 +133,7 @@ class Intrinsics(Values):
         return c
 
     def i_pick(self, e: tree.Call) -> str:
-        """Lower pick: the instruction where this machine has it."""
+        """Lower pick: to the instruction if this machine has it."""
         a, b, at = self.args(e, 3)
         type, n = llvm_type(e.type), e.type.lanes
         if e.type != Ty("i", 16, n) or n & (n - 1):
@@ -153,7 +153,7 @@ class Intrinsics(Values):
         return out
 
     def products(self, narrow: Ty, *operands: tuple[str, str]) -> str:
-        """Return the products of two vectors of integers in 32 bits, each widened in its own way."""
+        """Return the products of two vectors of integers in 32 bits; each operand is (value, "sext" or "zext")."""
         wide = llvm_type(Ty("i", 32, narrow.lanes))
         x, y = (self.value(f"{how} {llvm_type(narrow)} {v} to {wide}") for v, how in operands)
         return self.value(f"mul nsw {wide} {x}, {y}")

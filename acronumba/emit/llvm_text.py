@@ -1,4 +1,4 @@
-"""How LLVM writes types, constants and names.
+"""LLVM's text of types, constants and names.
 
 In: types and numbers. Out: their text.
 """
@@ -13,7 +13,7 @@ from acronumba.emit.tree import VOID, Ty
 
 
 class Malformed(TypeError):
-    """A tree that has no meaning: a bug of the generator that made it."""
+    """An invalid tree: a bug of its generator."""
 
 
 _SCALARS = {"i": lambda bits: f"i{bits}", "f": lambda bits: {32: "float", 64: "double"}[bits]}
@@ -59,7 +59,7 @@ def _splat_text(scalar: str, value: str, lanes: int) -> str:
 
 
 def constant_text(value: int | float, type: Ty) -> str:
-    """Return a constant as LLVM writes it, without its type."""
+    """Return the LLVM text of a constant, without its type."""
     if type.kind == "f":
         text = _float_text(float(value), type.bits)
     else:
@@ -75,7 +75,7 @@ def lanes_text(type: Ty) -> str:
 
 
 class Declarations:
-    """What the lowered functions use from outside: intrinsics of LLVM and C's library."""
+    """Declarations of external functions: intrinsics of LLVM and C's library."""
 
     def __init__(self) -> None:
         self.lines: dict[str, str] = {}

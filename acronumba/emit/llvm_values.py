@@ -63,7 +63,7 @@ class Values:
         return f"{name}{self.labels}"
 
     def label(self, name: str) -> None:
-        """Start a block; fall into it from the one before."""
+        """Start a block; the previous block falls through to it."""
         if self.open:
             self.lines.append(f"  br label %{name}")
         self.lines.append(f"{name}:")
@@ -81,7 +81,7 @@ class Values:
         self.open = False
 
     def slot(self, local: tree.Local) -> str:
-        """Return the address of a local, made when first seen; what it is called has no part in the text."""
+        """Return the address of a local, made at its first use; its name does not appear in the text."""
         known = self.locals.get(local.name)
         if known is None:
             known = self.locals[local.name] = local.type, f"%v{len(self.locals)}"
@@ -181,8 +181,8 @@ class Values:
     def mask(self, left: tree.Expr, type: Ty, hidden: bool = False) -> str:
         """Return the lanes before `left` (any int64) of a vector of the type, as a vector of bits.
 
-        `hidden`: from optimisations. LLVM 22 makes a store of wider numbers of what has been cut to narrower ones where
-        it knows that the mask has one lane, and so writes beyond the end (X86: `reduceMaskedStoreToScalarStore`).
+        `hidden`: from optimisations. If LLVM 22 knows that a mask has one lane, it turns a truncating masked store into
+        a store of the wider number, and so writes beyond the end (X86: `reduceMaskedStoreToScalarStore`).
         """
         if left.type != I64 or type.lanes == 1:
             raise self.wrong(f"a mask of {type} from {left.type}")
@@ -263,7 +263,7 @@ _EXPRESSIONS: dict[type, Callable[[Values, Any], str]] = {
 
 @functools.cache
 def masked_has_align_argument() -> bool:
-    """Whether masked accesses take the alignment as an argument; from LLVM 22 on it is an attribute of the pointer."""
+    """Whether masked accesses take the alignment as an argument, not as an attribute of the pointer (LLVM 22 on)."""
     from llvmlite import binding
 
     return bool(binding.llvm_version_info[0] < 22)

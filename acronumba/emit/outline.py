@@ -1,8 +1,8 @@
-"""Functions that are too large for LLVM in pieces.
+"""Outlining: cuts functions that are too large for LLVM into pieces.
 
-In: a `tree.Function`. Out: the same with its nests of loops in functions of their own, which it calls. Passes of LLVM
-take time that grows with the square of a function, or faster; a call costs nothing beside a nest. Nests that do the
-same with other locals, such as the heads of attention, become one function.
+In: a `tree.Function`. Out: the same with its nests of loops as separate functions, which it calls. The time of LLVM's
+passes grows with the square of a function's size, or faster; a call costs nothing compared with a nest. Nests that
+differ only in their locals, such as the heads of attention, become one function.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Pieces:
         self.uses = _uses(function.body)  # how often each local is read, and assigned
 
     def cut(self, body: tree.Body) -> tree.Body:
-        """Return statements with the nests among them in functions of their own."""
+        """Return statements with calls in place of the nests among them."""
         out: tree.Body = []
         title = "nest"
         for stmt in body:
@@ -57,14 +57,14 @@ class _Pieces:
         return out
 
     def _stands_alone(self, nest: tree.For) -> bool:
-        """Whether nothing that a nest assigns is read elsewhere, and it is left at its end alone."""
+        """Whether locals that a nest assigns are used only in it, and it has no jumps out of it."""
         inside = _uses([nest])
         if any(self.uses[v.name] != inside[v.name] for v in _assigned([nest])):
             return False
         return not any(isinstance(s, tree.Return | tree.Dispatch | tree.Goto | tree.Again) for s in _statements([nest]))
 
     def _piece(self, nest: tree.For, title: str) -> tree.Stmt:
-        """Return the call of a function that does what a nest does."""
+        """Make a nest a function, unless an equal one exists; return the call."""
         own = {v.name for v in _assigned([nest])}
         given = list({v.name: v for v in _read([nest]) if v.name not in own}.values())
         number: dict[str, str] = {}
@@ -91,7 +91,7 @@ class _Pieces:
 
 
 def _statements(body: Sequence[Any]) -> Iterator[Any]:
-    """Yield statements and those in them."""
+    """Yield statements and, recursively, the statements in them."""
     for stmt in body:
         yield stmt
         for f in dataclasses.fields(stmt):
@@ -101,7 +101,7 @@ def _statements(body: Sequence[Any]) -> Iterator[Any]:
 
 
 def _uses(body: tree.Body) -> dict[str, tuple[int, int]]:
-    """Return how often each local is read, and assigned."""
+    """Count the reads and assignments of each local."""
     read, assigned = Counter(v.name for v in _read(body)), Counter(v.name for v in _assigned(body))
     return {name: (read[name], assigned[name]) for name in (*read, *assigned)}
 
@@ -119,7 +119,7 @@ def _assigned(body: tree.Body) -> Iterator[Local]:
 
 
 def _read(body: tree.Body) -> Iterator[Local]:
-    """Yield the locals that statements read, one entry for each place, in order."""
+    """Yield the locals that statements read, in order, with repetitions."""
     for stmt in _statements(body):
         for f in dataclasses.fields(stmt):
             value = getattr(stmt, f.name)

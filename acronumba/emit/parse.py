@@ -1,7 +1,7 @@
-"""Text to trees: library code written by hand in a small part of Python.
+"""Text to trees: library code written by hand in a small subset of Python.
 
-Comes in: source text, or files of it that import each other. Goes out: `tree.Function`s. The language is that of `text`
-(see there for loads, stores and conversions):
+In: source text, or files of it that import each other. Out: `tree.Function`s. The language is that of `text` (see there
+for loads, stores and conversions):
 
     LOG2E = 1.4426950408889634           a constant of the file
 
@@ -55,7 +55,7 @@ def parse_type(name: str, types: Mapping[str, Ty] | None = None) -> Ty | None:
 
 
 class _Parser:
-    """One function."""
+    """Parses one function."""
 
     def __init__(
         self,
@@ -286,7 +286,7 @@ class _Parser:
     # ---- expressions
 
     def typed(self, node: ast.AST, value: Value, type: Ty | None) -> Expr:
-        """Give a number its type; check that of an expression, spreading a scalar where a vector is wanted."""
+        """Return a value as an expression of a type: a number gets the type, a scalar is spread to a vector."""
         if not isinstance(value, Expr):
             default = I1 if isinstance(value, bool) else I64 if isinstance(value, int) else F64
             if type is not None and type.kind == "i" and isinstance(value, float):
@@ -331,7 +331,7 @@ class _Parser:
         return tree.Binary(name, left, right, left.type)
 
     def fold(self, op: str, a: float, b: float) -> int | float | None:
-        """Return the number that two numbers make, where that is plain; otherwise they become constants of a type."""
+        """Return the result of an operation on two numbers if it does not depend on a type, else None."""
         match op:
             case "+":
                 return a + b
@@ -470,7 +470,7 @@ class _Parser:
         return tree.convert(value, type)
 
     def intrinsic(self, node: ast.AST, name: str, values: list[Value]) -> Expr:
-        """A call whose arguments get the types of the row; those of letter v agree on one."""
+        """Return a call of an intrinsic; arguments get the types of its row, all of letter v the same type."""
         row = INTRINSICS[name]
         if "t" in row.args or len(values) != len(row.args):
             raise self.wrong(node, f"{name} takes {len(row.args)} arguments")
@@ -513,14 +513,14 @@ def parse(
 def parse_files(names: Sequence[str]) -> tuple[tree.Function, ...]:
     """Read files in the language of this module, which import each other.
 
-    They are Python as far as an editor can tell: what they use of the language they import from `emit.language`, a
-    function of each other by its name. Of any other module they import numbers, whose values are taken as they are, and
-    functions of Python, which get the trees of their arguments and return the one that stands in place of the call.
+    To an editor they are Python: they import names of the language from `emit.language`, and functions from each other.
+    From any other module they import numbers, whose values are inserted, and Python functions, which are macros: they
+    get the trees of their arguments and return the tree that replaces the call.
 
     Parameters
     ----------
     names : sequence of str
-        Of the files, as one would import them: `acronumba.runtime.library.drive`.
+        Names of the files as modules: `acronumba.runtime.library.drive`.
 
     Returns
     -------
@@ -589,7 +589,7 @@ class _File:
                 raise parser.wrong(node, "only functions and constants")
 
     def take(self, node: ast.ImportFrom, module: ModuleType, alias: ast.alias) -> None:
-        """Let the file know a number or a function of a module; names of the language it knows."""
+        """Import a number or a function of a module; names of the language need no import."""
         known = getattr(module, alias.name, None)
         if module.__name__ == LANGUAGE and known is not None:
             return
@@ -601,7 +601,7 @@ class _File:
         self.constants[alias.name] = known
 
     def link(self, files: Mapping[str, _File]) -> None:
-        """Let the file know what it imports of the others."""
+        """Resolve the file's imports from the other files."""
         for node in self.imports:
             other = files[str(node.module)]
             for alias in node.names:

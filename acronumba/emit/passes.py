@@ -1,12 +1,12 @@
 """From LLVM's text of a module to machine code, and machine code into memory.
 
-In: text, as `emit.llvm` writes it. Out: an object file for this processor; an engine that holds the code of one. Both
-by llvmlite, the LLVM that Numba brings. Numba itself, whose front end and whose lists of passes are for code of another
-kind, is not imported.
+In: text, as `emit.llvm` writes it. Out: an object file for this CPU; an engine with the code of an object file. Both by
+llvmlite, the LLVM that Numba brings. Numba is not imported: its front end and its lists of passes are for code of
+another kind.
 
-The text needs few passes: it has neither reference counts nor exceptions, its loops are written as they are to run,
-tiles and kernels have their vectors, and what must be inlined says so. What is left is to inline it and to keep locals
-in registers. LLVM's own lists take two to four times as long, for code that is 1% faster (`benchmarks/passes.py`).
+The text needs few passes: it has neither reference counts nor exceptions, loops are already ordered and vectorised, and
+functions to inline are marked. The passes only inline these and promote locals to registers. LLVM's own lists of passes
+take two to four times as long, for code that is 1% faster (`benchmarks/passes.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _binding() -> Any:
 
 @functools.cache
 def target_machine() -> Any:
-    """Return LLVM's description of this processor."""
+    """Return LLVM's target machine for this CPU."""
     binding = _binding()
     name, features = processor()
     triple = binding.get_process_triple()
@@ -69,12 +69,12 @@ def optimise(module: Any, machine: Any) -> None:
 
 
 def object_file(text: str) -> bytes:
-    """Return the machine code of a module, as the system's linker knows it.
+    """Return the machine code of a module, as an object file of the system's linker.
 
     Raises
     ------
     RuntimeError
-        If it is no text of LLVM's: a bug of what wrote it.
+        If LLVM cannot parse the text: a bug of its generator.
     """
     binding, machine = _binding(), target_machine()
     head = f'target triple = "{binding.get_process_triple()}"\ntarget datalayout = "{machine.target_data}"\n'

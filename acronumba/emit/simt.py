@@ -1,14 +1,13 @@
 """Trees printed for `numba.cuda`: a vector is a warp, each thread has one of its 32 lanes.
 
-Comes in: functions of the small language, written for vectors of `WARP` lanes. Goes out: Python source for
-`numba.cuda`, the fourth reading of a tree. Every thread runs the same text: a scalar is computed by all threads of a
-warp (alike, or for each its own place), a vector's lanes by a thread each. So a load of a vector is one load per
-thread, at its lane; a masked one happens in the threads that have something to load; a sum over lanes is an exchange
-between threads.
+In: functions of the small language, written for vectors of `WARP` lanes. Out: Python source for `numba.cuda`, the
+fourth reading of a tree. Every thread runs the same text: a scalar is computed by all threads of a warp, a vector's
+lanes by one thread each. So a load of a vector is one load per thread, at its lane; a masked load is done by the
+threads below the mask's end; a sum over lanes is an exchange between threads.
 
-Numba types every value by itself, from what it is made of. Numbers therefore come with their type where it is not
-int64 or float64, and integers of less than 64 bits are narrowed again after every operation. Divisions are functions:
-Python's `//` rounds down and checks. What the text calls beside Numba's own names is in `kernels.cuda.functions`.
+Numba infers the type of every value from its operands. Numbers are therefore written with their type unless it is int64
+or float64, and integers of less than 64 bits are narrowed again after every operation. Divisions are functions:
+Python's `//` rounds down and checks. `kernels.cuda.functions` has the names that the text uses besides Numba's.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from acronumba.records import record
 
 WARP = 32
 
-# Intrinsics that only this reading has. Lanes are those of the warp at hand.
+# Intrinsics that only this reading has. Lanes are those of the current warp.
 DEVICE = {
     "lane": "-> i64: which thread of the warp this is",
     "thread": "-> i64: which thread of the block",
@@ -68,15 +67,15 @@ class Memory:
 
 @record()
 class Setting:
-    """What a function's text says of where it runs: launched alone, as here, or as a part of one kernel."""
+    """Parameters of a function's text that depend on how it runs: launched alone (defaults), or as part of a kernel."""
 
     thread: str = "i64(cuda.threadIdx.x)"
     lane: str = "i64(cuda.laneid)"
     blocks: str = "i64(cuda.gridDim.x)"
     with_thread: frozenset[str] = frozenset()  # the functions whose first parameter is the thread
-    name: str = ""  # of the function, if another than its own
-    first: tuple[str, ...] = ()  # parameters before its own
-    places: tuple[int, ...] | None = None  # where in a pool each of its arrays begins, in bytes; None: there is no pool
+    name: str = ""  # another name for the function
+    first: tuple[str, ...] = ()  # additional first parameters
+    places: tuple[int, ...] | None = None  # offsets of its arrays in a pool, in bytes; None: no pool
 
     def call(self, name: str) -> str:
         """Return the first argument of a call of a function, with its comma."""
@@ -105,7 +104,7 @@ class Part:
 
 @record(frozen=False)
 class _Found:
-    """What a function's text has shown while it was written."""
+    """Facts about a function's text, collected while it is written."""
 
     calls: set[str] = field(default_factory=set)
     arrays: list[Memory] = field(default_factory=list)
@@ -120,7 +119,7 @@ def device(name: str, *args: Expr, type: Ty = tree.VOID) -> tree.Call:
 
 
 class _Printer(text._Printer):
-    """Prints what a thread does."""
+    """Prints the code of one thread."""
 
     def __init__(self, names: Sequence[str], setting: Setting = ALONE) -> None:
         super().__init__(names)
@@ -316,7 +315,7 @@ def _lines(
 
 
 def parts(module: tree.Module) -> tuple[Part, ...]:
-    """Return the functions of a module, kernels last, for any setting: there they are called, not launched."""
+    """Return the functions of a module, kernels last, for any setting: as device functions, also the kernels."""
     names = [f.name for f in module.functions]
 
     def part(f: tree.Function) -> Part:

@@ -1,8 +1,8 @@
 """The machine that code is generated for: vector width, registers, and the names that key compiled code.
 
-Comes in: nothing (the processor is asked, and Numba's settings) or an override. Goes out: a `Target` that kernels
-ask for lanes. Results depend on the vector features (reductions have one order per width), so the target is part of
-every cache key.
+In: nothing (CPU and Numba's settings are queried) or an override. Out: a `Target`, which gives kernels the number of
+lanes. Results depend on the vector features (reductions have one order per width), so the target is part of every cache
+key.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from acronumba.records import record
 
 @record(kw_only=True)
 class Target:
-    """What a code generator needs to know of a processor."""
+    """Properties of a CPU for code generators."""
 
-    name: str  # LLVM's name of the processor: "icelake-server"
+    name: str  # LLVM's name of the CPU: "icelake-server"
     features: str  # LLVM's list of features: "+avx2,+fma,..."; "" for none
     vector_bits: int  # width of one vector register; 64 where there are none
     registers: int  # number of vector registers
 
     def lanes(self, type: Ty) -> int:
-        """Return how many elements of the type fill one vector register (at least 1)."""
+        """Return the number of elements of the type in one vector register (at least 1)."""
         return max(1, self.vector_bits // max(type.bits, 8))
 
     @property
@@ -39,7 +39,7 @@ class Target:
 
     @property
     def lookups(self) -> bool:
-        """Whether an instruction finds 32 numbers of 16 bits among 64, and `dots` makes such tables."""
+        """Whether an instruction looks up 32 numbers of 16 bits among 64, and `dots` can compute such tables."""
         return self.vector_bits == 512 and not self.warps and self.dots and has_picks(self.features)
 
     @property
@@ -48,7 +48,7 @@ class Target:
         return False
 
     def column_step(self, type: Ty) -> int:
-        """Return what the columns of a panel of products are a multiple of."""
+        """Return the number that the columns of a panel of products are a multiple of."""
         return self.lanes(type)
 
     def vector(self, type: Ty) -> Ty:
@@ -62,18 +62,18 @@ class Target:
 
 
 def has_dots(features: str, vector_bits: int) -> bool:
-    """Whether a processor has VNNI for vectors of a width, by LLVM's list of its features."""
+    """Whether a CPU has VNNI for vectors of a width, by LLVM's list of its features."""
     on = {"+avx512vnni", "+avx512vl"}.issubset(wanted := features.split(","))
     return on or ("+avxvnni" in wanted and vector_bits <= 256)
 
 
 def has_picks(features: str) -> bool:
-    """Whether a processor has `vpermi2w`, by LLVM's list of its features."""
+    """Whether a CPU has `vpermi2w`, by LLVM's list of its features."""
     return "+avx512bw" in features.split(",")
 
 
 def of(name: str, features: str, machine: str) -> Target:
-    """Return the target of a processor from LLVM's name and features of it and `platform.machine()`."""
+    """Return the target for a CPU, from its name and features in LLVM and `platform.machine()`."""
     on = {f[1:] for f in features.split(",") if f.startswith("+")}
     if machine.lower() in ("x86_64", "amd64"):
         if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= on:
@@ -116,7 +116,7 @@ def settings() -> Any:
 
 
 def processor() -> tuple[str, str]:
-    """Return LLVM's name and features of the processor to compile for: this one, or what Numba's settings name."""
+    """Return LLVM's name and features of the CPU to compile for: this one, or the one in Numba's settings."""
     from llvmlite import binding
 
     chosen = settings()

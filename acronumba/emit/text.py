@@ -1,7 +1,7 @@
 """Trees printed as Python that reads as if written by hand.
 
-Comes in: a function or a module of `tree`. Goes out: its text, the stage that people read and that golden tests
-keep. The text is in the language of `parse`, which reads it back.
+In: a function or a module of `tree`. Out: its text, for people and golden tests. The text is in the language of
+`parse`, which reads it back.
 
     ld(a, i)  st(a, i, v)          int64 element i of the array at address a (ldf, stf: float64; ldf32, stf32: float32)
     ld32(a, i)  st32(a, i, v)      int32 element, widened to int64 and narrowed from it   (ld16, st16, ld8, st8 alike)
@@ -32,7 +32,7 @@ _NARROW = {I32: "32", I16: "16", I8: "8"}  # ld32: widened to int64
 
 
 def number_text(value: int | float) -> str:
-    """Return a number as the text has it."""
+    """Return the text of a number."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     return repr(value)
@@ -54,7 +54,7 @@ class _Printer:
         self.names = frozenset(names)
         self.lines: list[str] = []
         self.places: list[Loc | None] = []  # of the lines, as far as `place_lines` was called
-        self.loc: Loc | None = None  # where the user wrote what is being printed
+        self.loc: Loc | None = None  # source position of the statement being printed
 
     # ---- expressions: text and how strongly its outermost operator binds
 
@@ -63,7 +63,7 @@ class _Printer:
         return f"({text})" if level < at_least else text
 
     def free(self, e: Expr, at_least: int = 0) -> str:
-        """An operand whose type is known from beside it: constants bare, spreads left out."""
+        """Return an operand whose type follows from the other operand: constants bare, spreads left out."""
         if isinstance(e, tree.Const):
             if e.type.bits == 1:
                 return "True" if int(e.value) & 1 else "False"
@@ -171,7 +171,7 @@ class _Printer:
             self.lines.append("    " * depth + "pass")
 
     def place_lines(self) -> None:
-        """Let the lines that were printed since the last time belong to the present place."""
+        """Assign the lines printed since the last call to the current source position."""
         self.places += [self.loc] * (len(self.lines) - len(self.places))
 
     def stmt(self, s: tree.Stmt, depth: int, goto: str) -> None:
@@ -244,7 +244,7 @@ class _Printer:
 
 
 def first_place(body: tree.Body) -> Loc | None:
-    """Return the first place that a comment names in some statements, or in those inside of them."""
+    """Return the first source position of a comment in statements, inner ones included, or None."""
     for s in body:
         match s:
             case tree.Comment(loc=loc):
@@ -262,7 +262,7 @@ def first_place(body: tree.Body) -> Loc | None:
 
 _MODES = {"always": "@inline", "never": "@noinline"}
 
-Placed: TypeAlias = tuple[str, Loc | None]  # a line of text, and where the user wrote what it does
+Placed: TypeAlias = tuple[str, Loc | None]  # a line of text, and its position in the user's source
 
 
 def function_text(function: tree.Function, names: Sequence[str] = ()) -> str:

@@ -133,7 +133,7 @@ Operand: TypeAlias = "Expr | int | float | bool"
 
 @record(eq=False)
 class Const(Expr):
-    """A number; every lane of a vector holds it. Floats may be inf and NaN."""
+    """A number, or a vector with this number in every lane. Floats may be inf and NaN."""
 
     value: int | float
     type: Ty
@@ -287,7 +287,7 @@ class Do:
 @record(eq=False)
 class Comment:
     text: str  # "": it prints nothing
-    loc: Loc | None = None  # where the user wrote what follows in this body
+    loc: Loc | None = None  # position in the user's source of the statements that follow in this body
 
 
 @record(eq=False)
@@ -333,9 +333,9 @@ class Function:
 class Module:
     """Functions that call each other by name.
 
-    `exports` are the entry points: all their parameters are i64. The code of a `compact` module is made
-    for size: loops over what is scattered in memory gain nothing from more of it. `notes` are kept beside the code,
-    for who needs to know more of the module than its code: lists, numbers and strings.
+    `exports` are the entry points: all their parameters are i64. The code of a `compact` module is optimised for size:
+    loops over scattered data gain nothing from larger code. `notes` are stored with the code: lists, numbers and
+    strings that describe the module.
     """
 
     name: str
@@ -444,7 +444,7 @@ class Builder:
         return self.locals[name]
 
     def fresh(self, name: str) -> str:
-        """Return `name`, or `name_1`, `name_2`, ... if it is taken."""
+        """Return `name`, or the first of `name_1`, `name_2`, ... that is not taken."""
         out, k = name, self.numbers.get(name, 0)
         while out in self.locals or out in self.reserved:
             k += 1
@@ -494,7 +494,7 @@ class Builder:
 
     @contextmanager
     def nested(self) -> Iterator[Body]:
-        """Collect statements apart; the caller places the list."""
+        """Collect the statements written inside in a separate list, which the caller uses."""
         outer, self.body = self.body, []
         inner = self.body
         try:

@@ -1,4 +1,4 @@
-"""Which acronumba this is: what is compiled depends on its source, and so do the names under which it is kept."""
+"""Version of acronumba's source, which is part of the cache keys of compiled code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _files(folder: str, inside: str = "") -> Iterator[str]:
 
 @functools.cache
 def source_version() -> str:
-    """Return a digest of the source that code is generated from: what generators make may change with any of it."""
+    """Return a digest of acronumba's source, any part of which may change generated code."""
     digest = hashlib.sha256()
     root = str(Path(__file__).parent.parent)
     for path in sorted(_files(root)):

@@ -1,8 +1,8 @@
-"""Tables of 64-bit words that Python and compiled code share: one text says what each word is, and so where.
+"""Layouts of tables of 64-bit words that Python and compiled code share, described by one text.
 
-In: a text with a line for each word, `name  meaning`; a line that begins with a blank goes on with the meaning of the
-one before, and `name[3]` is three words. Out: the place of each word by its name, for Python, and the same places as
-constants in capitals, for the small language.
+In: a text with a line for each word, `name  meaning`; a line that begins with a blank continues the meaning of the
+previous word, and `name[3]` is three words. Out: a map from names to the numbers of words, for Python, and the same
+numbers as constants in capitals, for the small language.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ class Words:
         return 8 * self.count
 
     def constants(self, prefix: str = "") -> dict[str, int]:
-        """Return the places by names in capitals, behind a prefix."""
+        """Return a map from names in capitals, behind a prefix, to the numbers of words."""
         return {f"{prefix}{name.upper()}": place for name, place in self.at.items()}

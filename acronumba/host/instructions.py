@@ -1,4 +1,4 @@
-"""Instructions of the host program: values, rows, and what is recorded.
+"""Instructions of the host program: values, rows, and records of nodes.
 
 In: an instruction. Out: its code, written with a `Writer`.
 """
@@ -91,22 +91,22 @@ def _new(w: Writer, new: ir.New) -> None:
 
 
 def emit_words(emit: ir.Emit) -> int:
-    """Return how many words the row of a node has: given words, a record for each result, extents of results."""
+    """Return the number of words of a node's row: given words, a record for each result, extents of results."""
     return len(_given(emit)) + RECORD.count * len(emit.outs) + len(_extents(emit))
 
 
 def _given(emit: ir.Emit) -> tuple[ir.Var, ...]:
-    """Return what the row of a node begins with: arguments and run-time extents."""
+    """Return the first words of a node's row: arguments and run-time extents."""
     return (*emit.args, *emit.dims)
 
 
 def _extents(emit: ir.Emit) -> tuple[ir.Extent, ...]:
-    """Return what the row of a node ends with: the extents of each result that has run-time extents."""
+    """Return the last words of a node's row: the extents of each result that has run-time extents."""
     return tuple(x for shape in emit.shapes if any(isinstance(x, ir.Var) for x in shape) for x in shape)
 
 
 def _deepest(w: Writer, it: Expr) -> Local:
-    """Return the largest depth of the tensors of a list, -1 if there are none."""
+    """Return the largest depth of the tensors of a list, -1 if it is empty."""
     b = w.b
     deepest = b.let("d", -1)
     items = b.let("items", load(it))
@@ -117,11 +117,11 @@ def _deepest(w: Writer, it: Expr) -> Local:
 
 
 def once_if_equal(plan: Plan) -> frozenset[int]:
-    """Return the kernels of which equal nodes are one node.
+    """Return the kernels whose equal nodes are recorded once.
 
-    Not of those that may fail, since each instance has failures of its own, nor of those that are given lists: what is
-    in a list does not show in its address. Rows of nodes of one kernel must have the same words at the same places,
-    wherever the nodes are recorded.
+    Excluded are kernels that may fail, as failures belong to one instance, and kernels with list arguments, as equal
+    addresses of lists do not mean equal elements. Rows of nodes of one kernel must have the same layout, wherever the
+    nodes are recorded.
     """
     forms: dict[int, set[tuple[int, ...]]] = defaultdict(set)
     for function in plan.program.functions:

@@ -1,7 +1,7 @@
-"""Lists of the host program: operations with a static bound of the room that they take, and those without.
+"""Lists of the host program: operations with a static bound of the memory that they allocate, and those without.
 
-In: a `ListOp`. Out: its code, written with a `Writer`. An operation without a bound stands alone in its segment
-(`dynamic`): it tests for room itself, before any effect.
+In: a `ListOp`. Out: its code, written with a `Writer`. An operation without a bound is the only one of its segment
+(`dynamic`): it tests for free memory itself, before any effect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST = 1 << 48  # elements that no memory has room for, and whose bytes fit 64 
 
 
 def list_operation(w: Writer, instr: ListOp) -> None:
-    """Write an operation that takes no room."""
+    """Write an operation that allocates no memory."""
     b, width = w.b, instr.width
     it = w[instr.args[0]]
     match instr.op:
@@ -64,7 +64,7 @@ def list_operation(w: Writer, instr: ListOp) -> None:
 
 
 def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
-    """Write an operation that tests for room itself, before it changes anything."""
+    """Write an operation that tests for free memory itself, before any effect."""
     operation = _Dynamic(w, segment, instr)
     match instr.op:
         case "append":
@@ -88,7 +88,7 @@ def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
 
 
 class _Dynamic:
-    """Writes one operation that tests for room itself."""
+    """Writes one operation that tests for free memory itself."""
 
     def __init__(self, w: Writer, segment: Segment, instr: ListOp) -> None:
         self.w, self.segment, self.instr = w, segment, instr
@@ -103,7 +103,7 @@ class _Dynamic:
         self.w.b.do(intrinsic("copy_bytes", to, source, size, type=tree.VOID))
 
     def grow(self, wanted: Local) -> None:
-        """Make the room of the list large enough for so many elements."""
+        """Write the growth of the list's capacity to so many elements."""
         b, it, top = self.w.b, self.it, self.top
         with b.when(wanted > load(it, 2)):
             double = b.let("double", load(it, 2) * 2)
@@ -129,7 +129,7 @@ class _Dynamic:
         return at
 
     def longer(self) -> tuple[Local, Local]:
-        """Make room for one more element; return the length before and after."""
+        """Write the growth of the list by one element; return the length before and after."""
         b = self.w.b
         length = b.let("length", load(self.it, 1))
         wanted = b.let("wanted", length + 1)

@@ -1,25 +1,25 @@
 """The host program: the user's control flow as one resumable machine.
 
 In: a `Plan`. Out: a `tree.Module` with one function, `machine(ST)`; `ST` is the table of `state`. It runs one
-instance after the other and records the dataflow graph; it returns when all are done, or when something must grow,
-and goes on where it left.
+instance after the other and records the dataflow graph; it returns when all are done, or when memory must grow, and
+resumes where it left.
 
 The machine is one function with numbered blocks. Every variable of every user function is a local of it; jumps are
-direct. A call saves in its frame the variables that live on (frames are linked, from one free list per function, so
-that recursion is as deep as memory), gives the callee its arguments in locals, and jumps to it; the callee writes its
-results to the address in its frame and dispatches on its parent's resume block, which loads what lives on. That frame
-protocol is all that a resumable call needs: whoever has a frame can continue it.
+direct. A call saves the live variables in its frame (frames are linked, from one free list per function, so that
+recursion is as deep as memory), passes arguments in the callee's locals, and jumps to it; the callee writes its results
+to the address in its frame and dispatches on its parent's resume block, which reloads the live variables. A frame is
+all that is needed to resume a call.
 
-So a fiber is no more than the number of a frame in a queue. Where the value of a tensor is read that has not been
-computed, the variables that live on are saved, the frame is put among those that wait, and the machine goes on with
-another fiber or starts the next instance. When all wait it returns WAIT; the caller runs what is recorded and puts
-them among those that are ready. A spawned call is a call whose caller is ready at once. Its parent is a stub, which
-leads to a block that counts the calls that are still out; the caller goes on behind its join when none is. Programs
-that read no values are written without any of this.
+So a fiber is a frame's address in a queue. At a read of a tensor that has not been computed, the live variables are
+saved, the frame is added to the queue of waiting fibers, and the machine goes on with another fiber or starts the next
+instance. When all fibers wait it returns WAIT; the caller executes the recorded nodes and moves them to the queue of
+runnable fibers. A spawned call is a call whose caller is runnable at once. Its parent is a stub, which leads to a block
+that counts the spawned calls that have not returned; at zero the caller resumes behind its join. For programs that read
+no values, none of this code is generated.
 
-A block that allocates first tests that there is room for the most it can use, before any effect. If not, a cold path
-saves the live variables in the frame and leaves; a reload block brings them back. What has no static bound (`append`
-on a full list) is a block of its own that tests for itself.
+A block that allocates first tests, before any effect, that the most it can use is free. If not, a cold path saves the
+live variables in the frame and returns; a reload block restores them. An operation without a static bound (`append` on
+a full list) is a separate block that tests for itself.
 
 Arithmetic is Python's: floor division, checks of overflow, division by zero and domain, each a failure of its
 instance at a site.
@@ -207,7 +207,7 @@ class _Machine(Writer):
         b.goto(entry.entry)
 
     def _resume(self) -> None:
-        """Go on with the next fiber that is ready, if there is one."""
+        """Write the resumption of the next runnable fiber, if one exists."""
         b, reg = self.b, self.reg
         lives = b.let("lives", self.word("lives"))
         with b.when(reg["inst"] >= 0), b.when(load(lives, reg["inst"]) >= 0):
@@ -231,7 +231,7 @@ class _Machine(Writer):
             b.again()
 
     def _read(self, segment: Segment, instr: ir.Read) -> None:
-        """Take the value of a tensor; wait if there is none yet, and try again."""
+        """Write the read of a tensor's value; the fiber waits, and retries, if it has not been computed."""
         b = self.b
         record = self[instr.tensor]
         with b.when(node_of(load(record, RECORD.at["head"])) >= 0):
@@ -251,7 +251,7 @@ class _Machine(Writer):
             self._note(segment, instr)
 
     def _note(self, segment: Segment, instr: ir.Read) -> None:
-        """Note the value that was read, or take the one that was noted in its place."""
+        """Write the recording of a value that was read, or its replacement by a recorded one."""
         b = self.b
         with b.when(self.word("reading").eq(state.NOTED)):
             with b.when(self.word("noted").eq(self.word("notes_room"))):
@@ -302,7 +302,7 @@ class _Machine(Writer):
         self._enter(child, callee, spawn.args)
 
     def _arrive(self) -> None:
-        """Write what a spawned call returns to: after the last one, a caller that waits at its join goes on."""
+        """Write the block that spawned calls return to; after the last one, a caller that waits at its join resumes."""
         b, reg = self.b, self.reg
         up = b.let("up", load(reg["fp"]))
         b.store(reg["fp"], 0, self.word("stubs"))
@@ -349,7 +349,7 @@ class _Machine(Writer):
                 self.blocks.append((segment.number, f"{frame.function.name}, line {instr.loc.line}", body))
 
     def _test(self, segment: Segment) -> None:
-        """Leave unless there is room for all that is taken until the next test."""
+        """Write the test that all memory allocated until the next test is free; leave the machine if not."""
         b, reg = self.b, self.reg
         full = reg["top"] + 8 * segment.room > reg["end"]
         nodes = segment.nodes * (1 + self.doubles)
@@ -429,7 +429,7 @@ class _Machine(Writer):
                 self.fail(end.site, end.args)
 
     def _save(self, segment: Segment, call: ir.Call | ir.Spawn | ir.Join) -> None:
-        """Save what lives on after the call that the segment ends with."""
+        """Save the variables that are live after the call at the segment's end."""
         after = segment.frame.by_number[segment.after]
         clean = set(segment.clean or ())
         for instr in segment.instrs:
@@ -450,7 +450,7 @@ class _Machine(Writer):
         self._enter(child, callee, call.args)
 
     def _enter(self, child: Local, callee: Frame, args: tuple[ir.Var, ...]) -> None:
-        """Give the callee its arguments and go there."""
+        """Write the passing of arguments and the jump to the callee."""
         b = self.b
         b.set(self.reg["fp"], child)
         params = callee.function.params

@@ -1,11 +1,11 @@
-"""Dicts of the host program: lists of entries with a table behind them that finds an entry by its key.
+"""Dicts of the host program: lists of entries followed by a hash table.
 
 In: a `ListOp`. Out: its code, written with a `Writer`. A dict is a list whose elements begin with the words of a key.
-Behind the room for its entries, a power of two (or 0: there is no table), lies a table of twice as many words: the
-number of an entry and 1, or 0 where none is. A key is looked for from the place on that its hash says, one word after
-the other (linear probing); an entry that goes lets those behind it move up (Knuth, TAOCP 3, 6.4, algorithm R).
-A dict that came in has no room, so that it is never changed in place; a fourth word of it is the address of its table,
-which begins with the number of its slots less 1 (`data.collect.Maps`).
+Its capacity is a power of two (or 0: no table); behind the memory of its entries lies a table of twice as many words:
+1 + the number of an entry, or 0 if the slot is empty. A key is searched for by linear probing from its hash on; removal
+of an entry moves later ones up (Knuth, TAOCP 3, 6.4, algorithm R). A dict of instance data has capacity 0, so that it
+is never changed in place; its fourth word is the address of its table, which begins with the number of slots minus 1
+(`data.collect.Maps`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ FIRST = 8  # entries for which the first room is
 
 
 def find(w: Writer, instr: ListOp, key: Sequence[Var]) -> Expr:
-    """Return the index of the entry of a key, -1 if there is none."""
+    """Return the index of a key's entry, -1 if the dict does not have the key."""
     name = _library(w, instr)
     values = [convert(w[v], I64, "unsigned") if w[v].type == I1 else w[v] for v in key]
     return tree.Call(f"{name}_find", (w[instr.args[0]], *values), I64)
 
 
 def put(w: Writer, segment: Segment, instr: ListOp) -> None:
-    """Store an entry in the place of the one of its key, or at the end."""
+    """Write the store of an entry: over that of an equal key, or at the end."""
     b, it = w.b, w[instr.args[0]]
     key, width = _widths(instr)
     words = instr.args[1:]
@@ -65,7 +65,7 @@ def remove(w: Writer, instr: ListOp) -> None:
 
 
 def _grow(w: Writer, segment: Segment, instr: ListOp, wanted: Local) -> None:
-    """Make the room large enough for so many entries, with a table of its own."""
+    """Write the growth of a dict to `wanted` entries, with a new table."""
     b, it, top = w.b, w[instr.args[0]], w.reg["top"]
     _, width = _widths(instr)
     with b.when(wanted > load(it, 2)):
@@ -115,7 +115,7 @@ def _library(w: Writer, instr: ListOp) -> str:
 
 
 def _kind(w: Writer, word: Word) -> str:
-    """Return the name of the functions that hash and compare words by what they refer to; "" if to nothing."""
+    """Return the name of the functions that hash and compare strings or tuples; "" for words that are no reference."""
     if isinstance(word, TextT):
         use(w)
         return "text"

@@ -189,7 +189,7 @@ def _float_pow(w: Writer, i: Scalar, x: Expr, y: Expr) -> Expr:
 
 
 def _to_int(w: Writer, i: Scalar, x: Expr) -> Expr:
-    """The integer equal to a float that is whole; NaN and what needs more than 64 bits fail."""
+    """Return the integer equal to an integral float; NaN and numbers beyond 64 bits fail."""
     w.unless(~((x >= -(2.0**63)) & (x < 2.0**63)), i)
     return convert(x, I64)
 

@@ -1,7 +1,7 @@
 """Segments: the basic blocks of functions, cut where the machine may leave and come back.
 
-In: a `Function`. Out: its `Frame`: numbered segments with the variables that live at their start, what room each needs,
-and where the frame of a call keeps each variable.
+In: a `Function`. Out: its `Frame`: numbered segments with the variables that are live at their start and the memory
+that each needs, and the slot of each variable in the frame of a call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put
 
 
 def stands_alone(instr: ir.Instr) -> bool:
-    """Whether an instruction is a segment of its own, which can be entered again: it tests for room, or waits."""
+    """Whether an instruction is a separate segment, which can be re-entered: it tests for free memory, or waits."""
     return isinstance(instr, ir.Read | ir.Spawn) or (isinstance(instr, ir.ListOp) and instr.op in DYNAMIC)
 
 
@@ -58,7 +58,7 @@ class Segment:
 
 
 class Frame:
-    """One function: its segments, what lives where, its slots."""
+    """One function: its segments, liveness, and slots."""
 
     def __init__(self, number: int, function: ir.Function, numbers: Iterator[int], constants: Set[ir.Var]) -> None:
         self.number = number  # of the function
@@ -93,7 +93,7 @@ class Frame:
 
     @property
     def first_slot(self) -> int:
-        """Return the word of the first slot. A function that spawns fibers counts them in the word before it."""
+        """Return the word of the first slot. A function that spawns fibers counts them in the word before."""
         return FRAME + self.spawns
 
     def _cut(self, block: ir.Block, numbers: Iterator[int]) -> list[Segment]:
@@ -125,10 +125,10 @@ class Frame:
                 segment.live = sorted(live - self.constants, key=order.__getitem__)
 
     def _tests(self) -> set[Segment]:
-        """Return the segments that begin with a test for room.
+        """Return the segments that begin with a test for free memory.
 
-        Those are the ones that a call or a loop enters, and those after an operation that takes room of its own. A test
-        asks for the most that any path takes to the next one.
+        Tests are at entries of calls and loops, and after operations that test for themselves. A test asks for the most
+        memory that any path allocates before the next test.
         """
         out = {self.segments[0][0]} | {self.segments[k][0] for k in self.heads}
         for segment in self.all:
@@ -143,7 +143,7 @@ class Frame:
         known: dict[Segment, tuple[int, int]] = {}
 
         def most(segment: Segment) -> tuple[int, int]:
-            """Return what the segment and those after it take, up to the next test."""
+            """Return the nodes and words that the segment and later ones allocate, up to the next test."""
             if segment not in known:
                 rest = [most(s) for s in self.after(segment) if s not in self.tests and not s.dynamic]
                 nodes = sum(isinstance(i, ir.Emit) for i in segment.instrs) + max((a for a, _ in rest), default=0)
@@ -164,7 +164,7 @@ class Frame:
         return [self.segments[k][0] for k in successors(segment.block.end)]
 
     def _slots(self) -> None:
-        """Give a slot to what lives across a call or may have to be saved; the results of a call are neighbours."""
+        """Assign slots to variables that are live across a call or a test; the results of a call are neighbours."""
         for segment in self.all:
             if segment.resumes is not None and not isinstance(segment.resumes, ir.Join):
                 for v in segment.resumes.outs:
@@ -176,7 +176,7 @@ class Frame:
                     self.slots.setdefault(v, self.first_slot + len(self.slots))
 
     def cleanness(self) -> None:
-        """Fill in `clean`, a forward analysis: what need not be saved again."""
+        """Fill in `clean` by a forward analysis: variables whose slots are up to date."""
         by = self.by_number
         start = self.segments[0][0]
         start.clean = frozenset()

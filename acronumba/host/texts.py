@@ -1,6 +1,6 @@
-"""Strings of the host program: constants, what is asked of them, and joining.
+"""Strings of the host program: constants, queries, and joining.
 
-In: an instruction. Out: its code, written with a `Writer`. See `data.texts` for how a string lies in a word.
+In: an instruction. Out: its code, written with a `Writer`. See `data.texts` for the layout of a string.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def boundaries(name: str) -> tuple[int, ...]:
 
 @functools.cache
 def other_case(name: str) -> tuple[tuple[int, str], ...]:
-    """Return the characters that a method of Python's strings changes, and what becomes of them."""
+    """Return pairs of a character that a method of Python's strings changes, and its replacement."""
     method = getattr(str, name)
     return tuple((c, to) for c in range(LAST_CHARACTER + 1) if (to := method(chr(c))) != chr(c))
 

@@ -1,7 +1,7 @@
-"""What all code of the machine is written with.
+"""Base of the writers of the machine's code.
 
 In: the `Program`. Out: a `Writer`, which holds the blocks written so far. It knows the registers and the table of
-`state`, where each variable is, how a block is left and entered again, and how an instance fails.
+`state`, the local of each variable, and how to leave and re-enter a block and to fail an instance.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Writer:
         return load(self.st, AT[name])
 
     def look(self, kernel: int) -> Expr:
-        """Return from which node on those of a kernel are looked for."""
+        """Return the number of recorded nodes from which on equal nodes of a kernel are searched for."""
         return load(self.st, AT["free"] + len(self.program.functions) + kernel)
 
     def put(self, name: str, value: Expr | int) -> None:
@@ -82,7 +82,7 @@ class Writer:
             self.assign(v, self.read_word(self.reg["fp"], segment.frame.slots[v], v.type))
 
     def spill(self, segment: Segment) -> int:
-        """Save what lives at the start of the segment; return the block that brings it back."""
+        """Save the variables that are live at the start of the segment; return the block that reloads them."""
         if segment.resumes is not None:
             return segment.number
         assert segment.clean is not None
@@ -121,7 +121,7 @@ class Writer:
             self.fail(instr.site, instr.args[:2])
 
     def shape(self, shape: tuple[int, ...]) -> int:
-        """Return where in the table of constant shapes a shape begins."""
+        """Return the offset of a shape in the table of constant shapes."""
         if shape not in self.shape_at:
             self.shape_at[shape] = len(self.shapes)
             self.shapes += shape

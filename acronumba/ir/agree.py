@@ -1,6 +1,6 @@
-"""When words, dtypes and extents agree: what the rules of the verifier demand.
+"""Agreement of words, dtypes and extents, as the rules of the verifier demand it.
 
-In: types. Out: whether one fits another; `Wrong`, with a text, where they do not.
+In: types. Out: whether one is compatible with another; `Wrong`, with a text, if not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Wrong(Exception):
-    """One mistake, found by a rule."""
+    """An error in a program, found by a rule."""
 
 
 def demand(condition: object, text: str) -> None:

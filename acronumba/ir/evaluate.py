@@ -1,8 +1,8 @@
 """One tensor operation on arrays, by its definition in `ir.ops`.
 
 In: the name of the operation, arguments as arrays, static arguments and the result's shape as integers. Out: an array
-whose shape and dtype are exactly what was announced, or `OperationFailed` where the operation fails for these values.
-Both readers of tensor code, `ir.interpret` and `ir.reference`, come through here.
+of exactly the given shape and dtype, or `OperationFailed` if the operation fails for these values. Both interpreters of
+tensor code, `ir.interpret` and `ir.reference`, call this.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def apply(op: str, args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[i
     args
         Arrays, rank 0 for host numbers.
     attrs, shape, dtype
-        The operation's static arguments with integers for extents, and what its result must be.
+        The operation's static arguments with integers for extents; the shape and dtype of its result.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Control flow graphs of functions.
 
-In: a `Function` or its blocks. Out: which block comes before which, dominators and loops, which variables live where a
-block starts, which are assigned once.
+In: a `Function` or its blocks. Out: predecessors, dominators and loops of blocks, variables that are live at the start
+of a block, variables that are assigned once.
 """
 
 from __future__ import annotations

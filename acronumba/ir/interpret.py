@@ -1,9 +1,9 @@
-"""The reference interpreter: what a program means, one instance at a time.
+"""The reference interpreter: defines the semantics of programs, one instance at a time.
 
 In: a `Program`, the instance's arguments and the shared values. Out: the result as a Python object, or
-`InstanceFailure`. It works on real Python objects and NumPy arrays and takes every meaning from the tables of
-`ir.ops`; the batched engine must give the same answers. Its stack is a list, so that recursion may be as deep as
-memory allows. A planned program (`Emit`) is run through `ir.reference`.
+`InstanceFailure`. It works on real Python objects and NumPy arrays and takes the semantics of operations from the
+tables of `ir.ops`; the batched engine must give the same results. Its stack is a list, so that recursion may be as deep
+as memory allows. A planned program (`Emit`) is run through `ir.reference`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class InstanceFailure(Exception):
     site
         Number in `program.sites`; -1 if the failure has none (steps exceeded, data that does not conform).
     values
-        What the message of the site is filled with.
+        Values for the placeholders in the site's message.
     chain
-        Where the calls are that led there, outermost first.
+        Source positions of the calls that led there, outermost first.
     error, text, loc
-        Name of the exception, its message and its place.
+        Name of the exception, its message and its source position.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class _Stop(Exception):
 
 
 class _Spawned:
-    """A spawned call: what it is given, and what it has returned until the next join."""
+    """A spawned call: its arguments, and its results until the next join."""
 
     __slots__ = ("args", "into", "loc", "results", "spawn")
 
@@ -84,7 +84,7 @@ class _Spawned:
 
 
 class _Frame:
-    """A call in progress: its variables, and what it runs next."""
+    """A call in progress: its variables and its next instruction."""
 
     __slots__ = ("block", "call", "env", "function", "next", "spawned")
 
@@ -105,7 +105,7 @@ class Interpreter:
     program
         Before or after planning.
     shared
-        A value per entry of `program.shared`, by index; those of `program.once` are computed.
+        A value per entry of `program.shared`, by index; entries of `program.once` are computed here.
     kernels
         The plan's kernels, for a program with `Emit`.
     max_steps
@@ -167,7 +167,7 @@ class Interpreter:
         return Memo()
 
     def _memo_of(self, ref: Any) -> Memo:
-        """Return what knows the arrays and lists of an object."""
+        """Return the memo for the arrays and lists of an object."""
         return self._memo
 
     def run(self, args: Sequence[object]) -> Any:
@@ -238,7 +238,7 @@ class Interpreter:
 
     @staticmethod
     def _end(stack: list[_Frame]) -> tuple[Any, ...] | None:
-        """Do what the end of a block says; return the results of the entry where it is done."""
+        """Execute the end of a block; return the results if that ends the entry function."""
         frame = stack[-1]
         match frame.block.end:
             case ir.Jump() as end:
@@ -374,7 +374,7 @@ class Interpreter:
         env[i.out] = self._done(i, args, env, attrs, out)
 
     def _done(self, i: ir.Op, args: Sequence[Any], env: dict[ir.Var, Any], attrs: tuple[Any, ...], out: Any) -> Any:
-        """Return what an operation assigns; a subclass may note it."""
+        """Return the result of an operation; a subclass may record it."""
         return out
 
     def _tensor(self, var: ir.Var, value: Any) -> Any:
@@ -435,7 +435,7 @@ class Interpreter:
 
 
 def _deliver(frame: _Frame, join: ir.Join) -> None:
-    """Give the results of spawned calls to the variables and lists that wait for them."""
+    """Store the results of spawned calls in the variables and lists that wait for them."""
     given: dict[ir.Var, Any] = {}
     for s in frame.spawned:
         assert s.results is not None
@@ -463,7 +463,7 @@ def _explodes(op: str, args: tuple[Any, ...]) -> bool:
 
 
 def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
-    """Carry out an operation on lists and return what it assigns."""
+    """Execute an operation on lists and return the words of its results."""
     if i.op == "fill":
         assert isinstance(i.outs[0].type, ListT)
         return (List(i.outs[0].type.item, args[1:] * max(args[0], 0), max(args[0], 0)),)

@@ -1,9 +1,9 @@
-"""The typed program: what the front end makes of the user's functions, and everything after it reads.
+"""The typed program: the IR that the front end makes of the user's functions, and all later stages read.
 
 Structure is already resolved: a variable holds one machine word (`Word`), a tuple is several variables, a union with
 a tag is its tag and its cases. Helpers without recursion are inlined; each remaining `Function` is one function of
-the user for one set of argument types. Functions are control-flow graphs; a variable is assigned once, except those
-that `Copy` joins at merges.
+the user for one set of argument types. Functions are control-flow graphs; a variable is assigned once, except by
+`Copy`, which joins values at merges.
 
     program     = function* site* layout* shared* once*   functions[0] is the entry
     once        = shared k = kernel(shared*)              the last of `shared`, computed before any instance is run
@@ -24,11 +24,11 @@ that `Copy` joins at merges.
                 | var = extent tensor axis       Extent     a run-time extent
                 | var = shared k                 Shared     parameter number k of `program.shared`, as an ordinary value
                 | var = op(var | shared | const, ...)     Op         a tensor operation of `ir.ops`, with dims
-                | var* = emit kernel(var*)       Emit       what `plan` makes of a group of Ops: one DFG node
+                | var* = emit kernel(var*)       Emit       one DFG node, which `plan` makes of a group of Ops
                 | var* = call function(var*)     Call
                 | var = read tensor              Read       the value of a tensor of one element; may wait for it
-                | spawn function(var*)           Spawn      a call that goes on beside what follows, until the next
-                | join                           Join       ... which goes on when all of this call's have returned
+                | spawn function(var*)           Spawn      a call that runs concurrently with its caller
+                | join                           Join       waits until all spawned calls of this call have returned
     end         = jump block | branch var block block | return var* | fail site(var*)
 
 Example (the leaf of a Tree-LSTM):
@@ -72,7 +72,7 @@ class SharedArg:
 
 @record()
 class Site:
-    """A place where an instance may fail. `Program.sites[k]` is site k."""
+    """An error that an instance may fail with, and its source position. `Program.sites[k]` is site k."""
 
     error: str  # name of the exception: "ZeroDivisionError", "IndexError", "ShapeMismatch", "AssertionError", ...
     text: str  # the message, with {0} {1} for the values given
@@ -242,7 +242,7 @@ class Emit:
 
     outs: tuple[Var, ...]  # one per result of the kernel
     kernel: int
-    args: tuple[Var, ...]  # one per per-node operand of the kernel, in order (shared operands are not among them)
+    args: tuple[Var, ...]  # one per per-node operand of the kernel, in order, without shared operands
     dims: tuple[Var, ...]  # the kernel's run-time extents, int variables
     shapes: tuple[tuple[Extent, ...], ...]  # of each result
     loc: Loc
@@ -258,26 +258,26 @@ class Call:
 
 @record(kw_only=True)
 class Read:
-    """The value of a tensor as a host number. If it has not been computed, the fiber waits until it is."""
+    """Read of a tensor's value as a host number. If it has not been computed, the fiber waits until it is."""
 
     out: Var  # FLOAT of a float32 or float64 tensor, INT of an integer one, BOOL of a bool one
     tensor: Var  # of rank 0, not None
     loc: Loc
-    why: str = ""  # what needs it, for people: "a condition", "float()", "an index of a list"
-    number: int = 0  # among the reads of the typed program; copies that passes make of it have the same
+    why: str = ""  # the reason, for messages: "a condition", "float()", "an index of a list"
+    number: int = 0  # among the reads of the typed program; copies by passes have the same
 
 
 @record(kw_only=True)
 class Spawn:
-    """A call that runs as a fiber of its own: what it returns is there after the next `Join`, not before.
+    """A call that runs as a separate fiber: its results are available only after the next `Join`.
 
-    A spawned call may wait; while it does, its caller goes on. Its results are words of this call's frame (`outs`) or
-    the words of an element of a list. Nothing between `Spawn` and `Join` may write what the callee reads, or read or
-    write what it writes.
+    A spawned call may wait; while it does, its caller goes on. Its results are words of the caller's frame (`outs`) or
+    the words of an element of a list. No instruction between `Spawn` and `Join` may write data that the callee reads,
+    or access data that it writes.
     """
 
     outs: tuple[Var, ...]  # assigned by the `Join`; () if `into` is given
-    into: tuple[Var, Var] | None  # a list and an index below its length: where the results go
+    into: tuple[Var, Var] | None  # destination of the results: a list and an index below its length
     function: int
     args: tuple[Var, ...]
     loc: Loc
@@ -368,7 +368,7 @@ class FieldLayout:
 
 @record(kw_only=True)
 class StructLayout:
-    """How rows of a class lie in memory. `Program.layouts[k]` has tag k."""
+    """Memory layout of the rows of a class. `Program.layouts[k]` has tag k."""
 
     cls: type
     fields: tuple[FieldLayout, ...]  # in the order of the class; fields that the model never reads may be missing

@@ -1,4 +1,4 @@
-"""What the analyses found out, for `Model.explain`: a note belongs to a place in the user's source."""
+"""Notes: decisions of the analyses for `Model.explain`, each with its position in the user's source."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from acronumba.records import record
 
 @record()
 class Kind:
-    """What can happen to an expression."""
+    """A kind of note."""
 
     meaning: str  # for the legend of an explanation
     colour: str = "blue"
-    stage: str = ""  # the stage whose text is what was decided so; "" if there is none
+    stage: str = ""  # the stage whose text lists these decisions; "" if none does
 
 
 KINDS: dict[str, Kind] = {  # in the order in which they are shown
@@ -43,7 +43,7 @@ class Note:
 
     loc: Loc  # where
     kind: str  # a key of `KINDS`
-    text: str  # what and why, one plain sentence without a full stop
+    text: str  # decision and reason, one plain sentence without a full stop
     option: str  # the option that switches it off; "" if none does
 
 
@@ -53,5 +53,5 @@ def notes_text(notes: Sequence[Note]) -> str:
 
 
 def decisions_in(stage: str, notes: Sequence[Note]) -> str:
-    """Return the text of a stage that is what was decided in it."""
+    """Return the text of a stage that lists its decisions."""
     return notes_text([note for note in notes if KINDS[note.kind].stage == stage])

@@ -1,4 +1,4 @@
-"""What the verifier demands of tensor operations: one rule per kind, or per operation.
+"""Rules of the verifier for tensor operations: one per kind, or per operation.
 
 In: an `Op`, with the dtypes and shapes of its arguments and of its result. Out: nothing, or `Wrong`.
 """

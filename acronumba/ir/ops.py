@@ -1,6 +1,6 @@
-"""The operations of the IR, one row each: what NumPy and `math` calls are reduced to.
+"""The operations of the IR, one row each, to which calls of NumPy and `math` are reduced.
 
-`TENSORS` are the operations of `ir.nodes.Op` and `ir.spec.KernelOp`; `SCALARS` those of `ir.nodes.Scalar`.
+`TENSORS` are the operations of `ir.nodes.Op` and `ir.spec.KernelOp`; `SCALARS` are the operations of `ir.nodes.Scalar`.
 `reference` is the operation's definition in NumPy or Python. Every backend has a rule for every operation here;
 `tests/ir/test_op_tables.py` proves it.
 
@@ -16,18 +16,19 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                    eq ne lt le gt ge -> bool                                                x, y of one dtype
                    where                                                                    bool, x, y
                    cast                                                                     x -> dtype of the result
-        index: the place that the index x stands for among y, both int64; from the end if x is negative. Fails where
-        it is out of range.
+        index: the position of index x among y elements, both int64: x, or x + y if x is negative. Fails if x is out of
+        range.
         Arguments broadcast as in NumPy. A run-time extent of an argument may turn out to be 1 and is then broadcast.
         An argument may be a host number: a tensor of rank 0 and dtype int64, float64 or bool (its variable says which).
     reductions     sum prod max min any all   x      attrs (axes,): sorted tuple; the axes vanish
                    argmax argmin              x      attrs (axis,); result int64; the first wins, NaN wins
     scans          cumsum cumprod                  x      attrs (axis,); shape and dtype of x: an element is the sum
-                   cummax cummin                          (...) of all up to it along the axis, in this order; NaN stays
-    orders         argsort                         x      attrs (axis,); result int64, of the shape of x: which element
-                                                          stands at each place in order; equal ones stay, NaN is last
+                   cummax cummin                          (...) of all up to it along the axis, in this order; NaN
+                                                          propagates
+    orders         argsort                         x      attrs (axis,); result int64, of the shape of x: the index of
+                                                          the element at each position in order; stable, NaN is last
     searches       searchsorted                    x, y   attrs (side,): "left" or "right"; x of rank 1; result int64 of
-                                                        the shape of y: as NumPy finds it, also where x is in no order
+                                                          the shape of y: NumPy's, also if x is not sorted
     products       matmul                     x, y   NumPy's matmul, ranks 1 and up, leading axes broadcast; of int8
                                                      to int32: exactly
     addressing     reshape                    x      to the shape of the result, row-major order
@@ -36,24 +37,24 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                    slice                      x      attrs (starts, steps): a tuple each, one entry per axis; start an
                                                      Extent not below 0, step an int not 0; extents from the result
                    take                       x, i   attrs (axis,); i: host int or integer tensor of any rank, not
-                                                     below 0; shape x[:axis] + i.shape + x[axis+1:]. An index that
-                                                     has failed where it was checked may come here all the same:
-                                                     it takes the nearest row there is, or zeros
-                   windows                    x      attrs (axis,): at (i, j) of the two axes in the place of one lies
-                                                     i + j, all of them inside; extents from the result
+                                                     below 0; shape x[:axis] + i.shape + x[axis+1:]. An index whose
+                                                     check has failed may still arrive: it takes the nearest existing
+                                                     row, or zeros if x has none
+                   windows                    x      attrs (axis,): two axes replace one; element (i, j) is element
+                                                     i + j of x, always inside; extents from the result
                    concat                     x...   attrs (axis,)
                    scale_gradient             x      attrs (factor,): x itself; its gradient is multiplied by factor
                    stack                      list   the elements of a run-time list (arrays of one constant shape, or
                                                      numbers) as the rows of one array; shape (length, *element)
     adjoints       fold                       x      to the shape of the result, which broadcasts to that of x: sums
-                                                     over the axes that the result has not, or has with extent 1
-                   scatter                    x, i   attrs (axis,); what `take` undoes: x has the shape of what `take`
-                                                     gives for i, each of its rows is added to the row of the result
-                                                     that i names (or the nearest), in row-major order of i
+                                                     over the axes that the result lacks, or has with extent 1
+                   scatter                    x, i   attrs (axis,); the adjoint of `take`: x has the shape of a `take`
+                                                     with i, and each of its rows is added to row i of the result (or
+                                                     the nearest), in row-major order of i
     creation       const                      -      attrs (value,); rank 0
                    iota                       -      attrs (); rank 1: 0, 1, 2, ...
 
-What may fail (`fails`) has a site. Addressing never does: whoever reads its result can compute it.
+Operations that may fail (`fails`) have a site. Addressing never fails, so that readers of its result can compute it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ Gives = Literal["same", "bool", "int64", "any"]
 
 @record(kw_only=True)
 class Kind:
-    """What the operations of a kind have in common: a row of `KINDS`."""
+    """Common properties of the operations of a kind: a row of `KINDS`."""
 
     loops: bool = False  # whether kernels compute it in loops of its own, not where an element of it is read
     stored: bool = False  # whether kernels always store its result
@@ -134,7 +135,7 @@ class TensorOp:
     sign: str = ""  # how Python writes it between two arguments
     smooth: float = 1  # an argument at which its derivative is finite
     shown_to_users: bool = True  # whether people who read about a kernel want to see it
-    # How many additions it takes, about; of what is not element-wise, for an element that another operation asks for.
+    # Estimated cost in additions; if not element-wise, for an element that another operation reads.
     cost: int = 1
 
     @property
@@ -152,12 +153,12 @@ class TensorOp:
 
     @property
     def compares(self) -> bool:
-        """Whether it is a comparison of two tensors."""
+        """Whether the operation is a comparison of two tensors."""
         return bool(self.sign) and self.gives == "bool"
 
     @property
     def arithmetic(self) -> bool:
-        """Whether it is a sign of arithmetic, rather than of comparison or of bits."""
+        """Whether the operation has an arithmetic operator, rather than one of comparison or of bits."""
         return bool(self.sign) and self.gives == "same" and self.takes in ("any", "float")
 
 
@@ -188,9 +189,9 @@ def _copysign(size: Array, sign: Array) -> Array:
 
 
 def _product(x: Array, y: Array, dtype: str) -> Array:
-    """Return the product; those of float32, and of int8 to int32, are summed in float64 and rounded once.
+    """Return the product; products of float32, and of int8 to int32, are summed in float64 and rounded once.
 
-    NumPy's own bits depend on how many rows it is given, and with it on what is batched.
+    The bits of NumPy's float32 products depend on the number of rows, and so on the batch.
     """
     if dtype == "float32" or x.dtype != dtype:
         return np.asarray(np.matmul(x.astype(np.float64), y.astype(np.float64))).astype(dtype)
@@ -244,7 +245,7 @@ def _scatter(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ..
 
 
 def _pow(x: Array, y: Array) -> Array:
-    """Return the power of each element, as C has it: NumPy takes the square root where one exponent of 0.5 is for all.
+    """Return the power of each element, as C's `pow`: for a scalar exponent 0.5, NumPy takes the square root instead.
 
     They differ for zeros and infinities.
     """
@@ -494,7 +495,7 @@ def _changed(name: str) -> Callable[[str | None], str]:
 
 
 def _some(text: str | None) -> str:
-    """Return a string; None is there where an operation is done too early, and its result is not looked at."""
+    """Return a string; a placeholder for None, which an operation gets that is computed early, its result unused."""
     return "\0" if text is None else text
 
 
@@ -525,7 +526,7 @@ def _scalars() -> dict[str, ScalarOp]:
         row("either", "bb", "b", False, lambda a, b: a or b), row("differ", "bb", "b", False, o.ne),
         row("select", "bxx", "x", False, lambda c, a, b: a if c else b),
         row("same", "xx", "b", False, o.is_),  # references
-        row("rest", "i", "i", False, lambda a: a - int(float(a))),  # what is lost where an int becomes a float
+        row("rest", "i", "i", False, lambda a: a - int(float(a))),  # the rounding error of int to float
         row("int", "b", "i", False, int), row("float", "i", "f", False, float), row("bool", "a", "b", False, bool),
         row("trunc", "f", "i", True, int), row("round", "f", "i", True, round),
         row("floor", "f", "i", True, math.floor), row("ceil", "f", "i", True, math.ceil),

@@ -1,7 +1,7 @@
 """A program as text: deterministic, in the grammar of `ir.nodes`.
 
-In: a `Program`, before or after planning. Out: text for people and for golden files. The user's source line stands as
-a comment wherever the line changes.
+In: a `Program`, before or after planning. Out: text for people and for golden files. The user's source line is printed
+as a comment whenever it changes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from acronumba.ir.visit import writes
 
 
 class Line(NamedTuple):
-    """A line of text, and what it is of."""
+    """A line of text, with its source position and instruction."""
 
     text: str
-    loc: Loc | None = None  # where the user wrote that
+    loc: Loc | None = None  # position in the user's source
     instr: ir.Instr | ir.End | None = None
 
 
@@ -74,7 +74,7 @@ def function_lines(function: ir.Function, program: ir.Program | None = None) -> 
 
 
 def instr_text(instr: ir.Instr | ir.End, program: ir.Program | None = None) -> str:
-    """Return one instruction as text, without the types of what it assigns."""
+    """Return one instruction as text, without the types of its results."""
     match instr:
         case ir.Const():
             right = repr(instr.value)
@@ -134,7 +134,7 @@ def instr_text(instr: ir.Instr | ir.End, program: ir.Program | None = None) -> s
 
 
 def _line(instr: ir.Instr | ir.End, program: ir.Program | None) -> str:
-    """Return an instruction with the types that its text does not show, in a column of their own."""
+    """Return an instruction with the types that its text does not show, in a second column."""
     text = instr_text(instr, program)
     match instr:
         case ir.Op():

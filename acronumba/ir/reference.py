@@ -1,4 +1,4 @@
-"""What a kernel means: its specification evaluated with NumPy, one node at a time.
+"""Reference semantics of kernels: specifications evaluated with NumPy, one node at a time.
 
 In: a `KernelSpec`, the node's operands and run-time extents. Out: its results as arrays. Every code generator is
 compared with this. `spec_text` prints a specification for people.
@@ -89,7 +89,7 @@ def evaluate_rows(
     dims: Sequence[int],
     shapes: Sequence[tuple[int, ...]],
 ) -> tuple[Array, ...]:
-    """Return the results of a node of several rows, of the given shapes: what `evaluate` gives for each row."""
+    """Return the results of a node of several rows, of the given shapes: `evaluate` of each row, stacked."""
 
     def of_row(k: int) -> list[Array]:
         assert spec.rows is not None
@@ -119,7 +119,7 @@ def spec_text(spec: KernelSpec) -> str:
 
 
 def spec_lines(spec: KernelSpec) -> list[tuple[str, Loc]]:
-    """Return the lines of `spec_text`, each with its place in the user's source."""
+    """Return the lines of `spec_text`, each with its position in the user's source."""
     names = names_of_values(spec)
 
     def static(attr: object) -> str:
@@ -164,7 +164,7 @@ def spec_lines(spec: KernelSpec) -> list[tuple[str, Loc]]:
 
 
 def names_of_values(spec: KernelSpec) -> list[str]:
-    """Return one name per value: the user's where there is one, numbered so that no two are equal."""
+    """Return one name per value: the user's if it has one, numbered so that no two are equal."""
     out: list[str] = []
     taken: set[str] = set()
     for k, given in enumerate([*(o.name for o in spec.operands), *(o.name for o in spec.body)]):

@@ -1,4 +1,4 @@
-"""What the verifier demands of each instruction.
+"""Rules of the verifier for each instruction.
 
 In: an instruction of a function. Out: nothing, or `Wrong`.
 """
@@ -320,7 +320,7 @@ class Rules:
 
     @staticmethod
     def _row(arg: ir.Var, operand: Operand, way: str) -> None:
-        """Check an argument of which each row of a node gets its own part."""
+        """Check an argument of which each row of a node gets a part: a row of a tensor or an item of a list."""
         numbers: dict[str, type] = {"int": IntT, "float": FloatT, "bool": BoolT}
         match arg.type, way:
             case TensorT(dtype=dtype, shape=(_, *shape)), "row":
@@ -342,7 +342,7 @@ def _key(this: ir.Var, entry: Type) -> tuple[Word, ...]:
 
 
 def _sizes(shape: tuple[int | None, ...], sizes: Sequence[Any], name: str) -> None:
-    """Extents of a variable's type and the sizes of a kernel agree: where both are constant they are equal."""
+    """Check that extents of a variable's type and sizes of a kernel agree: if both are constant they are equal."""
     demand(len(shape) == len(sizes), f"{name} has rank {len(shape)}, not {len(sizes)}")
     for n, m in zip(shape, sizes, strict=True):
         demand(n is None or not isinstance(m, int) or m in (n, FAR), f"{name} has an extent {n}, not {m}")

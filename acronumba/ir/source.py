@@ -1,4 +1,4 @@
-"""The user's source, found again from the places in a program."""
+"""The user's source at positions (`Loc`) of a program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from acronumba.ir.nodes import Program
 
 
 def locs_of(program: Program) -> Iterator[Loc]:
-    """Yield the place of every instruction of a program."""
+    """Yield the source positions of all functions and instructions of a program."""
     for function in program.functions:
         yield function.loc
         for block in function.blocks:
@@ -22,14 +22,14 @@ def locs_of(program: Program) -> Iterator[Loc]:
 
 
 def line_text(loc: Loc) -> str:
-    """Return the line of the user's source at a place."""
+    """Return the line of the user's source at a position, or ""."""
     return linecache.getline(loc.file, loc.line).strip() if loc.file else ""
 
 
 @lru_cache(maxsize=64)
 def _functions(text: str) -> tuple[tuple[int, int, int], ...]:
-    """Return (first line, decorators included; def line; last line) of every function of a file's text, and of what
-    is assigned outside of functions (it may hold a lambda).
+    """Return (first line, decorators included; def line; last line) of every function of a file's text, and of every
+    assignment outside of functions, as it may hold a lambda.
     """
     try:
         tree = ast.parse(text)
@@ -44,7 +44,7 @@ def _functions(text: str) -> tuple[tuple[int, int, int], ...]:
 
 
 def spanned(loc: Loc) -> str:
-    """Return the user's expression at a place; nothing if it takes more than one line."""
+    """Return the user's expression at a position; "" if it takes more than one line."""
     if not loc.file or loc.end_line != loc.line:
         return ""
     line = linecache.getline(loc.file, loc.line).encode()

@@ -1,16 +1,16 @@
-"""What a kernel computes: the contract between the plan and every code generator.
+"""Specifications of kernels: the contract between the plan and every code generator.
 
-A `KernelSpec` is straight-line tensor code for *one* DFG node; a generator makes of it a function over the nodes of a
-batch. If a node is several rows, it is the code of one row, and at run time each row comes with argument words like a
-node's: generators do not see `rows`. Values are numbered: operands first, then the operations in order. The generator
-sees nothing else of the model.
+A `KernelSpec` is straight-line tensor code for *one* DFG node; a generator makes a function over the nodes of a batch
+of it. If a node is several rows, it is the code of one row, and at run time each row comes with argument words like a
+node's: generators do not see `rows`. Values are numbered: operands first, then the operations in order. Generators see
+nothing else of the model.
 
 The compiled form (see `kernels.cpu`) is these functions of i64 parameters:
 
     plan(D, OUT)             of nodes whose run-time extents (int64 each) are at D:
                              OUT[0] = bytes of scratch needed, OUT[1 + k] = bytes of result k of a node,
                              OUT[1 + results] = bytes of the largest tensor of a node, stored or not,
-                             OUT[2 + results] = nanoseconds that a node takes, about
+                             OUT[2 + results] = estimated nanoseconds of a node
     run(P, lo, hi, S)        nodes lo..hi; S: scratch, aligned to 64 bytes, enough for each of them; P: address of an
                              int64 table
                              P[0] .. P[3]      words of PARAMETERS
@@ -19,12 +19,12 @@ The compiled form (see `kernels.cpu`) is these functions of i64 parameters:
                                                in bytes from its argument words
                              P[FIXED + results + j]  address of entry j of `KernelCode.shared`: the array or its packing
     begin(P, lo, hi, S)      of kernels with stages, which `run` consists of: prepare S for a block of nodes from lo on;
-                             returns where it ends, at most hi. S begins with the words of BLOCK, then a row of UNITS of
-                             each stage
+                             returns the end of the block, at most hi. S begins with the words of BLOCK, then a row of
+                             UNITS of each stage
     stage_0(S, u0, u1, T)    units u0..u1 of stage 0 of the block; then stage_1, ... once all of the stage before is
                              done. Threads may share a stage: each has scratch T of the same size; S is one of them
 
-Each node of a kernel with run-time extents has its own.
+The extents of a kernel with run-time extents differ from node to node.
 
 An argument word of a node is, by the operand's kind: "tensor": the address of a value record, whose word 0 is the
 address of the contiguous data; "int", "bool": the number; "float": the bits of a double; "list" (of tensors) and
@@ -79,7 +79,7 @@ starts      address of int64[nodes + 1]: units before those of each node; 0: a u
 
 
 def plan_words(results: int) -> int:
-    """Return how many words `plan` writes for a kernel of so many results."""
+    """Return the number of words that `plan` writes for a kernel of so many results."""
     return 3 + results
 
 
@@ -104,8 +104,8 @@ class Operand:
 
 @record()
 class KernelOp:
-    """One operation of `ir.ops.TENSORS`; `attrs` are its static arguments, with `Size` in the place of IR extents, and
-    `("value", k)` in the place of IR variables of host numbers that are operands.
+    """One operation of `ir.ops.TENSORS`; `attrs` are its static arguments, with `Size` in place of IR extents, and
+    `("value", k)` in place of IR variables of host numbers that are operands.
     """
 
     op: str
@@ -120,14 +120,14 @@ class KernelOp:
 
 @record()
 class Use:
-    """Where nodes of a kernel are recorded, and of which operations of the program it was made there."""
+    """A source position at which nodes of a kernel are recorded, and the operations that became the kernel there."""
 
     loc: Loc
-    operations: tuple[tuple[Loc, str], ...]  # (place, name)
+    operations: tuple[tuple[Loc, str], ...]  # (source position, name)
 
 
 def distinct(uses: Iterable[Use]) -> tuple[Use, ...]:
-    """Return uses without those of the same place, reached by the same calls."""
+    """Return uses without duplicates: of equal source positions, reached by the same calls."""
     return tuple({use.loc.path: use for use in reversed(list(uses))}.values())[::-1]
 
 
@@ -144,7 +144,7 @@ class KernelSpec:
 
 
 def same_but_shared(spec: KernelSpec, lines: bool) -> str:
-    """Return what kernels have in common that differ only in which shared tensors they read, as a hashable key.
+    """Return a key that is equal for kernels that differ only in which shared tensors they read.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
-"""What gradients mean: a run of the interpreter that notes each tensor operation, and the backward pass through them.
+"""Reference semantics of gradients: a run of the interpreter that records each tensor operation, and its backward pass.
 
-In: a `Program` that is not planned, its shared values, an instance. Out: a `Tape`: the operations of this run in their
-order, which are straight-line code whatever the program has of loops, recursion, lists and objects. Decisions, integers
-and what Python computes with its own numbers are constants of it. `Tape.pullback` goes from the last operation to the
-first with the rules of `ir.vjp`; adjoints of a value are added in this order.
+In: a `Program` that is not planned, its shared values, an instance. Out: a `Tape`: the operations of this run in order,
+as straight-line code without loops, recursion, lists and objects. Decisions, integers and computations with Python
+numbers are constants of the tape. `Tape.pullback` goes from the last operation to the first with the rules of `ir.vjp`;
+adjoints of a value are added in this order.
 
-`wide=True` does the same in float64 with the decisions of the run: operations with float results are done once more on
-the values in float64. Compiled gradients are compared with both.
+`wide=True` does the same in float64 with the decisions of the run: operations with float results are repeated on the
+values in float64. Compiled gradients are compared with both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @record(kw_only=True)
 class Noted:
-    """An operation of a run. Values are numbered as they turn up."""
+    """A recorded operation of a run. Values are numbered in order of their first use."""
 
     op: str
     args: tuple[int | tuple[int, ...], ...]  # numbers of values; those of the elements of a list
@@ -51,7 +51,7 @@ class Tape:
         self._number: dict[int, int] = {}  # by the id of the array
 
     def number(self, array: Any) -> int:
-        """Return the number of a value, a new one if it is new."""
+        """Return the number of a value; a new value gets a new number."""
         found = self._number.get(id(array))
         if found is None:
             found = self._number[id(array)] = len(self.values)
@@ -59,7 +59,7 @@ class Tape:
         return found
 
     def note(self, op: str, args: Sequence[Any], attrs: Attrs, out: Any, loc: Loc) -> Any:
-        """Note an operation; an argument is an array or a list of arrays. Returns its result, an object of its own."""
+        """Record an operation; an argument is an array or a list of arrays. Returns its result, as a new object."""
         numbers = tuple(tuple(map(self.number, a)) if isinstance(a, list) else self.number(a) for a in args)
         out = out.view() if id(out) in self._number else out
         self.ops.append(Noted(op=op, args=numbers, attrs=attrs, out=self.number(out), loc=loc))
@@ -76,9 +76,10 @@ class Tape:
         return found
 
     def widened(self, moved: Mapping[int, Any] | None = None) -> list[Any]:
-        """Return the values in float64; those that are no floats are those of the run.
+        """Return the values in float64; values that are not floats are the run's.
 
-        `moved`: other values of some, by number. What scales gradients, scales how far a value moves.
+        `moved`: map from numbers of values to replacements. `scale_gradient` then scales the difference that the
+        replacements make.
         """
         out = [v.astype(np.float64) if v.dtype == np.float32 else v for v in self.values]
         for number, value in (moved or {}).items():
@@ -99,18 +100,18 @@ class Tape:
         self, seeds: Mapping[int, Any], wanted: Collection[int], *, wide: bool = False,
         read: dict[int, list[int] | None] | None = None,
     ) -> dict[int, Any]:  # fmt: skip
-        """Return the adjoints of the wanted values that have any.
+        """Return a map from requested values to their adjoints, without values that have none.
 
         Parameters
         ----------
         seeds
             Adjoints of values, by number.
         wanted
-            Numbers of the values whose adjoints are wanted.
+            Numbers of the values whose adjoints are requested.
         wide
             Whether to compute in float64.
         read
-            Gets the rows of wanted values that their adjoints come from; None where they come from other parts, too.
+            Is filled with the rows of requested values that their adjoints come from; None if from other parts, too.
         """
         values = self.widened() if wide else self.values
         reached = self.reached(wanted)
@@ -148,7 +149,7 @@ _NO_OBJECT = (int, float, str, type(None), np.ndarray, np.generic, Row)  # words
 
 
 def _rows_of(one: Applied) -> Any:
-    """Return the rows of its first argument that an operation reads, if it reads nothing else."""
+    """Return the rows of the first argument that an operation reads, or None if it reads other parts."""
     if one.op == "slice" and np.shape(one.result) == (1, *np.shape(one.args[0])[1:]):
         return one.attrs[0][0]
     return one.args[1] if one.op == "take" and one.attrs == (0,) else None
@@ -192,9 +193,9 @@ class _Origins(Memo):
 class Recorder(Interpreter):
     """Runs instances of a program that is not planned, with a tape for each.
 
-    An array of an instance is a value of its own, also where it is the same object as a shared one: instances are data.
+    An array of an instance is a separate value even if it is the same object as a shared array: instances are data.
 
-    Parameters are those of `Interpreter`.
+    Parameters as for `Interpreter`.
     """
 
     def __init__(self, program: ir.Program, shared: Sequence[object], **more: Any) -> None:
@@ -239,20 +240,20 @@ class Recorder(Interpreter):
         return out, self.tape
 
     def note_given(self) -> None:
-        """Let the tape know which of its values are arrays of the user."""
+        """Note which values of the tape are arrays of the user."""
         for given, origins in ((self.tape.given, self._origins), (self.tape.own, self._own or {})):
             for word, value in origins.values():
                 if isinstance(word, np.ndarray):
                     given[self.tape.number(word)] = value
 
     def fix(self, words: Iterable[Any]) -> None:
-        """Let nobody write to arrays that are values of the tape; those of the user stay as they are."""
+        """Make arrays that are values of the tape read-only, except the user's arrays."""
         given = {id(value) for _, value in self._origins.values()}
         for word in words:
             if isinstance(word, np.ndarray) and id(word) not in given:
                 word.flags.writeable = False
 
-    # ---- what words of results lead to, see `data.tensors.References`
+    # ---- values that words of results refer to, see `data.tensors.References`
 
     def fields(self, word: Any, value: Any) -> tuple[ir.StructLayout, Sequence[Any]]:
         """Return the layout of the row of an object, and its words."""
@@ -288,7 +289,7 @@ def _holds_tensors(t: object) -> bool:
 
 
 def loss_of(values: Sequence[Any], t: Type) -> Any:
-    """Return the array that the words of a loss hold; None where it is a number of Python, a constant."""
+    """Return the array that the words of a loss hold; None if the loss is a Python number, which is a constant."""
     match t:
         case TensorT():
             return values[0]

@@ -1,12 +1,12 @@
 """The types of a model's values.
 
-A `Type` says what one Python value of the user's program is: a number, a tensor, an object, a tuple. The front end
-infers them, `data.pack` derives them from instances, and both agree through `words`, which says how a value of the
-type lies in 64-bit words. See `ir.nodes` for the program that is typed with them.
+A `Type` describes a Python value of the user's program: a number, a tensor, an object, a tuple. The front end infers
+types, `data.pack` derives them from instances, and both agree through `words`, the layout of a value of the type in
+64-bit words. See `ir.nodes` for the program that is typed with them.
 
     Type  = IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | StructT
           | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
-    Word  = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT   (what one variable of the IR holds)
+    Word  = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT   (the type of one variable of the IR)
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class NoneT:
 
 @record()
 class UnsetT(NoneT):
-    """A field of an object that has no value: only types of fields have it, and reading it is an `AttributeError`."""
+    """Type of an object's field without a value: only fields have it, and reading one raises `AttributeError`."""
 
 
 class NoValue:
-    """What stands for the value of a field that an object does not have; see `UnsetT`."""
+    """Stand-in for the value of a field that an object does not have; see `UnsetT`."""
 
 
 NO_VALUE = NoValue()
@@ -91,15 +91,15 @@ class TensorT:
 
     @property
     def column(self) -> bool:
-        """Whether each value is a single column: what has more axes than one, of which the last has extent 1."""
+        """Whether each value is a single column: it has more than one axis, and the last has extent 1."""
         return len(self.shape) > 1 and self.shape[-1] == 1
 
 
 @record()
 class Array0T:
-    """An array of rank 0: it lies in memory as the NumPy scalar that it holds, and any operation on it sees that one.
+    """An array of rank 0: it is stored as the NumPy scalar that it holds, and operations on it read this scalar.
 
-    If it is not `sure`, a value is such an array or a NumPy scalar: a bool before it says whether it is the array.
+    If it is not `sure`, a value is such an array or a NumPy scalar: a bool in front of the scalar is true for an array.
     """
 
     dtype: str
@@ -107,32 +107,32 @@ class Array0T:
 
     @property
     def scalar(self) -> TensorT:
-        """The type of the scalar that it holds."""
+        """Type of the scalar that the array holds."""
         return TensorT(self.dtype, ())
 
 
 @record()
 class ArrayForm:
-    """What the numbers of an `ArrayT` mean, which lie in this order.
+    """Layout of the numbers of an `ArrayT`, a view of an array that consists of parts.
 
-    First the offset of the first part that is seen, in the list of the parts; then of each axis its extent and, if
-    parts lie apart along it, its stride; then of each axis of a part its extent, the start of what is seen along it,
-    how many elements are seen if it is not all, and the index if it is one element.
+    First the offset of the first visible part in the list of parts; then for each axis its extent and, if parts lie
+    apart along it, its stride; then for each axis of a part its extent, the start of the visible elements along it,
+    their number if they are not all, and the index if it is one element.
     """
 
-    axes: tuple[tuple[bool, int, int], ...]  # do parts lie apart along it, its axis of a part or -1, of the whole or -1
-    cuts: tuple[tuple[str, int, bool], ...]  # the kind of index, or nothing; the step; are all elements seen
-    indexed: frozenset[int]  # the axes of the whole that an index has been put for
+    axes: tuple[tuple[bool, int, int], ...]  # whether parts lie apart along it; its axis of a part, of the whole, or -1
+    cuts: tuple[tuple[str, int, bool], ...]  # the kind of index, or ""; the step; whether all elements are visible
+    indexed: frozenset[int]  # the axes of the whole that an index has replaced
 
 
 @record()
 class ArrayT:
     """A reference to an array that the model writes into, or to a part of it.
 
-    Its words are the list of its parts, and numbers that say where in them it lies. The data hold none.
+    Its words are the list of its parts, and numbers that describe the view of them. Instance data hold no such arrays.
     """
 
-    seen: TensorT  # what it is read as
+    seen: TensorT  # the type that it is read as
     item: TensorT  # the parts
     numbers: int
     form: ArrayForm
@@ -147,7 +147,7 @@ class StructT:
 
 @record()
 class TupleT:
-    """A tuple, or a list of unlike things: one that nothing changes, so that it may lie in memory as a tuple does."""
+    """A tuple, or a list of items of different types that is never changed, and so has a tuple's layout."""
 
     items: tuple[Type, ...]
     listed: bool = False
@@ -162,7 +162,7 @@ class DictT:
 
 
 def maker(t: TupleT | DictT) -> Callable[[Sequence[Any]], Any]:
-    """Return what makes a value of a type of its items: all that reads values asks it, however many they are."""
+    """Return a function that makes a value of the type from its items; all readers of values use it."""
     if isinstance(t, TupleT):
         return list if t.listed else tuple
     keys = t.keys
@@ -179,7 +179,7 @@ class MapT:
 
     @property
     def entry(self) -> TupleT:
-        """The type of the elements of the list: a key and what lies under it."""
+        """Type of the list's elements: a key and its item."""
         return TupleT((self.key, NONE if self.item is None else self.item))
 
 
@@ -192,7 +192,7 @@ class ListT:
 
     @property
     def word(self) -> ListT:
-        """The type of a variable that holds the reference: a list and a tuple are the same there."""
+        """Type of a variable that holds the reference, which does not distinguish lists and tuples."""
         return ListT(self.item) if self.tupled else self
 
 
@@ -205,21 +205,21 @@ class UnionT:
 
 @record()
 class NeverT:
-    """No value at all: what the elements of a list are that stays empty. Code that would read one is never reached."""
+    """Type without values, as of the elements of a list that stays empty. Code that reads one is unreachable."""
 
 
 @record()
 class OpaqueT:
-    """Something that cannot be stored. Reading it is refused."""
+    """A value that cannot be stored. Reading it is rejected."""
 
-    what: str  # for the message: "a str", "a cycle of tuples"
+    what: str  # description for the message: "a str", "a cycle of tuples"
 
 
 @record()
 class RefT:
-    """What an IR variable holds for one or several structs: the address of a row, 0 for None."""
+    """Reference to an object of one of several classes, in an IR variable: the address of a row, 0 for None."""
 
-    classes: tuple[type, ...]  # sorted by qualified name; the row's word 0 says which
+    classes: tuple[type, ...]  # sorted by qualified name; the row's word 0 is the number of its class
 
 
 Type: TypeAlias = (
@@ -233,7 +233,7 @@ MOST_CONSTANTS = 16  # strings that are cases of a union of their own
 MOST_LENGTHS = 6  # ... and lengths of tuples of like things
 
 
-MATRIX = "acronumba.frontend.calls.matrices.Matrix"  # what stands for `np.matrix`: an object with an array
+MATRIX = "acronumba.frontend.calls.matrices.Matrix"  # stand-in for `np.matrix`: an object with an array
 
 
 def is_matrix(cls: type) -> bool:
@@ -255,7 +255,7 @@ def _order(t: Type) -> tuple[int, str]:
 
 
 def members(t: Type) -> tuple[Type, ...]:
-    """Return the alternatives of a type: its members if it is a union, none of `NeverT`, else itself alone."""
+    """Return the alternatives of a type: the members of a union, () for `NeverT`, else the type itself."""
     return t.members if isinstance(t, UnionT) else () if t == NEVER else (t,)
 
 
@@ -263,10 +263,10 @@ def union(*types: Type) -> Type:
     """Return the least type that holds every value of `types`.
 
     Tensors of one dtype and rank merge (extents that differ become run-time), also scalars and arrays of rank 0; lists
-    merge, tuples of one length and dicts of the same keys merge item by item; constant strings are
-    strings of run time beside one of these, or where there are many, and so are tuples of known lengths tuples of any;
-    everything else becomes a member of a `UnionT`.
-    The union of nothing is `NEVER`, which is part of every type.
+    merge, tuples of one length and dicts of the same keys merge item by item; constant strings become a run-time string
+    if one of these is among the types or if they are many, and tuples of known lengths likewise a tuple of any length;
+    every other type becomes a member of a `UnionT`.
+    The union of no types is `NEVER`, which is part of every type.
     """
     out: list[Type] = []
     for t in (m for u in types for m in members(u)):
@@ -324,7 +324,7 @@ def _merge(a: Type, b: Type) -> Type | None:
 
 
 def nesting(t: Type) -> int:
-    """Return how deep lists, tuples and dicts are in one another."""
+    """Return the nesting depth of lists, tuples and dicts."""
     match t:
         case TupleT() | DictT():
             return 1 + max(map(nesting, t.items), default=0)
@@ -338,7 +338,7 @@ def nesting(t: Type) -> int:
 
 
 def pieces(t: Type) -> int:
-    """Return how many values that are no lists, tuples or dicts a type has places for."""
+    """Return the number of leaves of a type: its parts that are no list, tuple, dict or union."""
     match t:
         case TupleT() | DictT():
             return sum(map(pieces, t.items))
@@ -352,7 +352,7 @@ def pieces(t: Type) -> int:
 
 
 def exchanged(t: Type, old: Type, new: Type) -> Type:
-    """Return a type with a part of what it says, in its alternatives and pieces, replaced."""
+    """Return a type in which `new` replaces `old`, in its alternatives and in items of tuples and dicts."""
     if t == old:
         return new
     match t:
@@ -388,11 +388,11 @@ def unlike(types: Sequence[Type]) -> bool:
 
 
 def words(t: Type) -> tuple[Word, ...]:
-    """Return how a value of the type is laid out, one entry per 64-bit word.
+    """Return the layout of a value of the type, one entry per 64-bit word.
 
     `None`, string constants and `NeverT` take no word. A union takes one word, with 0 for None, if its members besides
-    None are all structs, or are one single list, tensor or string; otherwise it takes a word that numbers its
-    `union_cases`, followed by the words of every case (those of the cases that do not apply are zero).
+    None are all structs, or are one single list, tensor or string; otherwise it takes a tag word, the number of the
+    value's case in `union_cases`, followed by the words of every case (zeros for the cases that do not apply).
     """
     match t:
         case IntT() | EnumT() | ScalarT():
@@ -427,7 +427,7 @@ def words(t: Type) -> tuple[Word, ...]:
 
 
 def wrong_key(t: Type) -> str:
-    """Say why values of a type are no keys of dicts: equal keys must have equal words. "" if they are."""
+    """Return why values of a type cannot be keys of dicts (equal keys must have equal words); "" if they can."""
     kinds = members(t)
     for m in kinds:
         if isinstance(m, TupleT) or (isinstance(m, ListT) and m.tupled):
@@ -447,7 +447,7 @@ def wrong_key(t: Type) -> str:
 
 
 def entry_widths(entry: Type) -> tuple[int, int]:
-    """Return how many words a key of a dict has, and an entry."""
+    """Return the number of words of a dict's key, and of an entry."""
     assert isinstance(entry, TupleT)
     return len(words(entry.items[0])), len(words(entry))
 
@@ -472,7 +472,7 @@ def union_cases(t: UnionT) -> tuple[Type, ...]:
 
 
 def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
-    """Return the cases of a tagged union with the places of their words behind the tag."""
+    """Return the cases of a tagged union, each with the slice of its words; the tag is word 0."""
     out, at = [], 1
     for case in union_cases(t):
         width = len(words(case))

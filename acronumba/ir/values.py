@@ -1,9 +1,8 @@
-"""Python values as words and back, by their type.
+"""Conversion of Python values to words and back, by their type: the reference for `data.pack`.
 
 In: a value of the user (an object, an array, a number, nested in tuples, lists and dicts) and its `Type`. Out: one
 entry per word of `ir.types.words`, as objects instead of bits: int, float, bool, a NumPy array, and for references
-None, `Row`, `List` or the user's own object. `data.pack` does the same with 64-bit words; this form is the
-definition that it is compared with.
+None, `Row`, `List` or the user's object. `data.pack` does the same with 64-bit words and is compared with this.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 
 class Misfit(TypeError):
-    """A value does not conform to its type. `path` leads to it from the value that was given: ".left[3]"."""
+    """A value does not conform to its type. `path` is its path from the given value: ".left[3]"."""
 
     def __init__(self, path: str, text: str) -> None:
         super().__init__(f"{path}: {text}" if path else text)
@@ -98,7 +97,7 @@ class List:
         return self.index
 
     def put(self, entry: Sequence[Any]) -> None:
-        """Put an entry in the place of the one that has its key, or at the end."""
+        """Store an entry of a dict: it replaces the entry with an equal key, or is appended."""
         key, width = entry_widths(self.item)
         place = self.places().setdefault(contents(entry[:key]), self.count)
         if place == self.count:
@@ -109,12 +108,12 @@ class List:
 
 
 def contents(key: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what the words of a key of a dict are compared by: of a tuple of any length, its elements."""
+    """Return a hashable form of the words of a dict's key; a tuple of any length becomes its elements."""
     return tuple([(word.count, *contents(word.words)) if isinstance(word, List) else word for word in key])
 
 
 class Memo:
-    """Which `List` or array stands for which object of the user, so that one object has one identity."""
+    """Map between `List`s or arrays and objects of the user, so that one object has one identity."""
 
     __slots__ = ("_kept",)
 
@@ -131,7 +130,7 @@ class Memo:
 
 
 def zero(word: Word) -> Any:
-    """Return what a word holds that does not apply (the cases of a union that the value is not)."""
+    """Return the value of an unused word, of a union's case that does not apply."""
     match word:
         case IntT():
             return 0
@@ -155,7 +154,7 @@ def _by_number(cls: type) -> tuple[enum.Enum, ...]:
 
 
 def closeness(value: object, t: Type) -> int:
-    """Say how well a value fits a type, without looking inside: 2 exactly, 1 by a conversion of the language, 0 not."""
+    """Rate how well a value fits a type, without its parts: 2 exactly, 1 by a conversion of the language, 0 not."""
     kind = type(value)
     match t:
         case IntT():
@@ -469,7 +468,7 @@ class _Builder:
                 return word
 
     def _shell(self, source: Row | List) -> Any:
-        """Return the object of a row or list, empty as yet if it is new."""
+        """Return the object of a row or list; a new one is still empty."""
         if id(source) in self._made:
             return self._made[id(source)]
         if isinstance(source, List):
@@ -486,7 +485,7 @@ class _Builder:
         return made
 
     def _close(self, values: Sequence[Any]) -> None:
-        """Make the named tuples that the words lead to, innermost first: they cannot be filled afterwards."""
+        """Make the named tuples that the words refer to, innermost first, as they cannot be filled afterwards."""
         stack = [v for v in values if isinstance(v, Row) and issubclass(v.layout.cls, tuple)]
         while stack:
             row = stack[-1]

@@ -1,9 +1,8 @@
-"""The checker of programs: what every pass may rely on.
+"""The verifier of programs: invariants that every pass may rely on.
 
 In: a `Program`, with the plan's kernels if it has been planned. Out: nothing, or one `VerifyError` that lists every
-mistake with its function, block and instruction. It checks that variables are assigned once (`Copy` excepted) and
-before every use, that all types and shapes agree with the tables of `ir.ops`, and that layouts, sites, calls and
-kernels fit each other.
+error with its function, block and instruction. Checked are: variables are assigned once (`Copy` excepted) and before
+every use; all types and shapes agree with the tables of `ir.ops`; layouts, sites, calls and kernels match.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def _signature(program: ir.Program) -> Iterator[str]:
 
 
 def _once(program: ir.Program, kernels: Sequence[KernelSpec]) -> Iterator[str]:
-    """What is computed once per mini-batch: the last shared parameters, each of what comes before it."""
+    """Yield errors of per-batch constants: they are the last shared entries, each computed from earlier ones."""
     first = len(program.shared) - len(program.once)
     for k, once in enumerate(program.once):
         if once.index != first + k or not 0 <= once.kernel < len(kernels):
@@ -173,7 +172,7 @@ def _assignments(function: ir.Function) -> Iterator[str]:
 
 
 def _definitions(function: ir.Function, program: ir.Program) -> Iterator[str]:
-    """Every use is assigned on all paths that lead to it."""
+    """Yield errors of definitions: every variable is assigned on all paths to each use."""
     made = [frozenset(v for i in block.instrs for v in writes(i)) for block in function.blocks]
     before: dict[int, frozenset[ir.Var]] = {0: frozenset(function.params)}
     work = [0]
@@ -195,12 +194,14 @@ def _definitions(function: ir.Function, program: ir.Program) -> Iterator[str]:
                 yield f"{_where(function, k, instr)}: {', '.join(missing)} may be unassigned"
             if not isinstance(instr, ir.Jump | ir.Branch | ir.Return | ir.Fail):
                 known.update(writes(instr))
-        if block.end == ir.Jump(block=k, loc=NOWHERE):  # what the front end writes where it has left a block open
+        if block.end == ir.Jump(block=k, loc=NOWHERE):  # the front end's end of an open block
             yield f"{function.name}, block {k}: does not end"
 
 
 def _joins(function: ir.Function) -> Iterator[str]:
-    """On every path, what is spawned is joined before it is used and before the function returns."""
+    """Yield errors of spawns: on every path, a spawned call is joined before its results are used and before the
+    function returns.
+    """
     none: tuple[frozenset[ir.Spawn], frozenset[ir.Var]] = (frozenset(), frozenset())
     before = {0: none}  # the spawns that may wait, the results that do on every path
     work = [0]

@@ -1,7 +1,6 @@
-"""Instructions without regard to their kind: what each reads and assigns, and the same one with other variables.
+"""Generic access to instructions of any kind: the variables that they read and assign, and renaming of these.
 
-In: an instruction, the end of a block, or a `Function` for its variables. Out: variables, or the node with others in
-their place.
+In: an instruction, the end of a block, or a `Function`. Out: its variables, or the node with other variables.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def _read_by_emit(i: ir.Emit) -> tuple[ir.Var, ...]:
     return (*i.args, *i.dims, *(x for s in i.shapes for x in s if isinstance(x, ir.Var)))
 
 
-# By class: passes ask for what each instruction reads and assigns very often.
+# By class: passes ask very often which variables an instruction reads and assigns.
 _READS: dict[type, Callable[[Any], tuple[ir.Var, ...]]] = {
     **dict.fromkeys((ir.Const, ir.Shared, ir.Jump, ir.Join), lambda i: ()),
     ir.Copy: lambda i: (i.src,),
@@ -61,7 +60,7 @@ def writes(instr: ir.Instr) -> tuple[ir.Var, ...]:
 
 
 def retarget(end: ir.End, to: Callable[[int], int]) -> ir.End:
-    """Return the end of a block with the numbers of the blocks it leads to replaced."""
+    """Return the end of a block with the numbers of its successors replaced."""
     match end:
         case ir.Jump():
             return replace(end, block=to(end.block))
@@ -73,7 +72,7 @@ def retarget(end: ir.End, to: Callable[[int], int]) -> ir.End:
 
 
 def redirect(end: ir.End, old: int, new: int) -> ir.End:
-    """Return the end of a block that leads to `new` where it led to `old`."""
+    """Return the end of a block with successor `new` in place of `old`."""
     return retarget(end, lambda k: new if k == old else k)
 
 
@@ -137,7 +136,7 @@ def reassigned(instr: ir.Instr, to: Mapping[ir.Var, ir.Var]) -> ir.Instr:
 
 
 def variables(function: ir.Function) -> list[ir.Var]:
-    """Return all variables in order, one entry for each place."""
+    """Return the variables of all parameters, results and operands in order, with repetitions."""
     made = (v for b in function.blocks for i in b.instrs for v in (*writes(i), *reads(i)))
     return [*function.params, *made]
 
@@ -166,7 +165,7 @@ class Names:
 
 
 def numbered(name: str, taken: set[str]) -> str:
-    """Return the name with the first number from 2 on that is not taken; it is from now on."""
+    """Return `name_2`, or the next number if it is in `taken`, and add the name to `taken`."""
     n = 2
     while (made := f"{name}_{n}") in taken:
         n += 1
@@ -175,7 +174,7 @@ def numbered(name: str, taken: set[str]) -> str:
 
 
 def copied(function: ir.Function, name: str) -> ir.Function:
-    """Return the function under another name, with variables of its own."""
+    """Return a copy of the function under another name, with new variables."""
     to: dict[ir.Var, ir.Var] = {}
 
     def copy(x: Any) -> Any:

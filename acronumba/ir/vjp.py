@@ -1,12 +1,12 @@
-"""The derivative of each operation: from the adjoint of its result to those of its arguments.
+"""The derivative of each operation: from the adjoint of its result to the adjoints of its arguments.
 
-In: an operation (`Applied`) with the adjoint of its result, and a `Builder`. Out: the adjoint of each argument that is
-wanted, made of operations of `ir.ops` by the builder: so a rule is printed, interpreted and compiled by what is there.
-`RULES` has a rule for each row of `TENSORS` that has a derivative, `NONE` says of the others why they have none.
+In: an operation (`Applied`) with the adjoint of its result, and a `Builder`. Out: the adjoint of each requested
+argument, made of operations of `ir.ops` by the builder, which the other stages can print, interpret and compile.
+`RULES` has a rule for each row of `TENSORS` that has a derivative, `NONE` the reason why each other row has none.
 
-The adjoint of a value is the derivative of the loss by each of its elements. Where an operation has a kink, the rule
-gives a derivative of one side, or their mean: `maximum` and `minimum` half to each of two equal arguments, `max` and
-`min` the same share to all that are largest, `abs` nothing at 0, nor `arctan2` where both are 0.
+The adjoint of a value is the derivative of the loss by each of its elements. At a kink of an operation, the rule gives
+a one-sided derivative, or a mean: `maximum` and `minimum` half to each of two equal arguments, `max` and `min` equal
+shares to all largest (smallest) elements, `abs` 0 at 0, `arctan2` 0 if both arguments are 0.
 
 Builders: `Eager` computes at once with NumPy (`ir.tape`); `analysis.backward` writes a kernel.
 
@@ -27,26 +27,26 @@ from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import Dim, Size
 from acronumba.records import record
 
-Value: TypeAlias = Any  # what a builder has for a tensor: an array, the number of a value of a kernel
+Value: TypeAlias = Any  # a builder's form of a tensor: an array, the number of a value of a kernel
 Sizes: TypeAlias = "tuple[Size, ...]"
 
 
 @record(kw_only=True)
 class Applied:
-    """An operation that has been done, and the adjoint of what came of it."""
+    """An operation with its result and the adjoint of the result."""
 
     op: str
     args: tuple[Value, ...]
     attrs: Attrs  # ints, run-time extents (`Dim`), ("value", k) for a number that is an operand
     result: Value
     adjoint: Value
-    wanted: Collection[int]  # places of arguments whose adjoints are wanted
+    wanted: Collection[int]  # positions of arguments whose adjoints are requested
 
 
 class Builder(ABC):
-    """Makes operations. Extents are ints, or `Dim` where they are known at run time only."""
+    """Makes operations. Extents are ints, or `Dim` if they are known at run time only."""
 
-    broad: Sizes = ()  # what the operands of an element-wise operation broadcast to, where extents do not tell
+    broad: Sizes = ()  # shape that operands of an element-wise operation broadcast to, if extents do not tell
 
     @abstractmethod
     def op(self, name: str, args: Sequence[Value], shape: Sizes, dtype: str, attrs: Attrs = ()) -> Value:
@@ -92,7 +92,7 @@ class Builder(ABC):
         for k in range(-max(map(len, shapes)), 0):
             wide = {s[k] for s in shapes if len(s) >= -k and s[k] != 1}
             known: set[Size] = {n for n in wide if isinstance(n, int)}
-            if len(wide) > 1:  # some of them may turn out to be 1: the operation at hand knows what comes of them
+            if len(wide) > 1:  # some may turn out to be 1: the current operation has the result's extent
                 wide = known or {self.broad[k]}
             out += wide or {1}
         return tuple(out)
@@ -189,7 +189,7 @@ class Builder(ABC):
         return self.op(name, [x], self.shape(x), self.dtype(x), (axis,))
 
     def fold(self, g: Value, shape: Sizes) -> Value:
-        """Return the sums over what was broadcast from `shape` to the shape of `g`."""
+        """Return the sums of `g` over the axes that were broadcast from `shape`: the adjoint of broadcasting."""
         have = self.shape(g)
         if have == shape:
             return g
@@ -201,7 +201,7 @@ class Builder(ABC):
         return self.reshape(self.total(g, axes), shape)
 
     def matmul(self, x: Value, y: Value) -> Value:
-        """Return a product of matrices or vectors; leading axes are those of the operation at hand, if they differ."""
+        """Return a product of matrices or vectors; if their leading axes differ, the product has the operation's."""
         sx, sy = self.shape(x), self.shape(y)
         lead_x, lead_y = sx[:-2], sy[:-2]
         lead = lead_x if lead_x == lead_y or not lead_y else lead_y if not lead_x else self.broad[:-2]
@@ -223,9 +223,9 @@ class Eager(Builder):
 
 
 def adjoints(b: Builder, one: Applied) -> dict[int, Value]:
-    """Return the adjoints of the arguments of an operation that are wanted, by their places; none if they are 0.
+    """Return a map from positions of requested arguments to their adjoints, without adjoints that are always 0.
 
-    An adjoint has the shape and dtype of its argument; that of a list has its elements stacked.
+    An adjoint has the shape and dtype of its argument; for a list, of its elements stacked.
     """
     row = TENSORS[one.op]
     b.broad = b.shape(one.result)
@@ -247,7 +247,7 @@ def _unary(f: Unary) -> Rule:
 
 
 def _apart(*parts: Callable[[Builder, Applied], Value]) -> Rule:
-    """A rule that does nothing for arguments whose adjoints are not wanted."""
+    """Return a rule with one function per argument, of which only those of requested adjoints are called."""
     return lambda b, o: {k: part(b, o) for k, part in enumerate(parts) if k in o.wanted}
 
 
@@ -266,7 +266,7 @@ def _bell(b: Builder, x: Value) -> Value:
 def _power(b: Builder, o: Applied) -> dict[int, Value]:
     (x, p), g = o.args, o.adjoint
     out = {}
-    if 0 in o.wanted:  # 0 to the power of -1 would make NaN of what an exponent of 0 multiplies
+    if 0 in o.wanted:  # 0 to the power of -1, times an exponent of 0, would be NaN
         less = b.where(b.element("eq", p, 0.0), 1.0, b.element("sub", p, 1.0))
         out[0] = b.mul(g, b.mul(p, b.element("pow", x, less)))
     if 1 in o.wanted:
@@ -326,12 +326,12 @@ def _extreme(b: Builder, o: Applied) -> dict[int, Value]:
 
 
 def _from_here(b: Builder, g: Value, axis: int) -> Value:
-    """Return the sum of each element and all behind it."""
+    """Return the sums of each element and all later ones: a reversed cumsum."""
     return b.flip(b.scan(b.flip(g, axis), axis), axis)
 
 
 def _cumprod(b: Builder, o: Applied) -> dict[int, Value]:
-    """Up to the first 0 by division; there the products without it; nothing behind it."""
+    """Rule of `cumprod`: division up to the first 0; at the first 0, products without it; 0 behind it."""
     (axis,), (x,), g = o.attrs, o.args, o.adjoint
     nil = b.element("eq", x, 0.0)
     many = b.scan(b.cast(nil, b.dtype(x)), axis)
@@ -388,7 +388,7 @@ def _matmul(b: Builder, o: Applied) -> dict[int, Value]:
 
 
 def _flat(shape: Sizes) -> Size | None:
-    """Return the number of elements if it is an extent."""
+    """Return the number of elements if it is an int or a single run-time extent, else None."""
     dims, known = [n for n in shape if isinstance(n, Dim)], math.prod(n for n in shape if isinstance(n, int))
     if not dims:
         return known
@@ -396,7 +396,7 @@ def _flat(shape: Sizes) -> Size | None:
 
 
 def _slice(b: Builder, o: Applied) -> dict[int, Value]:
-    """Zeros around it where the host knows them, else each element where it came from."""
+    """Rule of `slice`: padding with zeros if its extents are host numbers, else a scatter."""
     (starts, steps), g, shape = o.attrs, o.adjoint, b.shape(o.args[0])
     for axis, (start, step, n, m) in enumerate(zip(starts, steps, b.shape(o.result), shape, strict=True)):
         if n == m and start == 0 and step == 1:
@@ -427,7 +427,7 @@ def _take(b: Builder, o: Applied) -> dict[int, Value]:
 
 
 def _windows(b: Builder, o: Applied) -> dict[int, Value]:
-    """Each element gets the adjoints of all windows that it is in."""
+    """Rule of `windows`: each element gets the adjoints of all windows that it is in."""
     (axis,), shape = o.attrs, b.shape(o.result)
     many, size = shape[axis], shape[axis + 1]
     places = b.element("add", b.reshape(b.iota(many), (many, 1)), b.reshape(b.iota(size), (1, size)))
@@ -546,7 +546,7 @@ NONE: Mapping[str, str] = {
 
 
 def differentiable(op: str, place: int, attrs: Attrs) -> bool:
-    """Whether the result of an operation has a derivative by the argument at a place, other than 0."""
+    """Whether the result of an operation has a derivative, other than 0, by the argument at position `place`."""
     if op == "scale_gradient":
         return bool(attrs[0])
     first = {"copysign", "take", "scatter"}

@@ -1,4 +1,4 @@
-"""Arrays that the model wrote into, as results hold them: their elements, read when the call is over."""
+"""Elements of result arrays that the model has written to, read when the call is over."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from acronumba.ir.types import ArrayT
 
 
 def elements(t: ArrayT, numbers: Sequence[int], part: Callable[[int], Any]) -> Any:
-    """Return the array that the numbers of an `ArrayT` say.
+    """Return the array described by the numbers of an `ArrayT`, see `ArrayForm`.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def elements(t: ArrayT, numbers: Sequence[int], part: Callable[[int], Any]) -> A
     numbers
         Its words behind the list of its parts.
     part
-        Returns one of the parts, by its place in that list.
+        Returns a part, by its index in that list.
     """
     rest = iter(numbers)
     offset = next(rest)

@@ -1,1 +1,1 @@
-"""What a block computes (`spec`), and the code that computes it on the CPU (`cpu`)."""
+"""Code of kernels: for CPUs (`cpu`) and GPUs (`cuda`), from their specifications (`ir.spec`)."""

@@ -1,7 +1,7 @@
-"""What a kernel moves and computes, and which operations it computes together: counted before it is compiled.
+"""Static account of a kernel: bytes moved, operations computed, and the operations fused into each stage.
 
 In: a `KernelSpec` and a `Strategy`. Out: an `Account` for a batch of given extents, the stages as text, and notes for
-`Model.explain`. Everything is read off `kernels.stages.graph`, which decides what is stored; nothing is measured.
+`Model.explain`. Everything is counted from the stages of the kernel (`kernels.stages`); nothing is measured.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class StagePart:
 
 @record(kw_only=True)
 class Account:
-    """What a kernel does for one batch. Bytes are those that loops load and store, not what caches save."""
+    """Work of a kernel for one batch. Bytes count all loads and stores of loops, whether caches serve them or not."""
 
     nodes: int
     read: int  # bytes of its own operands, per node
     written: int  # bytes of results, per node
     scratch: int  # bytes of intermediate values, stored and loaded, per node
     flops: int  # per node: two for each term of a product, one for an element of anything else
-    product_flops: int  # those of products alone
+    product_flops: int  # of products alone
     shared: int  # bytes of shared operands, for the whole batch: weights are read once per block of nodes and stage
     stages: tuple[StagePart, ...]  # each is a loop over the nodes of a block: a launch, so to speak
 
@@ -73,19 +73,19 @@ def account(
     extents: Sequence[int] = (),
     target: Target | None = None,
 ) -> Account:
-    """Count what a kernel moves and computes.
+    """Count the bytes that a kernel moves and the operations that it computes.
 
     Parameters
     ----------
     spec : KernelSpec
     strategy : Strategy
-        What is computed in one go.
+        Decides which operations are fused.
     nodes : int
         Nodes of the batch.
     extents : sequence of int
         The run-time extents of the batch, `spec.dims` of them.
     target : Target, optional
-        The processor; by default this one.
+        The CPU; by default this machine's.
     """
     return accountant(spec, strategy, target)(((tuple(extents), nodes),))[0]
 
@@ -96,7 +96,7 @@ Groups: TypeAlias = "tuple[tuple[tuple[int, ...], int], ...]"  # run-time extent
 def accountant(
     spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | None = None
 ) -> Callable[[Groups], list[Account]]:
-    """Return the function from the nodes of a batch to the accounts of those with the same extents."""
+    """Return a function from the nodes of a batch, grouped by equal extents, to the account of each group."""
     stages = plan_stages(spec, target or host(), strategy)
     counter = functools.cache(lambda extents: _Counter(stages, extents))
 
@@ -138,7 +138,7 @@ class _Counter:
 
     @property
     def rows(self) -> int:
-        """How many rows of products a node adds to its block."""
+        """Number of rows of products that a node adds to its block."""
         return min(max([1, *map(self.number, self.stages.leads)]), self.stages.rows)
 
     def count(self, nodes: int, passes: float) -> Account:
@@ -236,7 +236,7 @@ class _Counter:
         _add(roots, [(a, self.elements(a) if whole else min(n, self.elements(a))) for a in op.args])
 
     def walk(self, roots: dict[int, int], inside: set[int], out: _Traffic) -> None:
-        """Count what computing elements of lazy values loads and computes, down to what is stored."""
+        """Count the loads and operations of computing elements of lazy values, down to stored values."""
         varying: set[int] = set()
         needs = dict(roots)
         for v in range(self.graph.count - 1, -1, -1):
@@ -268,11 +268,11 @@ def _tasks(stage: RowStage | ProductStage) -> list[int]:
     return stage.values
 
 
-# ---- what is computed together
+# ---- stages
 
 
 def parts(stages: Stages) -> tuple[StagePart, ...]:
-    """Return the stages of a kernel and what each computes, in order."""
+    """Return the stages of a kernel in order, with the operations that each computes."""
     out = []
     if stages.gathered:
         out.append(StagePart(kind="gather", operations=tuple(stages.gathered)))
@@ -294,7 +294,7 @@ def _computed(stages: Stages, stage: RowStage | ProductStage) -> set[int]:
 
 
 def _below(stages: Stages, roots: Sequence[int], ends: Iterable[int] = ()) -> set[int]:
-    """Return the operations that computing `roots` computes, down to what is stored or one of `ends`."""
+    """Return the operations that are computed for `roots`, down to stored values or one of `ends`."""
     todo = list(roots)
     out: set[int] = set()
     while todo:
@@ -320,7 +320,7 @@ class _Words:
         self.paths = paths
 
     def label(self, v: int, depth: int = 3) -> str:
-        """Return a value's name, or how it is made of values with names."""
+        """Return a value's name, or an expression of it in named values."""
         source = self.graph.source(v)
         op = self.graph.op(v)
         if op is None:
@@ -356,7 +356,7 @@ class _Words:
         return f"{self.label(op.args[0])} @ {self.label(op.args[1])}"
 
     def operation(self, v: int, among: Iterable[int]) -> str:
-        """Return what an operation does to what is at hand."""
+        """Return a short text for an operation, whose computed operands are left out."""
         op = self.graph.op(v)
         assert op is not None
         if op.op == "matmul":
@@ -376,7 +376,7 @@ class _Words:
         return op.op
 
     def operations(self, values: Iterable[int]) -> str:
-        """Return what the operations do, each text once."""
+        """Return the texts of operations, without duplicates."""
         values = sorted(v for v in values if (op := self.graph.op(v)) is not None and TENSORS[op.op].shown_to_users)
         return ", ".join(dict.fromkeys(self.operation(v, values) for v in values))
 
@@ -399,7 +399,7 @@ def stages_text(
 def stage_texts(
     spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None
 ) -> tuple[str, ...]:
-    """Return what each stage of a kernel does, in words.
+    """Return a description of each stage of a kernel.
 
     Parameters
     ----------
@@ -408,7 +408,7 @@ def stage_texts(
     paths : sequence of str
         The paths of the program's shared values (``p.w``); without them operands have their names in the kernel.
     target : Target, optional
-        The processor; by default this one.
+        The CPU; by default this machine's.
     """
     stages = plan_stages(spec, target or host(), strategy)
     words = _Words(stages, paths)
@@ -436,7 +436,7 @@ def stage_texts(
 def fusion_notes(
     spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None
 ) -> tuple[Note, ...]:
-    """Return for each of the user's lines what its operations are computed together with; see `stage_texts`."""
+    """Return notes for the user's lines: which other lines' operations are in the same stage; see `stage_texts`."""
     stages = plan_stages(spec, target or host(), strategy)
     words = _Words(stages, paths)
     out: list[Note] = []

@@ -1,12 +1,12 @@
-"""How long kernels take, from what they do: what decides on threads, on parts, and on what is worth a kernel.
+"""Cost model: the time of kernels, on which the number of threads, the parts of mini-batches and splitting depend.
 
 In: the stages of a kernel, and the figures of a machine (`strategy.Figures`). Out: an `Estimate`. Time is
 
     the start of the kernel + for each block of nodes its description and the reading of its weights
-    + tiles x (a call + what its multiplications take) + for each element what follows + bytes read and written
+    + tiles x (a call + its multiplications) + the tail of each element + bytes read and written
 
-Register tiles keep the processor's multipliers busy if they are high enough (`tile_time`). What follows a product, and
-loops, are counted in additions of vectors (`ir.ops.TensorOp.cost`). Run-time extents are symbols: a time is a sum over
+Register tiles keep the CPU's multipliers busy if they are high enough (`tile_time`). The tails of products, and loops,
+are counted in additions of vectors (`ir.ops.TensorOp.cost`). Run-time extents are symbols: a time is a sum over
 products of them. `acronumba bench --costs` compares estimates with measured times.
 """
 
@@ -67,7 +67,7 @@ def _moving(a: Moving, b: Moving) -> Moving:
 
 
 class _Vectors:
-    """How many vectors hold the elements of an axis: of a run-time extent, half a vector is lost in the mean."""
+    """Number of vectors that hold the elements of an axis; for a run-time extent, half a vector is lost on average."""
 
     __slots__ = ("terms",)
 
@@ -95,15 +95,15 @@ class TileCalls:
 
 @record(kw_only=True)
 class StageTime:
-    """What a stage takes."""
+    """Time of a stage."""
 
-    node: Time  # for each node, calls of tiles aside
+    node: Time  # for each node, without calls of tiles
     rows: Time  # of products, in each node
     calls: tuple[TileCalls, ...] = ()
     weights: int = 0  # bytes that are read for each block of nodes
 
     def tiles(self, rows: float, extents: Sequence[int] | None, target: Target, figures: Figures) -> float:
-        """Return the nanoseconds of the tiles of so many rows."""
+        """Return the nanoseconds of the tiles of `rows` rows."""
         out = 0.0
         for c in self.calls:
             many = max(1, math.ceil(rows / c.rows))
@@ -136,7 +136,7 @@ class StageTime:
 
 @record(kw_only=True)
 class Estimate:
-    """How long a kernel takes on a processor."""
+    """Estimated time of a kernel on a CPU."""
 
     stages: tuple[StageTime, ...]
     blocked: bool  # whether it works on blocks of nodes
@@ -153,11 +153,11 @@ class Estimate:
         return out
 
     def node(self, extents: Sequence[int] | None = None) -> float:
-        """Return the nanoseconds of a node among many, with its part of what a block takes."""
+        """Return the nanoseconds of a node among many, with its share of the time of a block."""
         return self.steady().at(extents) + self._blocks() * self.rows(extents) / self.block
 
     def batch(self, groups: Iterable[tuple[Sequence[int], float]]) -> float:
-        """Return the nanoseconds of a batch of nodes with these run-time extents: how many nodes have which."""
+        """Return the nanoseconds of a batch; pairs of run-time extents and the number of nodes with them."""
         groups = list(groups)
         rows = sum(many * self.rows(extents) for extents, many in groups)
         blocks = math.ceil(rows / self.block)
@@ -170,7 +170,7 @@ class Estimate:
         return total
 
     def rows(self, extents: Sequence[int] | None) -> float:
-        """Return how many rows of products a node adds to its block."""
+        """Return the number of rows of products that a node adds to its block."""
         return max([1.0, *(stage.rows.at(extents) for stage in self.stages if stage.calls)])
 
     def _blocks(self) -> float:
@@ -181,7 +181,7 @@ class Estimate:
 
 
 def estimate(stages: Stages, target: Target) -> Estimate:
-    """Return how long a kernel of these stages takes."""
+    """Return the estimated time of a kernel with these stages."""
     figures = figures_for(stages.strategy, target)
     known = tuple(_Counter(stages, target, stage).count() for stage in stages.stages)
     for v in stages.gathered if known else ():
@@ -190,22 +190,22 @@ def estimate(stages: Stages, target: Target) -> Estimate:
 
 
 def of_kernel(spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | None = None) -> Estimate:
-    """Return how long a kernel takes, on this processor if none is given."""
+    """Return the estimated time of a kernel, by default on this machine's CPU."""
     target = target or host()
     return estimate(plan_stages(spec, target, strategy), target)
 
 
 @functools.lru_cache(maxsize=1024)
 def cost(spec: KernelSpec) -> int:
-    """Return about how many nanoseconds one thread takes for one node whose run-time extents are not known."""
+    """Estimate the nanoseconds of one node on one thread, with run-time extents unknown."""
     return int(min(of_kernel(spec).node(), MOST)) + 1
 
 
 @functools.lru_cache(maxsize=1024)
 def typical_cost(spec: KernelSpec) -> int:
-    """Return about how many nanoseconds a node takes on a typical processor: the same number on every machine.
+    """Estimate the nanoseconds of a node on a typical CPU: the same number on every machine.
 
-    It decides how many nodes are recorded, which users see: that must not depend on the machine.
+    The number of recorded nodes depends on it, which users see and which must not depend on the machine.
     """
     return int(min(of_kernel(spec, DEFAULT, TYPICAL).node(), MOST)) + 1
 
@@ -218,7 +218,7 @@ def stored_by(stage: RowStage | ProductStage) -> list[int]:
 
 
 class _Counter:
-    """Counts what a stage does."""
+    """Counts the work of a stage, as time."""
 
     def __init__(self, stages: Stages, target: Target, stage: RowStage | ProductStage) -> None:
         self.stages, self.graph, self.stage = stages, stages.graph, stage
@@ -227,7 +227,7 @@ class _Counter:
         self.counted: set[int] = set()
 
     def count(self) -> StageTime:
-        """Return what the stage takes."""
+        """Return the time of the stage."""
         if isinstance(self.stage, ProductStage):
             return self.products(self.stage)
         f, one = self.figures, Time({(): 1.0})
@@ -246,7 +246,7 @@ class _Counter:
     # ---- products with shared weights
 
     def products(self, stage: ProductStage) -> StageTime:
-        """Count a stage of products with shared weights, and what follows them on each panel."""
+        """Count a stage of products with shared weights, and its tail on each panel."""
         f, graph = self.figures, self.graph
         dtype = graph.dtype(stage.parts[0].product.value)
         lanes = self.target.lanes(DTYPES[dtype].ty)
@@ -280,7 +280,7 @@ class _Counter:
     # ---- loops
 
     def nest(self, nest: Nest) -> None:
-        """Count loops: what is computed in the innermost, what is stored, and how often loops begin."""
+        """Count a nest of loops: the work of the innermost, the stores, and the starts of loops."""
         f, lanes = self.figures, self.lanes(nest.values)
         vectors = (*nest.space[:-1], _Vectors(nest.space[-1], lanes)) if nest.space else ()
         self.time.add(f.loop, nest.space[:-1])
@@ -297,7 +297,7 @@ class _Counter:
             self.store(v)
 
     def single(self, item: Single) -> None:
-        """Count what has loops of its own."""
+        """Count a task with separate loops."""
         f, graph = self.figures, self.graph
         op = graph.op(item.value)
         assert op is not None
@@ -324,7 +324,7 @@ class _Counter:
         self.store(item.value)
 
     def product(self, product: Product) -> None:
-        """Count a product of a node's own matrices."""
+        """Count a product of a node's local matrices."""
         f, graph = self.figures, self.graph
         op = graph.op(product.value)
         assert op is not None
@@ -372,7 +372,7 @@ class _Counter:
     # ---- values
 
     def lanes(self, values: Sequence[int]) -> int:
-        """Return how many elements of the widest of some values a vector has."""
+        """Return the number of lanes of a vector of the widest of some values."""
         return min((self.target.lanes(DTYPES[self.graph.dtype(v)].ty) for v in values), default=1)
 
     def shape_of_vectors(self, v: int) -> tuple[Size | _Vectors, ...]:
@@ -380,7 +380,7 @@ class _Counter:
         return (*shape[:-1], _Vectors(shape[-1], self.lanes([v]))) if shape else ()
 
     def values(self, roots: Iterable[int]) -> None:
-        """Count what computing values takes, down to what is stored; each of them once in a stage."""
+        """Count the computation of values, down to stored values; each value once in a stage."""
         for v in roots:
             self.value(v)
 

@@ -1,17 +1,17 @@
-"""Kernels for the processor: from a `KernelSpec` to functions of the small language.
+"""Kernels for CPUs: from a `KernelSpec` to functions of the small language.
 
-`kernels.stages` decides what is stored and in which order, `kernels.write` writes the loops of each stage; here are
-the functions around them, and the layout of scratch memory. `generate` does it all. The compiled form is described in
-`ir.spec`; after the shared entries its table P holds the addresses of the tiles in the order of `KernelCode.tiles`.
+`kernels.stages` decides which values are stored and in which order, `kernels.write` writes the loops of each stage;
+this module writes the functions around them, and lays out scratch memory. The entry point is `generate`. The compiled
+form is described in `ir.spec`; after the shared entries its table P holds the addresses of the tiles in the order of
+`KernelCode.tiles`.
 
-A kernel works on blocks of nodes, stage by stage; what one stage leaves for the next lies in the block's scratch. A
-stage is a function of a range of its units, tiles of panels or nodes, so that threads can share it; what a thread
-needs for itself (addresses of rows, sums of a tile) lies in scratch of its own. No two units write to one place.
+A kernel works on blocks of nodes, stage by stage; values that a stage passes to a later one lie in the block's scratch.
+A stage is a function of a range of its units, tiles of panels or nodes, so that threads can share it; thread-local data
+(addresses of rows, sums of a tile) lie in the thread's scratch. No two units write to the same memory.
 
 The order of summation of every product is fixed by the operation alone: k ascending with one fma per term, by chunks
-of `ir.spec.CHUNK` terms, or, where both operands belong to the node and one is a vector whose products are sums
-along contiguous memory, lanes along k and a fixed tree. Results of a node therefore do not depend on the batch it is
-in.
+of `ir.spec.CHUNK` terms; or, if both operands belong to the node and one is a vector whose products are sums along
+contiguous memory, lanes along k and a fixed tree. Results of a node therefore do not depend on its batch.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def generate(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> 
     Parameters
     ----------
     spec : KernelSpec
-        What to compute for one node.
+        The computation of one node.
     target : Target
-        The processor.
+        The CPU.
     strategy : Strategy
-        What is computed in one go. The same arguments give the same text; compiled code is kept by its text.
+        Decides which operations are fused. Equal arguments give equal text, by which compiled code is cached.
     """
     return Generator(spec, target, strategy).run()
 
@@ -80,7 +80,7 @@ def _numbers(attr: object) -> list[int]:
 
 
 class Generator:
-    """Makes the code of a kernel; `kernels.cuda.generate` makes another kind of it."""
+    """Generates the code of a kernel; `kernels.cuda.generate` has a subclass for GPUs."""
 
     def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy) -> None:
         self.target, self.strategy, self.given = target, strategy, spec
@@ -109,7 +109,7 @@ class Generator:
 
     @property
     def ragged(self) -> bool:
-        """Whether each node of a batch has run-time extents of its own."""
+        """Whether nodes of a batch have run-time extents, which may differ."""
         return self.spec.dims > 0
 
     def _kernel(self) -> Kernel:
@@ -139,12 +139,12 @@ class Generator:
 
     @property
     def _alone(self) -> bool:
-        """Whether a block is one stage in tiles: it leaves nothing for another, so that there may be many nodes."""
+        """Whether the only stage is in tiles: it passes nothing to another, so a block may have any number of nodes."""
         only = self.stages.stages[0] if len(self.stages.stages) == 1 and not self.gathered else None
         return isinstance(only, RowStage) and bool(only.lead)
 
     def _block(self) -> Poly:
-        """Return how many nodes a block has at most."""
+        """Return the maximum number of nodes of a block."""
         rows = self.stages.rows
         if self.ragged and self._alone:
             return Poly.of(self.strategy.alone_nodes)
@@ -161,7 +161,7 @@ class Generator:
         return self.scratch.add(name, row if row.constant is None and self.ragged else row * block)
 
     def _fixed_slots(self, kernel: Kernel, block: Poly) -> None:
-        """Lay out what every kernel has in scratch."""
+        """Lay out the scratch that every kernel has."""
         if self.blocked:
             self.scratch.add("block", Poly.of(BLOCK.size + UNITS.size * len(self.stages.stages)))
         if self.ragged:
@@ -178,7 +178,7 @@ class Generator:
             kernel.table_slot = self.scratch.add("words", block * 8 * max(1, len(used)))
 
     def _ragged_slots(self, kernel: Kernel, block: Poly) -> None:
-        """Lay out what is known of the nodes of a block that have run-time extents of their own."""
+        """Lay out the tables of a block whose nodes have run-time extents: sizes, times and starts of each node."""
         kernel.ragged = RaggedSlots()
         if not self.blocked:
             return
@@ -191,7 +191,7 @@ class Generator:
                 kernel.ragged.starts[number] = self.scratch.add("starts", size)
 
     def _many_rows(self) -> int:
-        """Return how many nodes to put into a block: many have the same matrix, but their rows stay in the cache."""
+        """Return the number of nodes of a block: many, to find equal matrices, but their rows must fit in the cache."""
         row = sum((self._row(v).constant or 0) for v in self.stages.stored)
         return min(self.strategy.group_nodes, self.strategy.group_bytes // max(1, row))
 
@@ -217,7 +217,7 @@ class Generator:
         for v, number in made.items():
             stage = self.stages.stages[number]
             if isinstance(stage, ProductStage) and v not in in_tails:
-                continue  # a product that lives in the panel at hand only
+                continue  # a product that lives in the current panel only
             size = count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size
             results = [k for k, r in enumerate(self.spec.results) if r == v]
             name = kernel.names[v] + "_rows"
@@ -234,17 +234,17 @@ class Generator:
             kernel.homes[v] = home
 
     def _outside_slots(self, kernel: Kernel, number: int, band: Band) -> None:
-        """Lay out what values are outside of a band, for each row of a tile."""
+        """Lay out the values outside of a band: one number for each row of a tile."""
         for v in sorted(band.outside):
             size = self._tile_height(number) * DTYPES[self.graph.dtype(v)].size
             kernel.outside[v] = self.scratch.add(f"{kernel.names[v]}_outside", size, own=number)
 
     def _tile_height(self, number: int) -> Poly:
-        """Return how many rows a tile of a stage has at most."""
+        """Return the maximum number of rows of a stage's tiles."""
         return Poly.of(f"tile{number}")
 
     def _tile_home(self, kernel: Kernel, number: int, v: int) -> Home:
-        """Return a home for some rows of a value: that of what is read for the last time, at the same place, for it."""
+        """Return a home for the rows of a value in a tile: reuses that of a value whose last read is for this one."""
         stage = self.stages.stages[number]
         assert isinstance(stage, RowStage)
         dtype = DTYPES[self.graph.dtype(v)]
@@ -303,7 +303,7 @@ class Generator:
         )
 
     def _product_slots(self, product: Product, number: int, tiles: bool) -> None:
-        """Lay out what a product of a node's own matrices takes in a stage; `tiles`: whether that is in tiles."""
+        """Lay out the scratch of a product of a node's local matrices; `tiles`: whether its stage is in tiles."""
         if product.how != "panel":
             return
         dtype = DTYPES[self.graph.dtype(product.value)]
@@ -386,7 +386,7 @@ class Generator:
 
     @functools.cached_property
     def estimate(self) -> Estimate:
-        """How long the kernel takes."""
+        """Estimated time of the kernel."""
         return estimate(self.stages, self.target)
 
     def _time(self, w: Writer, name: str, time: Time) -> Expr:
@@ -481,7 +481,7 @@ class Generator:
         return i1
 
     def _ragged_nodes(self, w: ProductWriter) -> Expr:
-        """Describe a block of nodes with run-time extents of their own; return its end."""
+        """Describe a block of nodes with run-time extents; return its end."""
         rows = None if self._alone else self.kernel.block.constant
         return BlockOfNodes(
             w, rows, lambda k: self._time(w, "time", self.estimate.steady(k)), partial(self._operands, w)

@@ -1,4 +1,4 @@
-"""What is known of a kernel beside its code: `KernelFacts`, and the notes of its module, which hold them."""
+"""Facts about a compiled kernel: `KernelFacts`, and their form in the notes of its module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SharedUse:
 
 @record()
 class StageWork:
-    """A stage of a kernel and how long it takes."""
+    """A stage of a kernel, and the bytes of weights that it reads."""
 
     stage: str  # entry point
     weights: int  # bytes of matrices that several nodes share, and that it reads however few the nodes
@@ -30,14 +30,14 @@ class StageWork:
 
 @record(kw_only=True)
 class KernelFacts:
-    """What is known of a kernel beside its code."""
+    """Facts about a compiled kernel: shared operands, tiles, stages and costs."""
 
     shared: tuple[SharedUse, ...]
     tiles: tuple[TileKey, ...]  # their addresses follow the shared entries in P
     stages: tuple[StageWork, ...] = ()
-    block: int = 1  # nodes of a block at most
-    cost: int = 0  # nanoseconds that a node takes, about
-    typical: int = 0  # the same on a typical processor, see `kernels.cost.typical_cost`
+    block: int = 1  # most nodes of a block
+    cost: int = 0  # estimated nanoseconds of a node
+    typical: int = 0  # the same on a typical CPU, see `kernels.cost.typical_cost`
 
     def notes(self) -> Sequence[Any]:
         """Return the facts as lists that JSON can hold."""

@@ -1,4 +1,4 @@
-"""The figures of this processor: what `kernels.cost` and the run time multiply by what they count."""
+"""The figures of this CPU: unit costs for the counts of `kernels.cost` and the run time."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def figures_for(strategy: Strategy, target: Target | None = None) -> Figures:
 
 
 def reading(weights: int, strategy: Strategy) -> int:
-    """Return the nanoseconds that reading so many bytes of shared weights takes, on this processor."""
+    """Return the nanoseconds that reading `weights` bytes of shared weights takes, on this CPU."""
     return int(weights * figures_for(strategy).weights)

@@ -1,16 +1,16 @@
-"""Sums of products with rows that are made of a pool's vectors, looked up: the weight pools of Li & Gupta 2022.
+"""Products with weights whose rows consist of a pool's vectors, by table look-up: the weight pools of Li & Gupta 2022.
 
 A row of activations, of codes of 8 bits, is multiplied by each vector of the pool once for each 8 of its elements: a
-table of at most 64 numbers, two registers of 16 bits. A column of the weight takes one number of each table, that of
-the vector which it has there; an instruction finds 32 of them. It replaces 256 multiplications.
+table of at most 64 numbers, two registers of 16-bit lanes. A column of the weight reads one number of each table, at
+the number of its vector; an instruction looks up 32 of them. It replaces 256 multiplications.
 
-In: a pool and the numbers of vectors that rows of a weight have. Out: the packed copy of both (`LookupPacking`), and
-the tile that reads it (`tile_function`), called as those of `kernels.tiles` are. Sums are exact:
+In: a pool and the vector numbers of a weight's rows. Out: the packed copy of both (`LookupPacking`), and the tile that
+reads it (`tile_function`), called like tiles of `kernels.tiles`. Sums are exact:
 
   - Numbers of a table are at most the sum of the magnitudes of a vector times the largest code of the row, which the
-    tile looks for. The smaller they are, the more of them are added in 16 bits, before the sum goes to 32: it is then
-    that activations of fewer bits take less time.
-  - Where even one may not fit into 16 bits, the upper and the lower 4 bits of codes are looked up one after the other.
+    tile determines. The smaller they are, the more of them are added in 16 bits before the sum is widened to 32: so
+    activations of fewer bits take less time.
+  - If a single number may not fit into 16 bits, the upper and the lower 4 bits of codes are looked up separately.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep", "scratch") 
 ROWS = 4  # of a tile at most; one after the other
 WIDEST = 64  # registers of sums in a panel: all of a panel's columns share the tables of a row
 _BLOCK = 4  # pairs of registers of columns that are summed together
-_WORDS, _BYTES, _SPREAD, _STEEP, _HEAD = 0, 256, 768, 896, 960  # where what is known of the pool lies in a panel
+_WORDS, _BYTES, _SPREAD, _STEEP, _HEAD = 0, 256, 768, 896, 960  # offsets of the pool's data in a panel
 
 
 class Scratch(Protocol):
-    """What gives memory to packed weights."""
+    """Allocator of memory for packed weights."""
 
     @property
     def allocate(self) -> Callable[[int], NDArray[np.uint8]]: ...
@@ -65,9 +65,9 @@ def scratch_bytes(k: int) -> int:
 class LookupPacking:
     """The layout of a shared weight of vectors of a pool; a panel:
 
-    int32[64]            sums of the elements of each vector; in an order that `_head` has, as two are put together
+    int32[64]            sums of the elements of each vector, in the order of `_head`
     int8[2][64][4]       the vectors, in this order: their first halves, then the others
-    int16[2][32]         1, 0, 1, 0, ... and 0, 1, 0, 1, ...: what splits a register into two of 32 bits
+    int16[2][32]         1, 0, 1, 0, ... and 0, 1, 0, 1, ...: factors that split a register into two of 32-bit lanes
     int64                the largest sum of magnitudes of a vector, at least 1
     uint8[pairs][k/8][4][32]   numbers of vectors, by four pairs of registers of columns; of a pair every other one
     """
@@ -100,7 +100,7 @@ class LookupPacking:
 
 
 def _head(pool: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return what a panel begins with."""
+    """Return the first bytes of a panel, which depend on the pool alone."""
     vectors = np.zeros((NUMBERS, GROUP), np.int8)
     vectors[: len(pool)] = pool
     vectors = vectors.reshape(2, LANES, 2, GROUP).transpose(0, 2, 1, 3).reshape(NUMBERS, GROUP)
@@ -142,7 +142,7 @@ def tile_function(name: str, rows: int, vectors: int) -> tree.Function:
 
 
 def _copied(f: tree.Builder, r: Expr) -> Expr:
-    """Copy the pieces of a row behind each other; return where it ends. Codes of 0 follow."""
+    """Write the concatenation of a row's pieces, padded with codes of 0; return the address of its end."""
     end = f.let("end", f["scratch"])
     with f.loop("s", 0, f["segs"]) as s:
         size = f.let("size", tree.load(f["K"], s))
@@ -153,7 +153,7 @@ def _copied(f: tree.Builder, r: Expr) -> Expr:
 
 
 def _largest(f: tree.Builder, row: Expr, end: Expr) -> Expr:
-    """Return a number that is not below the magnitude of any code of a row, which are 128 more than they are."""
+    """Return an upper bound of the magnitudes of a row's codes, which are stored as unsigned bytes, offset by 128."""
     wide = I8.vector(64)
     found = f.let("found", const(0, wide))
     with f.loop("k", row, end, 64) as k:
@@ -191,7 +191,7 @@ def _tables(f: tree.Builder, row: Expr, groups: Expr, tables: Expr, halves: Expr
 
 
 def _columns(f: tree.Builder, vectors: int, groups: Expr, tables: Expr, every: Expr, c: Expr) -> None:
-    """Look up, and add to 16 times the sums that are there."""
+    """Write the look-ups of all columns, added to 16 times the sums in memory."""
     pairs = -(-vectors // 2)
     whole, rest = divmod(pairs, _BLOCK)
     if vectors % 2 and not rest:
@@ -215,7 +215,7 @@ def _block(
     f: tree.Builder, vectors: int, groups: Expr, tables: Expr, every: Expr, c: Expr, numbers: tree.Local,
     split: tuple[Expr, Expr],
 ) -> None:  # fmt: skip
-    """Look up for some registers of columns; `numbers`: of vectors, and behind them when it is done."""
+    """Write the look-ups for some registers of columns; `numbers`: address of vector numbers, which is advanced."""
     words, wide, pairs = I32.vector(LANES), I16.vector(2 * LANES), -(-vectors // 2)
     sums = [f.let(f"sums{v}", tree.Load(c + 4 * LANES * v, words) << const(4, words)) for v in range(vectors)]
 

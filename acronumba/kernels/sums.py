@@ -1,7 +1,7 @@
-"""Sums over nodes: what a mini-batch adds to the gradients of shared tensors.
+"""Sums over nodes: the terms that a mini-batch adds to the gradients of shared tensors.
 
-In: addresses of rows, one row of numbers of each node, in the order of recording. Out: an array to which they add up.
-Each function is one that threads share: `run(P, low, high, scratch)` does the tasks low..high of the job at P.
+In: addresses of rows, one row of numbers of each node, in the order of recording. Out: the array of sums. Threads share
+each function: `run(P, low, high, scratch)` does the tasks low..high of the job at P.
 
     outer     C[m, k] += sum over nodes of g[m] x[k]      the gradient of a matrix of products; a task is a block of C
     columns   C[j] += sum over nodes of g[j]              biases, scales, start states; a task is a vector of columns
@@ -9,11 +9,11 @@ Each function is one that threads share: `run(P, low, high, scratch)` does the t
     adjoints  C += the parts of an adjoint                a task is an adjoint, a row of `SUM`
     spans     C[m, k] += sum over spans of C'[m, k]       on a GPU: a task is a vector of a row of C
 
-Rows are added in chunks of a fixed length, and the chunks one after the other: no bit depends on threads, tasks, tiles
-or the width of vectors. Products are tiles of accumulators, which read g where it lies; x is copied for each panel of
-columns, or read where it lies if C has few rows. On a GPU a warp is a thread with vectors of 32 lanes: the same text,
-with tasks of few rows of C, as thousands of warps want some; and long sums are cut into spans of whole chunks, each of
-which has a C' of its own (`kernels.cuda.sums`).
+Rows are added in chunks of a fixed length, and the chunks in order: no bit depends on threads, tasks, tiles or the
+width of vectors. Products are tiles of accumulators, which read g in place; x is copied for each panel of columns, or
+read in place if C has few rows. On a GPU a warp is a thread with vectors of 32 lanes: the same text, with tasks of few
+rows of C, to occupy thousands of warps; and long sums are cut into spans of whole chunks, each with a partial sum C'
+(`kernels.cuda.sums`).
 """
 
 from __future__ import annotations
@@ -65,27 +65,27 @@ WORDS = SUM.constants("SUM_") | LINK.constants("LINK_")
 
 
 def outer_tile(on: Target) -> tuple[int, int]:
-    """Return how many rows, and vectors of columns, of C a tile of `outer` has at most."""
+    """Return the maximum number of rows, and of vectors of columns, of a tile of C in `outer`."""
     if on.warps:
         return (4, 4)
     return (5, 5) if on.registers >= 32 else (4, 3)
 
 
 def outer_panels(on: Target, dtype: str, columns: int) -> int:
-    """Return how many panels the columns of C make."""
+    """Return the number of panels of the columns of C."""
     return -(-columns // (on.lanes(TYPES[dtype]) * outer_tile(on)[1]))
 
 
 def outer_block(on: Target) -> int:
-    """Return how many rows of C a task of `outer` does."""
+    """Return the number of rows of C in a task of `outer`."""
     return outer_tile(on)[0] if on.warps else OUTER_BLOCK
 
 
 def outer_shares(on: Target, panels: int, rows: int, threads: int) -> tuple[int, int]:
-    """Return how many panels of a block of rows of C are a task of `outer`, and how many tasks there are.
+    """Return the number of panels of a block of rows of C in a task of `outer`, and the number of tasks.
 
-    One after the other they find the block's part of g in the second cache; but every thread wants some tasks, and
-    every warp one of its own.
+    Panels of one task find the block's part of g in the L2 cache; but every thread should get some tasks, and every
+    warp at least one.
     """
     blocks = -(-rows // outer_block(on))
     each = panels if threads == 1 else -(-panels * blocks // (4 * threads))
@@ -264,7 +264,7 @@ def clear(to, size) -> None:
 '''
 
 _BY_BYTES = {"meet": "", "copied": "    copy_bytes(to, source, size)", "cleared": "    fill_bytes(to, 0, size)"}
-_BY_LANES = {  # what a lane has stored another may read for the next part: they meet
+_BY_LANES = {  # a lane may read another's stores for the next part: a barrier
     "meet": "            meet_warp()",
     "copied": """
     for k in range(0, size // SIZE, LANES):
@@ -335,7 +335,7 @@ def _outer(on: Target) -> str:
 
 
 def functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
-    """Return the functions for a dtype; those of a GPU sort nothing, and add up spans."""
+    """Return the functions for a dtype. Functions for a GPU do not sort, but can add up spans."""
     rows, _ = outer_tile(on)
     types = {"vec": on.vector(TYPES[dtype]), "num": TYPES[dtype]}
     lanes, size = on.lanes(TYPES[dtype]), TYPES[dtype].bits // 8
@@ -363,11 +363,11 @@ _MEET = tree.Function("meet_warp", (), tree.VOID, [])  # of `emit.simt`
 
 @functools.cache
 def module(dtype: str, on: Target) -> tree.Module:
-    """Return the functions for a dtype, on a processor."""
+    """Return the module of the functions for a dtype, on a CPU."""
     doc = f"Sums over nodes, {dtype}, vectors of {on.vector_bits} bits."
     return tree.Module(f"sums_{dtype}", functions(dtype, on), EXPORTS, doc, compact=True)
 
 
 def deferred(dtype: str, on: Target) -> Deferred:
-    """Return the same as what need not be made where its code is known."""
+    """Return the module of `module`, made only if its machine code is not cached."""
     return Deferred(name=f"sums_{dtype}", key=f"sums {dtype} {on}", make=functools.partial(module, dtype, on))

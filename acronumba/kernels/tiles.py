@@ -1,16 +1,16 @@
-"""Register tiles: the innermost loops of every matrix product, and the packing of shared weights they read.
+"""Register tiles: the innermost loops of every matrix product, and the packing of the shared weights that they read.
 
-In: how many products lie side by side (`gates`), their columns, the element type and the machine. Out: the shape of
+In: the number of products side by side (`gates`), their columns, the element type and the machine. Out: the shape of
 the panel and of the tile (`panel_shape`), the packed copy of a weight (`Packing`), and the code of the tiles
 (`tile_module`), one module per panel width with a function for every number of rows. A tile computes
 
     C[r][v] = sum over k of  A[r][k] * W[k][v]        rows r < rows, vectors of columns v < vectors
 
-with all of C in registers, k ascending, one accumulator and one fma per element; after each `CHUNK` of k what has come
-together is added to C in memory and the accumulators start again from zero, so that long sums are as accurate as those
-of the libraries that block k for their caches. The bits of a result depend on its row and its column alone: not on the
-tile's rows, not on the cut of k into pieces, not on neighbours. Kernels call tiles by address (`kernels.cpu`), so a
-tile is compiled once per machine and used by every model.
+with all of C in registers, k ascending, one accumulator and one fma per element; after each `CHUNK` of k the
+accumulators are added to C in memory and start again from zero, so that long sums are as accurate as in libraries that
+block k for their caches. The bits of a result depend on its row and its column alone: not on the tile's rows, not on
+the cut of k into pieces, not on neighbours. Kernels call tiles by address (`kernels.cpu`), so a tile is compiled once
+per machine and used by every model.
 
 The right operand W is either a packed panel of a shared weight or any matrix whose columns are contiguous: `wstep` is
 the distance from k to k + 1. The left operand comes as rows of `segs` pieces, never concatenated:
@@ -21,7 +21,7 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
     K       int64[segs]         elements in each piece
     W       address of the right operand, wstep bytes from k to k + 1
     C       address of the result, cstep bytes from row to row
-    passed  terms of the first chunk before the first that is given: they are 0
+    passed  number of terms of the first chunk that are left out, as they are 0
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32, "lookups":
 
 @record()
 class PanelShape:
-    """How the columns of a product are cut.
+    """Partition of a product's columns into panels.
 
     A panel holds `q` vectors of columns of every gate, so `vectors` = gates * q; a tile works on up to `rows` rows.
     """
@@ -75,25 +75,25 @@ class TileKey:
 
 
 class Packer(Protocol):
-    """What packs weights."""
+    """Packs weights, into memory that it allocates."""
 
     @property
     def allocate(self) -> Callable[[int], NDArray[np.uint8]]:
-        """From a number of bytes to so many that begin at a multiple of 64."""
+        """Allocator: from a size in bytes to memory aligned to 64 bytes."""
 
     def turn(self, array: NDArray[Any], packed: NDArray[Any], n: int) -> None:
-        """Write an array, `transposed`, of which each row lies in one piece, to its packed form; not the padding."""
+        """Write an array, `transposed`, with contiguous rows, to its packed form, without the padding."""
 
     def restart(self) -> None:
-        """Give the same memory again, in the same order."""
+        """Allocate the same memory again, in the same order, from now on."""
 
 
 @record()
 class CodePacking:
     """The layout of a shared weight of codes: [panel][k/group][gate][q][lane][group], padded with zeros.
 
-    Before the codes of a panel of groups of 4 lies what its sums begin with, int32[gate][q][lane]: the instruction
-    takes activations as unsigned bytes, 128 more than they are, so that sums begin 128 times the column's sum lower.
+    A panel of groups of 4 begins with the initial values of its sums, int32[gate][q][lane]: the instruction takes
+    activations as unsigned bytes, offset by 128, so sums begin at -128 times the column's sum.
 
     The weight comes as an array of shape (gates * n, k), the left operand of `w @ x`; or transposed, as for `Packing`.
     """
@@ -103,7 +103,7 @@ class CodePacking:
     k: int
     q: int
     lanes: int
-    group: int  # codes of a column that lie side by side: those that one instruction multiplies and sums
+    group: int  # adjacent codes of a column, which one instruction multiplies and sums
     transposed: bool
 
     def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
@@ -202,7 +202,7 @@ class Packing:
 
 
 def group_of(target: Target) -> int:
-    """Return how many codes of a column lie side by side in a packed weight of them."""
+    """Return the number of adjacent codes of a column in a packed weight of codes."""
     return 4 if target.dots else 2
 
 
@@ -227,14 +227,14 @@ def bytes_of_panel(target: Target, dtype: str, k: int, wide: int) -> int:
 
 
 def free(target: Target, dtype: str) -> Target:
-    """Return a processor with the registers that tiles have: a product of codes takes one on its way to the sums."""
+    """Return a target with the registers that are free for tiles: products of codes take one as a temporary."""
     if dtype != "int32" or target.dots:
         return target
     return replace(target, registers=target.registers - 1)
 
 
 def widest(target: Target) -> int:
-    """Return how many vectors of columns one pass over k can hold; wider panels take several passes."""
+    """Return the number of vectors of columns that one pass over k can hold; wider panels take several passes."""
     return 6 if target.registers >= 32 else 5 if target.registers >= 16 else 3
 
 
@@ -274,7 +274,7 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strate
 
 
 def _score(vectors: int, target: Target, strategy: Strategy) -> float:
-    """Return how much of the processor's time tiles of so many vectors use well."""
+    """Return a score of how well tiles of so many vectors keep the CPU's multipliers busy."""
     enough = 20 if target.registers >= 32 else 8
     wide, rows = max(passes_over(vectors, target)), tallest(vectors, target, strategy.tile_rows)
     return rows * wide / (rows + wide) * min(1.0, rows * wide / enough)
@@ -324,7 +324,7 @@ def _after(address: tree.Expr, count: int) -> tree.Expr:
 
 
 def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int, width: int) -> None:
-    """One pass over k for the vectors `columns` of the panel."""
+    """Write one pass over k for the vectors `columns` of the panel."""
     w = f.let("w", _after(f["W"], columns.start * width))
     left = f.let("left", (CHUNK - f["passed"]) * size)
     begun = f.let("begun", 0)
@@ -369,9 +369,10 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
 
 
 def _pass_of_codes(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, group: int) -> None:
-    """One pass over groups of k for the vectors `columns` of the panel.
+    """Write one pass over groups of k for the vectors `columns` of the panel.
 
-    By pairs, codes of 16 bits are multiplied by codes of 8 bits, which are widened; by fours, bytes by bytes.
+    In groups of 2, codes of 16 bits are multiplied by codes of 8 bits, which are widened; in groups of 4, bytes by
+    bytes.
     """
     width = vector.lanes * 4
     near = vector.lanes * group  # bytes of the codes that belong to a vector of sums
@@ -434,7 +435,7 @@ def _module_name(ordered: Sequence[TileKey]) -> str:
 
 
 def deferred(keys: Iterable[TileKey], target: Target) -> Deferred:
-    """Return `tile_module(keys, target)` as what need not be made where its code is known."""
+    """Return the module `tile_module(keys, target)`, made only if its machine code is not cached."""
     ordered = _ordered(keys)
     key = f"tiles {ordered} {target}"
     return Deferred(name=_module_name(ordered), key=key, make=lambda: tile_module(ordered, target))

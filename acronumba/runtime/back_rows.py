@@ -1,6 +1,6 @@
-"""What compiled code knows of a derivative: the rows of KERNEL, SOURCE, GIVE and PART (`runtime.library.back_words`).
+"""Tables that describe a derivative to compiled code: KERNEL, SOURCE, GIVE and PART (`runtime.library.back_words`).
 
-In: a `BackwardPlan`. Out: `BackRows`, tables that stay as they are, and which sums over nodes there are (`SumOf`).
+In: a `BackwardPlan`. Out: `BackRows`, constant tables, and the list of sums over nodes (`SumOf`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BackRows:
     back
         The derivative.
     adders
-        Per dtype the kernel that adds up adjoints.
+        Map from dtypes to the numbers of the kernels that add up adjoints.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class BackRows:
     sums : list of SumOf
         In the order of kernels.
     parts : int
-        How many parts they have.
+        Number of parts of all sums.
     numbers_are_computed : bool
         Whether sums ask for numbers of rows that kernels may have computed.
     """
@@ -68,7 +68,7 @@ class BackRows:
         self.table = self._rows([self._kernel(k) for k in range(len(back.kernels))])
 
     def _rows(self, rows: Sequence[Sequence[int]]) -> int:
-        """Return the address of words that stay."""
+        """Return the address of a table of int64, which lives as long as this object."""
         array = np.array([x for row in rows for x in row] or [0], np.int64)
         self._keep.append(array)
         return address(array)
@@ -97,7 +97,7 @@ class BackRows:
         results = len(self.back.specs[number].results) if number >= 0 else 0
         before = len(back.arguments) + spec.dims
         width, rows = 8 * (before + results + len(own)), 0
-        if spec.rows is not None:  # behind it lies what stands for a row of the forward node
+        if spec.rows is not None:  # behind it lies the stand-in for a row of the forward node
             given = sum(o.kind != "shared" for o in spec.operands)
             width += 8 * (2 * given + spec.dims) + RECORD.size * len(spec.results)
             ways = ways_of_rows(spec)

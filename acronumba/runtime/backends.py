@@ -1,7 +1,7 @@
-"""Where the backward pass of a mini-batch runs: here, or on a device.
+"""Backends of the backward pass: the CPU or a device.
 
-In: batches, and sums over nodes, that `runtime.backward` has found. Out: they have run. On a device, what is computed
-is fetched when the processor has to read it.
+In: batches and sums over nodes from `runtime.backward`. Out: their results. A device copies results to the CPU only
+when the CPU has to read them.
 """
 
 from __future__ import annotations
@@ -31,43 +31,43 @@ Pieces: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 
 @record(kw_only=True, eq=False)
 class BackwardMemory:
-    """What the kernels of a backward pass read and write, beside what those of the forward pass have left."""
+    """Memory that the kernels of a backward pass read and write, besides that of the forward pass."""
 
     run: Run  # the forward pass
     read: Sequence[NDArray[Any]]  # shared tensors, packed or not, and adjoints of results
     zeros: NDArray[Any]
-    start: int  # of what is computed,
-    size: int  # ... and its bytes
+    start: int  # address of the results,
+    size: int  # ... and their bytes
 
 
 class Backend(Protocol):
-    """Where backward passes run."""
+    """A backend of backward passes."""
 
     @property
     def on(self) -> Target:
-        """What sums are cut into tasks for."""
+        """Target whose vector or warp size decides how sums are cut into tasks."""
 
     def turn(self) -> AbstractContextManager[object]:
-        """Be here for one backward pass, from its first batch to its last."""
+        """Return a context manager that holds the backend for one backward pass, from its first batch to its last."""
 
     def adder(self, dtype: str) -> tuple[int, tuple[int, ...]]:
-        """Return the address of what adds up adjoints of a dtype, and what its table P ends with."""
+        """Return the address of the function that adds up adjoints of a dtype, and the last words of its table P."""
 
     def execute(self, of: BackwardMemory, batches: Batches, count: int, scratch: int) -> None:
-        """Run so many batches, which need so many bytes of scratch."""
+        """Run the first `count` batches, which need `scratch` bytes of scratch memory."""
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None:
-        """Bring what was computed there: addresses, and how many bytes each has, if it is not here."""
+        """Copy results to the CPU, if they are elsewhere; `wanted` returns their addresses and sizes in bytes."""
 
     def fetch_all(self) -> None:
-        """Bring all that was computed, on the forward pass, too."""
+        """Copy all results to the CPU, those of the forward pass included."""
 
     def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
-        """Do the jobs, those of one array in their order, and bring the arrays; `batches`: a table that nobody uses."""
+        """Run the jobs, those of one array in order, and copy the arrays to the CPU; `batches`: an unused table."""
 
 
 class CpuBackend:
-    """The processor."""
+    """Backend on the CPU."""
 
     def __init__(self, engine: Native, code: Mapping[str, Compiled], threads: int) -> None:
         self.engine, self.code, self.threads = engine, code, threads

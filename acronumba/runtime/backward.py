@@ -1,9 +1,10 @@
 """The backward pass of a mini-batch: gradients of shared tensors, and of arrays of instances.
 
-In: a run whose kernels have kept what the backward pass needs, and the value records of the losses. Out: the gradient
-of each shared tensor that is wanted. Three steps: the recorded graph is transposed by compiled code
-(`runtime.library.transpose`); its batches run like any others; then the sums over nodes (`runtime.summing`) do. What a
-kernel makes of shared tensors alone has one such sum; it is pulled back to the tensors at the end, once.
+In: a run whose kernels have saved the values that the backward pass needs, and the value records of the losses. Out:
+the gradients of the requested shared tensors. Three steps: compiled code transposes the recorded graph
+(`runtime.library.transpose`); the batches of the transposed graph run like any others; then the sums over nodes run
+(`runtime.summing`). A value that a kernel computes from shared tensors alone has one such sum, which is pulled back to
+the tensors once, at the end.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from acronumba.runtime.trace import BackRecord
 
 _CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "rows_of_links")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
-_PLACES = 1 << 20  # bytes of the first room for what is computed
+_PLACES = 1 << 20  # bytes of the first memory for results
 _ZEROS = 1 << 12  # bytes of the first zeros
 _DTYPES = ("float32", "float64")
 _KEPT = 1 << 22  # words of an array that is not kept for the next mini-batch
 
 
 def transposer() -> tree.Module:
-    """Return the library code of `runtime.library.transpose` and what it is made of."""
+    """Return the module of `runtime.library.transpose` and the files that it calls."""
     from acronumba.emit.parse import parse_files
 
     functions = parse_files(
@@ -64,7 +65,7 @@ def transposer() -> tree.Module:
 
 
 def library_of_gradients() -> Deferred:
-    """Return the same as what need not be made where its code is known."""
+    """Return the module of `transposer`, made only if its machine code is not cached."""
     return Deferred(name="transpose", key="transpose", make=transposer)
 
 
@@ -79,21 +80,21 @@ def dtypes_of(back: BackwardPlan) -> list[str]:
 
 @record(kw_only=True, eq=False)
 class Seeds:
-    """Where the backward pass begins."""
+    """Start of the backward pass: the value records of losses, and their adjoints."""
 
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
-    keep: Sequence[NDArray[Any]] = ()  # what the adjoints lie in
+    keep: Sequence[NDArray[Any]] = ()  # arrays that the adjoints lie in
 
 
 class Done(NamedTuple):
-    """What a mini-batch has come to on the backward pass."""
+    """Result of a mini-batch's backward pass."""
 
     shared: dict[int, Any]  # gradients of shared tensors, by their number
     own: list[NDArray[Any] | None]  # gradients of arrays of instances
     records: Callable[[], tuple[BackRecord, ...]]  # its batches
-    bytes: int  # of memory, there and back
+    bytes: int  # of memory, forward and backward pass together
 
 
 class BackwardExecutable:
@@ -102,15 +103,15 @@ class BackwardExecutable:
     Parameters
     ----------
     forward
-        What runs the plan of `back`.
+        Executable of the plan of `back`.
     back
         The derivative.
     engine, entries
         Backward kernels, in the order of `back.specs`.
     library
-        Of `transposer`.
+        Compiled module of `transposer`.
     backend
-        Where it runs; the processor, if it is not given.
+        Backend to run on; default: the CPU.
     """
 
     def __init__(
@@ -136,9 +137,9 @@ class BackwardExecutable:
         return len(self.back.specs) + _DTYPES.index(dtype)
 
     def gradients(self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()) -> Done:
-        """Return the gradients of the shared tensors that are wanted, and those of arrays of instances.
+        """Return the gradients of the requested shared tensors and of arrays of instances.
 
-        Those of `tables` are wanted by rows: they are a `RowGrad`, unless more than rows of them is read.
+        The gradient of a shared tensor in `tables` is a `RowGrad` if nodes read it by rows alone.
         """
         several = len(run.nodes_of_rounds) > 1
         graph = joint(self.forward, run, self.library) if several else run.buffers
@@ -158,7 +159,7 @@ class BackwardExecutable:
 
 
 class Workspace:
-    """What a mini-batch works with on its backward pass: tables, and weights packed. The next one uses it again."""
+    """Workspace of a backward pass: tables and packed weights. Later mini-batches reuse it."""
 
     def __init__(self, of: BackwardExecutable) -> None:
         specs = of.back.specs
@@ -203,7 +204,7 @@ class Workspace:
             row[TABLE["run"]], row[TABLE["cost"]], row[TABLE["params"]] = run, 500, address(self._keep[-1])
 
     def array(self, name: str, length: int) -> Words:
-        """Return room for so many words, uninitialised: of a name the same each time, if it is large enough."""
+        """Return an uninitialised int64 array of at least `length` words; reuses the last one of this name."""
         known = self._arrays.get(name)
         if known is None or len(known) < length:
             known = np.empty(length + length // 4, np.int64)
@@ -218,7 +219,7 @@ class Workspace:
         return self._places[name][:size].view(dtype)
 
     def zeros_of(self, size: int) -> None:
-        """Make room for zeros of so many bytes."""
+        """Grow the memory of zeros to `size` bytes."""
         if size > self.zeros.nbytes:
             self.zeros = np.zeros(size // 8 + 8, np.int64)
 
@@ -253,7 +254,7 @@ class _Run:
         self.threads = of.forward.threads
         self.words, self.state = workspace.words, workspace.nodes
         self.summed: list[BackRecord] = []
-        self.before, self.bytes = run.buffers.peak, 0  # of memory: that the forward pass has taken; there and back
+        self.before, self.bytes = run.buffers.peak, 0  # of memory: of the forward pass; of both passes
 
     def __setitem__(self, name: str, value: int) -> None:
         self.words[words.BACK.at[name]] = value
@@ -262,7 +263,7 @@ class _Run:
         return int(self.words[words.BACK.at[name]])
 
     def records(self) -> Callable[[], tuple[BackRecord, ...]]:
-        """Return what returns the batches in order of execution."""
+        """Return a function that returns the batches in order of execution."""
         batches, columns = self["batches"], self.state.keep
         numbers = columns["keytab"][: 2 * batches : 2].copy()
         sizes = np.diff(columns["bstart"][: batches + 1])
@@ -338,7 +339,7 @@ class _Run:
                 grads[of] += part
 
     def _pulled(self, number: int, made: Pullback, g: NDArray[Any], numbers: Sequence[int]) -> list[NDArray[Any]]:
-        """Run the kernel that does it, for a batch of one."""
+        """Run the pullback's kernel, on a batch of one node."""
         workspace, spec, entry = self.workspace, made.spec, self.of.entries[number]
         record: Words = np.array([address(g), -1, 0])
         words_of = [
@@ -364,7 +365,7 @@ class _Run:
         return self.heads[words.HEAD.count * first : words.HEAD.count * (first + count)].reshape(-1, words.HEAD.count)
 
     def own_adjoints(self) -> list[NDArray[Any] | None]:
-        """Return the adjoints of arrays of instances, None where there is none."""
+        """Return the adjoint of each array of instances, or None."""
         heads = self._heads(self.n * self.most + self["shareds"], self["owns"])
         self.of.backend.fetch(partial(self.own.places_of, heads))
         return self.own.adjoints(
@@ -373,7 +374,10 @@ class _Run:
         )
 
     def _rows_read(self, k: int, width: int) -> Words | None:
-        """Return the rows of what is given (shared tensors first) that its adjoint's parts are for; None: all of it."""
+        """Return the rows that adjoints of input k are for, or None if an adjoint is for all of it.
+
+        Inputs are shared tensors, then arrays of instances.
+        """
         link, call = int(self.firsts[k]), self.of.library.call
         count = call("rows_of_links", link, width, 0) if link and width else -1
         if count < 0:
@@ -385,7 +389,7 @@ class _Run:
     # ---- transposition
 
     def _transpose(self) -> Words:
-        """Make the batches; with more room, again, where there was too little. Return how many rows each sum has."""
+        """Make the batches, again with more memory if it was too small. Return the number of rows of each sum."""
         of, buffers, workspace, n = self.of, self.buffers, self.workspace, self.n
         self.words[:] = 0
         self["table"], self["most"] = of.rows.table, self.most
@@ -448,7 +452,7 @@ class _Run:
     # ---- sums over nodes
 
     def _collect(self, counts: Words) -> list[Found]:
-        """Return where the rows of sums lie."""
+        """Return the addresses of the rows of each sum."""
         ends = np.cumsum(counts)
         all_rows = np.empty(ends[-1] + 1, np.int64)
         places = address(all_rows) + 8 * (ends - counts)

@@ -1,6 +1,6 @@
-"""Batches of kernels that are not those of a plan: a state table for `execute` alone.
+"""Batches of kernels outside of a plan: a state table for `execute` alone.
 
-In: kernels, and batches as compiled code or Python has written them down. Out: they have run.
+In: kernels, and batches described by compiled code or Python. Out: the batches have run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from acronumba.strategy import DEFAULT
 
 
 class Batches:
-    """A state table for `execute`: batches of kernels that are not those of a plan."""
+    """State table for `execute`, with batches of kernels that are not part of a plan."""
 
     def __init__(self, kernels: int, most: int, unit: int = DEFAULT.unit) -> None:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)
@@ -34,12 +34,12 @@ class Batches:
         self.st[AT[name]] = value
 
     def kernels(self, kernels: int) -> None:
-        """Make room for the rows of so many kernels."""
+        """Allocate the table of `kernels` kernels."""
         self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
         self["table"], self["kernels"] = address(self.table), kernels
 
     def room(self, batches: int, entries: int) -> None:
-        """Make room for so many batches and entries of `args`."""
+        """Allocate tables for so many batches and entries of `args`."""
         lengths = {
             "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
             "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),

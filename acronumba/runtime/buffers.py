@@ -1,8 +1,8 @@
 """Memory of one run: the state table, the heap, the columns of the dataflow graph.
 
-In: the sizes that a plan needs. Out: `Buffers`, which is filled by compiled code, grown when it asks, and used again
-by later runs; and arenas, the memory of results, which live as long as any array that was handed out. See
-`acronumba.runtime.state` for the words of the table.
+In: the sizes that a plan needs. Out: `Buffers`, which compiled code fills, which grow when it asks, and which later
+runs reuse; and arenas, the memory of results, which live as long as any array that was handed out. See
+`acronumba.runtime.state` for the layout of the state table.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Words = NDArray[np.int64]
 
 
 class Arena:
-    """Memory for results of one run. Arrays made from it keep it alive; with the last it goes back to the pool."""
+    """Memory for results of one run. Arrays made from it keep it alive; with the last one it returns to the pool."""
 
     def __init__(self, block: NDArray[np.uint8], pool: ArenaPool, device_copy: object = None) -> None:
         self.block = block
@@ -79,18 +79,18 @@ class Arena:
 
 
 class ArenaPool:
-    """Arenas that nobody uses. Safe from several threads.
+    """Pool of unused arenas. Thread-safe.
 
     Parameters
     ----------
     wanted : int
-        Bytes that the next run will use, about.
+        Estimate of the bytes that the next run will use.
     allocate : callable
-        From a number of bytes to memory that begins at a multiple of 64, for arenas that are used again.
+        From a number of bytes to memory aligned to 64 bytes, for arenas of up to `_KEPT` bytes.
     kept : int
-        Bytes of an arena that is used again. Of those above `_KEPT` there is one at most.
+        Largest arena, in bytes, that is reused. At most one arena above `_KEPT` is held.
     idle : int
-        Most arenas that are kept while nobody uses them.
+        Maximum number of unused arenas.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ArenaPool:
         self.kept = kept
 
     def take(self, size: int, most: int = 1 << 62) -> Arena:
-        """Return an arena of at least `size` bytes; a new one has some more, so that it serves again, up to `most`."""
+        """Return an arena of at least `size` bytes; a new one is a quarter larger, for reuse, up to `most` bytes."""
         for _ in range(len(self._free)):
             try:
                 block, device_copy = self._free.popleft()
@@ -114,7 +114,7 @@ class ArenaPool:
         return Arena((self.allocate if size <= _KEPT else aligned)(size), self)
 
     def clear(self) -> None:
-        """Give back what nobody uses."""
+        """Release all unused arenas."""
         self._free.clear()
 
     def give(self, block: NDArray[np.uint8], device_copy: object) -> None:
@@ -125,12 +125,12 @@ class ArenaPool:
 
 
 class Pieces:
-    """Pieces of an arena that may be written to; it goes back to its pool with the last of them.
+    """Allocates writable pieces of an arena, which returns to its pool when the last piece is collected.
 
     Parameters
     ----------
     pool
-        Whose `wanted` follows what is asked for.
+        Pool of the arena; its `wanted` grows with the pieces asked for.
     """
 
     def __init__(self, pool: ArenaPool) -> None:
@@ -138,7 +138,7 @@ class Pieces:
         self.__array_interface__ = {**self._arena.__array_interface__, "data": (self._arena.address, False)}
 
     def __call__(self, size: int) -> NDArray[np.uint8]:
-        """Return so many bytes, uninitialised, that begin at a multiple of 64."""
+        """Return `size` uninitialised bytes, aligned to 64 bytes."""
         at = self._used
         self._used += (size + 63) & -64
         self._pool.wanted = max(self._pool.wanted, self._used)
@@ -177,7 +177,7 @@ class Buffers:
         self.used = 0  # chunks of the heap that the run has entered
         self.columns: dict[str, NDArray[Any]] = {}
         self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
-        self.stream: object = None  # what launches on a device need
+        self.stream: object = None  # the `Stream` for launches on a device
         self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
         self.columns_of_table: list[Words] = []  # what else `table` leads to: stages, how rows get their arguments
         self.prepared: object = None  # the shared values that those hold
@@ -207,10 +207,10 @@ class Buffers:
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
-        self.tight = False  # whether what grows grows by little
+        self.tight = False  # whether buffers grow in small steps
         self.last_run = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self._given: tuple[int, ...] = ()  # the numbers of the arrays that the last run was given
-        self._ahead_of: tuple[object, ...] = ()  # what the pieces of `ahead` were made of
+        self._ahead_of: tuple[object, ...] = ()  # key that the pieces of `ahead` were made for
         self.grow_nodes(_NODES, 0)
 
     def __setitem__(self, name: str, value: int) -> None:
@@ -221,7 +221,7 @@ class Buffers:
 
     @property
     def peak(self) -> int:
-        """How many bytes the mini-batch needs at once; results of earlier parts do not count."""
+        """Number of bytes that the mini-batch needs at once, without results of earlier parts."""
         part = max(self["arena_used"] + self["work_used"], self["part_most"])
         return self.bytes + self["kept"] - self["given"] + part
 
@@ -239,7 +239,7 @@ class Buffers:
         return sum(c.nbytes for name, c in self.columns.items() if self.keyed or name != "key")
 
     def start_small(self, tight: bool) -> None:
-        """Give back all that has grown; `tight`: what grows from now on grows by little."""
+        """Release all memory that has grown; with `tight`, buffers grow in small steps from now on."""
         self.tight = tight
         self.chunks, self.starts, self.used = [], [], 0
         self.tables, self.queues, self.where = {}, {}, {}
@@ -250,10 +250,10 @@ class Buffers:
         self.grow_nodes(_LEAST_NODES if tight else _NODES, 0)
 
     def fetch_ahead(self, arrays: Sequence[NDArray[Any]]) -> None:
-        """Note what the next run will use: packed instances, and as much of heap and columns as the last run.
+        """Note the memory to prefetch for the next run: packed instances, heap and columns in the last run's sizes.
 
-        Instances that the last run did not have were packed just now, and are in the cache. It is only fetched, so that
-        it may be wrong: another array may have the number of one that is gone.
+        Instances that the last run did not have were packed just now and are in the cache. Arrays are compared by `id`,
+        which a new array may share with a collected one: a wrong prefetch is harmless.
         """
         given = tuple(map(id, arrays))
         if given != self._given:
@@ -273,13 +273,13 @@ class Buffers:
         self["ahead_count"] = len(pieces)
 
     def note_run(self) -> None:
-        """Note what the run that is over has used."""
+        """Note how many nodes and bytes of the heap the finished run has used."""
         self.last_run = (self["n"], self["top"] - self.starts[0] if self.used == 1 else 0)
 
     # ---- heap
 
     def trim(self) -> None:
-        """Give back what is too large to be kept for the next run."""
+        """Release memory that is too large to hold for the next run."""
         if self.used > 1 and sum(c.nbytes for c in self.chunks) > _KEPT:
             self.chunks, self.starts, self.used = [], [], 0
         if self["ncap"] > _MANY:
@@ -289,7 +289,7 @@ class Buffers:
                 self[name] = 0
 
     def begin(self) -> None:
-        """Start the heap anew."""
+        """Start with an empty heap."""
         if self.used > 1:  # the last run needed several chunks: make them one
             size = sum(c.nbytes for c in self.chunks[: self.used])
             self.chunks, self.starts = [], []
@@ -310,16 +310,16 @@ class Buffers:
         return self.used < len(self.chunks) and self.chunks[self.used].nbytes >= need
 
     def chunk_size(self, need: int, room: int) -> int:
-        """Return how many bytes the next chunk should have; they are less than `room` if `need` allows.
+        """Return the size in bytes of the next chunk: at least `need`, and at most `room` if `need` allows.
 
-        Where memory is tight they do not depend on `room`: so it does not either what fits.
+        If memory is tight it does not depend on `room`, so that neither does whether a mini-batch fits.
         """
         if self.tight:
             return max(need, sum(c.nbytes for c in self.chunks) // _STEP, _LEAST_CHUNK)
         return max(need, min(room, 2 * self.chunks[-1].nbytes if self.chunks else _CHUNK))
 
     def next_chunk(self, need: int, size: int = 0) -> None:
-        """Make the heap go on in a chunk with room for `need` bytes; a new one has `size` bytes."""
+        """Continue the heap in a chunk with `need` free bytes; a new chunk has `size` bytes."""
         if not self.another(need):
             del self.chunks[self.used :], self.starts[self.used :]
             self.add_chunk(max(need, size))
@@ -336,7 +336,7 @@ class Buffers:
         self["chunks"] = self.used
 
     def taken_since(self, top: int) -> int:
-        """Return how many bytes were allocated since the heap's top was at this address, whole chunks."""
+        """Return the bytes allocated since the top of the heap was at this address; later chunks count as a whole."""
         taken = 0
         for start, chunk in zip(reversed(self.starts[: self.used]), reversed(self.chunks[: self.used]), strict=True):
             if start <= top <= start + chunk.nbytes:
@@ -345,7 +345,7 @@ class Buffers:
         return taken
 
     def rewind(self, top: int) -> None:
-        """Forget what was allocated since the heap's top was at this address."""
+        """Free all that was allocated since the top of the heap was at this address."""
         while True:
             start = self.starts[self.used - 1]
             if start <= top <= start + self.chunks[self.used - 1].nbytes or self.used == 1:
@@ -358,13 +358,13 @@ class Buffers:
     # ---- columns
 
     def nodes_wanted(self, need: int) -> int:
-        """Return what capacity the columns should have next: for `need` more nodes and some others."""
+        """Return the next capacity of the columns: room for at least `need` more nodes."""
         shared = self["ncap"] - self["nroom"]
         more = self["ncap"] // _STEP if self.tight else self["ncap"]
         return max(self["ncap"] + more, self["n"] + shared + need)
 
     def bytes_with_nodes(self, capacity: int) -> int:
-        """Return how many bytes are needed at once while columns grow to a capacity."""
+        """Return the number of bytes that are needed at once while columns grow to a capacity."""
         sizes = (dtype.itemsize * length for dtype, length in self._lengths(capacity).values())
         return self.peak - self.column_bytes + sum(sizes) + _COPIED * self["n"]
 
@@ -391,7 +391,7 @@ class Buffers:
         return lengths
 
     def grow_nodes(self, capacity: int, n: int) -> None:
-        """Give the node columns room for `capacity` nodes, keeping those of the first n."""
+        """Grow the node columns to `capacity` nodes; entries of the first n nodes stay."""
         shared = {name: self._of_shared(name).copy() for name in self.equal if n}
         begun = (self["equal"] - self["equal_first"]) // 8  # where the table of equal nodes begins
         slots = self["equal_mask"] + 1 if self.equal and n else 0
@@ -432,7 +432,7 @@ class Buffers:
         return self.columns[name][self["nroom"] : self["ncap"]] if self["nroom"] < self["ncap"] else self.st[:0]
 
     def grow_tables(self, status: int) -> None:
-        """Give the tables that `status` asks for room for all nodes, and for as many edges as are needed."""
+        """Grow the tables that `status` names to hold all nodes, and as many edges as are needed."""
         nodes, keys = self["ncap"], self.keys()
         if status == GROW_CHAINS:
             self.add_tables({"chains": (8 * nodes, 4), "own": (nodes, 4), "longest": (keys, 4)})
@@ -446,7 +446,7 @@ class Buffers:
         self["scap"], self["ecap"] = nodes + 1, self["need"]
 
     def grow_lives(self, status: int) -> None:
-        """Give the tables of `liveness` room for the results of all batches, or those of what results lead to."""
+        """Grow the tables of `liveness`: that of values reachable from results, or those of the results of batches."""
         if status == GROW_FOUND:
             self["found_room"] = max(4 * self["found_room"], self["part_end"] + 64)
             self.add_tables({"found": (4 * self["found_room"], 8)})
@@ -463,7 +463,7 @@ class Buffers:
 
     @contextmanager
     def tables_apart(self) -> Iterator[None]:
-        """Give back the tables of the search that are added meanwhile."""
+        """Context that releases the tables of the search that are added in it."""
         caps = ("ccap", "scap", "ecap")
         tables, words = dict(self.tables), [(name, self[name]) for name in (*caps, *self.tables) if name in AT]
         yield
@@ -472,7 +472,7 @@ class Buffers:
             self[name] = word
 
     def keys(self, capacity: int = 0) -> int:
-        """Return how many keys there can be."""
+        """Return the maximum number of keys."""
         return self.kernels + (capacity or self["ncap"] if self.keyed else 0)
 
     def grow_scratch(self, size: int) -> None:
@@ -481,20 +481,20 @@ class Buffers:
         self["scratch"], self["scratch_size"] = address(self.scratch), size
 
     def begin_fibers(self, batch: int) -> None:
-        """Give the queues room for the fibers of so many instances."""
+        """Allocate the queues for the fibers of so many instances."""
         self.words("lives", batch)
         self["lives"] = self.where["lives"]
         if self["fcap"] <= batch:
             self.grow_fibers(max(_FIBERS, batch + 1))
 
     def begin_epoch(self, slots: int) -> None:
-        """Be ready for instances that join, so many in all: there is none yet, and no places are shared."""
+        """Begin an epoch of at most `slots` instances: none has joined, and results never share memory."""
         self["instances"] = self["part_end"] = 0
         self["plenty"] = NEVER
         self.add_tables({"ended": (slots, 8)})
 
     def grow_fibers(self, capacity: int) -> None:
-        """Give the queues room for so many fibers, keeping those that they hold."""
+        """Grow the queues to `capacity` fibers; queued fibers stay."""
         for name, top in (("runnable", "rtop"), ("waiting", "wtop")):
             queue = np.empty(2 * capacity, np.int64)
             self.reach(queue)
@@ -509,23 +509,23 @@ class Buffers:
 
     @property
     def notes(self) -> Words:
-        """What was noted of values that were read: int64[n, 3], instance, number of the read, value."""
+        """Recorded reads as int64[n, 3]: instance, number of the read, value."""
         return self.tables["notes"].reshape(-1, 3)[: self["noted"]]
 
     def begin_notes(self) -> None:
-        """Let reads note their values."""
+        """Start to record the values of reads."""
         self["reading"] = NOTED
         self.grow_notes(_NOTES)
 
     def grow_notes(self, room: int) -> None:
-        """Give the notes more room, keeping those that there are."""
+        """Grow the table of recorded reads; its entries stay."""
         held = self.tables["notes"][: 3 * self["noted"]] if self["noted"] else self.st[:0]
         self.add_tables({"notes": (3 * room, 8)})
         self.tables["notes"][: len(held)] = held
         self["notes_room"] = room
 
     def begin_recorded_reads(self, notes: Words, batch: int, reads: int) -> None:
-        """Let reads take the values that were noted, each read of each instance its own, in their order."""
+        """Let each read of each instance take its recorded values, in order."""
         number = notes[:, 0] * reads + notes[:, 1]
         values = np.ascontiguousarray(notes[np.argsort(number, kind="stable"), 2])
         ends = np.cumsum(np.bincount(number, minlength=batch * reads))
@@ -538,7 +538,7 @@ class Buffers:
 
     @property
     def all_reads_recorded(self) -> bool:
-        """Whether each value that was to be told has been."""
+        """Whether every recorded value has been consumed by a read."""
         begin, end = self.tables["recorded_reads"].reshape(-1, 2).T
         return bool(np.array_equal(begin, end))
 
@@ -547,7 +547,7 @@ class Buffers:
         return self.columns[name][:n]
 
     def words(self, name: str, count: int) -> int:
-        """Give `errors`, `results` or `lives` room for `count` words; return the address."""
+        """Allocate `count` words for `errors`, `results` or `lives`; return the address."""
         if name not in self.where or len(getattr(self, name)) < count:
             array = np.empty(max(count, 64), np.int64)
             setattr(self, name, array)

@@ -1,8 +1,8 @@
-"""Whether nodes that were taken for equal are: with ACRONUMBA_VERIFY=3 each is computed again, and compared.
+"""Check of nodes that were found equal: with ACRONUMBA_VERIFY=3 each is computed again, and compared.
 
 In: the buffers of a round that has run, and the kernels. Out: an error that names a kernel whose nodes differ, or
-nothing. The host program gives what reads a node the recorded node that `library.equal` has found, as always, and
-records the node itself as well. Results keep their places until both have been computed (`driver`).
+nothing. Readers of a node get the recorded node that `library.equal` has found, as always, and the host program records
+the node itself as well. Memory of results is not reused until both have been computed (`driver`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Result = tuple[tuple[int, ...], NDArray[np.generic]]  # shape, and elements in 
 
 
 def compare_doubles(buffers: Buffers, kernels: Sequence[KernelSpec]) -> None:
-    """Raise ACR799 if a node and the one that was taken for it differ in the shape or the bits of a result.
+    """Raise ACR799 if a node and the equal one found for it differ in the shape or the bits of a result.
 
     NaN is equal to NaN, whatever its payload.
     """

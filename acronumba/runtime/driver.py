@@ -1,10 +1,9 @@
 """Running mini-batches: a plan made executable.
 
-In: what is linked of a plan (`pipeline.link`), and per mini-batch the packed words of the instances and the shared
-values. Out: a `Run` with the words of the results, the failures by instance, and what was recorded and scheduled. One
-compiled call does everything (`drive`); it returns early only where memory must grow, and is called again. An
-`Executable` may be used by many threads at once: each run has buffers of its own from a pool. Where kernels run says
-its `Executor`.
+In: a linked plan (`pipeline.link`), and per mini-batch the packed words of the instances and the shared values. Out: a
+`Run` with the words of the results, the failures by instance, the recorded graph and its schedule. One compiled call
+does everything (`drive`); it returns early only if memory must grow, and is called again. An `Executable` is
+thread-safe: each run takes buffers from a pool. Its `Executor` decides where kernels run.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ _PIECES = 16  # of them that are kept for the next epoch
 _HEAVY = 1 << 30  # bytes: more than a node of a kernel with run-time extents is thought to take before they are known
 _LARGEST = 1 << 36  # bytes of a tensor that is read but never stored which are always allowed
 _COLUMNS = {"kernel": "kind", "depth": "depth", "instance": "instance", "signature": "key"}  # of a user's schedule
-_FORMER = {"kind": "kernel", "key": "signature", "first": "operand_start"}  # what they were called; for one release
+_FORMER = {"kind": "kernel", "key": "signature", "first": "operand_start"}  # former names, for one release
 _SCHEDULE, _EXECUTE = STAGES.index("schedule"), STAGES.index("execute")
 
 
@@ -74,33 +73,33 @@ CLOCK: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.perf_c
 
 
 class Executor(Protocol):
-    """Where kernels run, and in which calls the stages of a mini-batch."""
+    """Runs the stages of a mini-batch: decides where kernels run, and which stages one compiled call includes."""
 
     @property
     def allocate(self) -> Callable[[int], NDArray[np.uint8]]:
-        """Memory for results: from a number of bytes to so many that begin at a multiple of 64."""
+        """Allocator of memory for results: from a size in bytes to memory aligned to 64 bytes."""
 
     def attach(self, executable: Executable) -> None:
-        """Work for an executable; called once, when it is made."""
+        """Attach to an executable; called once, when the executable is made."""
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
         """Begin a mini-batch; `fresh`: its buffers have not seen its shared values before."""
 
     def whole(self, m: MiniBatch) -> bool:
-        """Run everything in one call, if that can be done."""
+        """Run all stages in one call if possible; return whether that was done."""
 
     def stops(self, m: MiniBatch) -> Sequence[int]:
-        """Return the stages that calls end with."""
+        """Return the last stage of each call, in order."""
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         """Run up to the end of a stage; return the seconds that it took."""
 
     def finish(self, m: MiniBatch, run: Run) -> None:
-        """Say where the results are."""
+        """Tell the run where its results are."""
 
 
 class Processor:
-    """Kernels run on the processor, as a part of the same compiled call."""
+    """Executor on the CPU: kernels run within the same compiled call."""
 
     allocate = staticmethod(aligned)
 
@@ -135,7 +134,7 @@ class Processor:
         return time.perf_counter() - start
 
     def _batches(self, m: MiniBatch) -> float:
-        """Execute what was scheduled, one batch after the other; return the seconds of all."""
+        """Execute the scheduled batches one by one; return the seconds of all."""
         taken, clock = list[float](), CLOCK.get()
         while True:
             start = clock()
@@ -157,13 +156,13 @@ class Executable:
     Parameters
     ----------
     plan
-        What to run.
+        The plan to run.
     options
         `schedule`, `effort`, `phases`, `max_steps`, `memory_limit`.
     linked
         Its host program and kernels.
     executor
-        Where kernels run; the processor, if it is not given.
+        Runs the kernels; default: the CPU.
 
     Attributes
     ----------
@@ -244,7 +243,7 @@ class Executable:
         return buffers
 
     def give_buffers(self, buffers: Buffers) -> None:
-        """Give back buffers, for the next run."""
+        """Return buffers to the pool, for the next run."""
         self._buffers.append(buffers)
 
     def _describe(self, buffers: Buffers, k: int, spec: KernelSpec, kernel: KernelEntry) -> None:
@@ -348,7 +347,7 @@ class Executable:
         shared
             One value per entry of `Program.shared`, see `SharedValues`.
         skip
-            Instances that are not run (their words are never looked at).
+            Instances that are not run (their words are never read).
         keep
             The arrays that `roots` point into.
         stable
@@ -358,9 +357,9 @@ class Executable:
         last
             Number in `STAGES` of the last stage. Before "execute" results have no values, unless the program waits.
         recorded_reads
-            Values for what the program reads of tensors, as another run of it has noted them.
+            Values that another run has recorded; the program's reads of tensors return them.
         tight
-            More instances at once have found no memory: whatever can grow begins small, and grows by little.
+            A larger mini-batch has run out of memory: buffers begin small, and grow in small steps.
 
         Raises
         ------
@@ -404,12 +403,12 @@ class Executable:
         keep: Sequence[NDArray[Any]] = (),
         recorded_reads: Words | None = None,
     ) -> TraceData:
-        """Record and schedule a mini-batch, and execute nothing that no value is read of. See `run`.
+        """Record and schedule a mini-batch; execute only batches whose values the host program reads. See `run`.
 
         Raises
         ------
         Astray
-            If what is read is not what `recorded_reads` was noted of.
+            If the run comes to other reads than the run that noted `recorded_reads`.
         TooLarge
             If more memory is needed than allowed, even without the instances that need far more than others.
         """
@@ -466,7 +465,7 @@ class Executable:
         return m
 
     def epoch(self, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]] = ()) -> MiniBatch:
-        """Return a mini-batch without instances, which has room for `slots` that join it; see `runtime.epoch`.
+        """Return a mini-batch without instances, which up to `slots` instances can join; see `runtime.epoch`.
 
         Parameters
         ----------
@@ -490,8 +489,8 @@ class Executable:
         self._recent = 1e-9 * buffers["taken"] / max(1, buffers["rounds"] - before)
 
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
-        """Run stages, with the threads that the last run's kernels would have kept busy."""
-        alone = m.buffers.tight and len(m.roots) == 1  # what fits then must not depend on how long runs have taken
+        """Run stages, with as many threads as the last run's kernels could have used."""
+        alone = m.buffers.tight and len(m.roots) == 1  # whether it fits must not depend on how long runs have taken
         m.buffers["threads"] = threads = 1 if alone else max(1, min(self.threads, int(self._recent / _WAKE)))
         m.buffers["areas"] = state.areas(threads)
         if threads == 1:
@@ -505,7 +504,7 @@ class Executable:
             threads_of_process().leave(threads)
 
     def _stages(self, m: MiniBatch) -> None:
-        """Run the stages, in one call if nothing must grow; note, where timed, what each round has recorded."""
+        """Run the stages, in one call if no memory must grow; if timed, note the recorded graph of each round."""
         buffers = m.buffers
         buffers["policy"] = self._policy
         if self.executor.whole(m):
@@ -521,7 +520,7 @@ class Executable:
                 return
 
     def _all_too_large(self, m: MiniBatch, found: list[int]) -> list[int]:
-        """Return the instances that no memory suffices for: those of a part, and those of the parts after it."""
+        """Return the instances too large for any memory: `found`, of the current part, and those of later parts."""
         buffers, top = m.buffers, m.buffers["top"]
         while buffers["part_end"] < buffers["instances"]:
             for name in ("arena_used", "work_used", "result_bytes", "planned", "stubs"):
@@ -538,7 +537,7 @@ class Executable:
         return found
 
     def _round(self, m: MiniBatch, stops: Sequence[int]) -> None:
-        """Run the stages of a round or part up to these stops; of all of them, if there is none between them."""
+        """Run the stages of a round or part up to each stop in turn; of all rounds, if no stop lies between them."""
         buffers = m.buffers
         buffers["policy"] = self._policy
         for stop in stops:
@@ -580,7 +579,7 @@ class Executable:
         buffers["levels"] = int(levels.max()) + 1 if n else 0
 
     def _remember(self, m: MiniBatch) -> None:
-        """Note what the next run will need, about."""
+        """Update the estimates of the next run's time and memory."""
         buffers = m.buffers
         if buffers["stage"] == _EXECUTE:
             self._recent = 1e-9 * buffers["taken"]
@@ -599,12 +598,12 @@ def _others(count: int, out: Collection[int]) -> Words | None:
 
 
 def ragged_words(args: int, dims: int, results: int, step: int) -> list[int]:
-    """Return what the table P of a kernel with run-time extents begins with.
+    """Return the first words of the table P of a kernel with run-time extents.
 
     Parameters
     ----------
     args, dims, results
-        How many words the row of a node has for each.
+        Number of words that a node's row has for each.
     step
         Bytes from the address of one result to the next.
     """
@@ -614,7 +613,10 @@ def ragged_words(args: int, dims: int, results: int, step: int) -> list[int]:
 
 
 def ways_of_rows(spec: KernelSpec) -> Words:
-    """Return what the word `rows` of `state.KERNEL` leads to, of a kernel whose nodes are several rows."""
+    """Return the table that the word `rows` of `state.KERNEL` points to, for a kernel whose nodes are several rows.
+
+    int64[2, operands]: bytes from row to row (0: all of it, -1: items of a list), and 1 + number of axes.
+    """
     assert spec.rows is not None
     args = [o for o in spec.operands if o.kind != "shared"]
     ways: Words = np.zeros((2, max(len(args), 1)), np.int64)
@@ -625,7 +627,7 @@ def ways_of_rows(spec: KernelSpec) -> Words:
 
 
 def _bytes(spec: KernelSpec) -> int:
-    """Return about how many bytes a node takes; 0 if that depends on its extents."""
+    """Estimate the bytes that a node takes; 0 if they depend on its extents."""
     if spec.dims or spec.rows is not None:
         return 0
     ops = [spec.body[v - len(spec.operands)] for v in spec.results]
@@ -634,45 +636,45 @@ def _bytes(spec: KernelSpec) -> int:
 
 
 def credit_of(cost: int, kernels: int) -> tuple[int, int, int]:
-    """Return how equal nodes of a kernel are looked for: see `library.equal`.
+    """Return how hard to search for equal nodes of a kernel: see `library.equal`.
 
     Parameters
     ----------
     cost
-        Nanoseconds that a node takes, that of the host program included.
+        Nanoseconds that a node takes, those of the host program included.
     kernels
-        How many kernels are looked for.
+        Number of kernels whose equal nodes are searched for.
 
     Returns
     -------
     tries
-        How many nodes are looked for before one is found. It never ends where looking takes less than a two-hundredth
-        of what a node does.
+        Number of nodes to search for until one is found. The search never ends if it takes less than a two-hundredth of
+        a node's time.
     gain
-        How many more when one is found.
+        Number of further tries when one is found.
     pause
-        Most nodes, of all kernels, that are recorded before the kernel is looked for again, once any has been found.
+        Most nodes, of all kernels, that are recorded before the search resumes, once any equal node has been found.
     """
     gain = max(1, cost // _LOOK)
     return _FOREVER if gain > 200 else _TRIES, min(gain, _TRIES), max(1, state.EQUAL_AGAIN * _RARE * kernels // gain)
 
 
 def cost_of(spec: KernelSpec) -> int:
-    """Return about how many nanoseconds a node of a kernel takes of which its generator has not said it."""
+    """Estimate the nanoseconds of a node, for kernels whose generator gives no estimate."""
     from acronumba.kernels.cost import cost
 
     return cost(spec)
 
 
 def typical_cost_of(spec: KernelSpec) -> int:
-    """The same, on a typical processor."""
+    """The same, on a typical CPU."""
     from acronumba.kernels.cost import typical_cost
 
     return typical_cost(spec)
 
 
 def _weights(specs: Sequence[KernelSpec]) -> int:
-    """Return how many bytes of shared weights the kernels read."""
+    """Return the bytes of shared weights that the kernels read."""
     weights = 0
     for spec in specs:
         read = {k for op in spec.body if op.op == "matmul" for k in op.args if k < len(spec.operands)}

@@ -1,4 +1,4 @@
-"""What runs a plan: machine code, or the same code in plain Python.
+"""Engines, which run a plan: machine code, or the same code in plain Python.
 
 In: the modules of a plan (the library of the run time, the host program, kernels, tiles). Out: an engine that calls
 their entry points, and for each kernel the addresses that its row of the table takes. `threads_of_process` are the
@@ -34,7 +34,7 @@ def runtime_module() -> tree.Module:
 
 
 def library() -> Deferred:
-    """Return the same as what need not be made where its code is known."""
+    """Return the module of the run time, made only if its machine code is not cached."""
     return Deferred(name="runtime", key="runtime", make=runtime_module)
 
 
@@ -49,9 +49,9 @@ def threads_of_process() -> Pool:
 
 
 def order_by_python(keys: int, count: int, order: int, descending: int) -> None:
-    """Write down the stable order of float64 numbers, as int64[count], that Python's own sort gives.
+    """Write the order, int64[count], in which Python's `sorted` puts float64 numbers.
 
-    Where some are NaN it is no order, and what comes out depends on each step of the algorithm.
+    NaNs are unordered: the result depends on each step of Python's algorithm, so it is called here.
     """
     values = (ctypes.c_double * count).from_address(keys)[:]
     for k, place in enumerate(sorted(range(count), key=values.__getitem__, reverse=bool(descending))):

@@ -1,11 +1,11 @@
 """A run that instances join and leave while it goes on, for programs that wait for values.
 
-In: an executable and shared values; then, between two rounds, the words of instances that join, and the numbers of
-those that are withdrawn. Out: after each round, who has left, with a result or a failure.
+In: an executable and shared values; then, between two rounds, the words of joining instances, and the numbers of
+withdrawn ones. Out: after each round, the instances that have left, each with a result or a failure.
 
 An epoch has a slot for each instance that ever joins it, since frames hold addresses of results. Rows, lists and frames
-stay until the epoch is over. Tensors are the most of it: an arena is given back as soon as all have left that were
-there while rounds wrote to it. So results are to be copied before who has left is `forget`-ten.
+stay until the epoch is over. Most memory is tensors: an arena is released as soon as all instances have left that were
+present while rounds wrote to it. So copy the results of an instance before `forget`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Left:
 
 @record(frozen=False)
 class _Given:
-    """What instances that have joined together lead to."""
+    """Arrays of the instances that have joined together."""
 
     arrays: list[tuple[int, NDArray[Any]]]  # with their addresses
-    users: int  # that are there
+    users: int  # instances that have not left
 
 
 class Epoch:
@@ -50,11 +50,11 @@ class Epoch:
     Parameters
     ----------
     executable
-        Of a program that waits; it runs on the processor.
+        Of a program that waits; it runs on the CPU.
     shared
         See `Executable.run`; arrays in it do not change any more.
     slots
-        How many instances can join.
+        Maximum number of instances that can join.
     keep
         The arrays that shared values point into.
     bell : int64[1]
@@ -69,7 +69,7 @@ class Epoch:
         self._bell = bell
         executable.engine.reach(bell)
         self._buffers = self._m.buffers
-        self._reader = Copying()  # of what results may lead into
+        self._reader = Copying()  # of the memory that results may refer to
         given = {address(a): a for a in keep if a.nbytes}
         for base, array in {**given, **self._recorded.memory, **self._m.prepared.memory}.items():
             self._reader.add(base, array)
@@ -81,12 +81,12 @@ class Epoch:
         self._there: dict[int, _Given] = {}  # who is there, in the order of joining, and its arrays
 
     def __len__(self) -> int:
-        """How many instances are there."""
+        """Number of instances that have joined and were not forgotten."""
         return len(self._there)
 
     @property
     def room(self) -> int:
-        """How many more can join."""
+        """Number of instances that can still join."""
         used = self._buffers["top"] - self._buffers.starts[self._buffers.used - 1]
         used += sum(c.nbytes for c in self._buffers.chunks[: self._buffers.used - 1])
         if used > _HEAP or self.bytes > _ARENAS:
@@ -122,7 +122,7 @@ class Epoch:
         return numbers
 
     def withdraw(self, number: int) -> None:
-        """Let an instance leave without a result; one that has not begun, after its first round."""
+        """Make an instance leave without a result; an instance that has not begun leaves after its first round."""
         if number >= self._buffers["next"]:
             self._unwanted.append(number)
         elif number in self._there:
@@ -175,7 +175,7 @@ class Epoch:
         return found
 
     def reader(self) -> Copying:
-        """Return what reads the results of instances that have left, until the next round."""
+        """Return a reader of the results of instances that have left; it is valid until the next round."""
         buffers, arenas = self._buffers, self._m.arenas
         own: dict[int, object] = dict(zip(buffers.starts[: buffers.used], buffers.chunks, strict=False))
         own.update((arena.address, arena) for arena in arenas)
@@ -188,12 +188,12 @@ class Epoch:
         return self._reader
 
     def _unread(self, base: int) -> None:
-        """Let the reader hold a chunk or an arena no longer."""
+        """Remove a chunk or an arena from the reader."""
         if self._own.pop(base, None) is not None:
             self._reader.remove(base)
 
     def forget(self, numbers: Collection[int]) -> None:
-        """Give back what only these instances needed."""
+        """Release memory that only these instances needed."""
         for number in numbers:
             given = self._there.pop(number)
             given.users -= 1
@@ -205,7 +205,7 @@ class Epoch:
             del self._closed[0], self._m.arenas[0]
 
     def close(self) -> None:
-        """Give all memory back; nothing of the epoch may be asked for any more."""
+        """Release all memory; the epoch cannot be used any more."""
         for base in [*self._own]:
             self._unread(base)
         self._m.arenas.clear()

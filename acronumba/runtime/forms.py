@@ -1,4 +1,4 @@
-"""Forms: where in results, rows and lists there are references, for `runtime.library.liveness`.
+"""Forms: positions of references in results, rows and lists, for `runtime.library.liveness`.
 
 In: types of results, layouts of classes. Out: arrays that compiled code reads.
 """
@@ -18,10 +18,10 @@ A_TENSOR, A_ROW = 1, 2
 
 
 def forms(results: Sequence[Word], layouts: Sequence[StructLayout]) -> list[NDArray[np.int64]]:
-    """Return where in results, rows and lists references are, for `mark_returned`.
+    """Return the forms of results, rows and lists, for `mark_returned`.
 
     The first array holds the address of the form of the results, then that of the rows of each class. A form is: words
-    of an item, number of references in it, and for each its place and what it is (see `A_TENSOR`).
+    of an item, number of references in it, and for each reference its position and kind (see `A_TENSOR`).
     """
     made: list[NDArray[np.int64]] = []
 

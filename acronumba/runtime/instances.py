@@ -1,6 +1,6 @@
 """Adjoints of arrays that instances, or shared objects, hold.
 
-In: which arrays of which instances, by where their data lie. Out: the table by which the transposition finds them
+In: the arrays, each with its instance and the address of its data. Out: the table by which the transposition finds them
 (`runtime.library.own`), and their adjoints when the backward pass has run.
 """
 
@@ -18,18 +18,18 @@ from acronumba.runtime.library.back_words import HEAD, OWN
 
 
 class Own:
-    """Arrays of instances and of shared objects whose adjoints are wanted.
+    """Arrays of instances and of shared objects whose adjoints are requested.
 
     Parameters
     ----------
     instances
-        The instance of each, as the machine numbers them; -1 of a shared object.
+        The instance of each array, as the machine numbers them; -1 for a shared object.
     data
-        Where its data lie.
+        The address of each array's data.
     arrays
         The arrays themselves, of floats: their dtypes and shapes.
     by_rows
-        Whether the adjoint of each is wanted by rows.
+        Whether the adjoint of each array is to be returned by rows.
     """
 
     def __init__(
@@ -52,21 +52,21 @@ class Own:
         return out
 
     def places_of(self, heads: Words) -> tuple[list[int], list[int]]:
-        """Return where the adjoints lie, and how many bytes each has; `heads`: as for `adjoints`."""
+        """Return the addresses of the adjoints and their sizes in bytes; `heads`: as for `adjoints`."""
         given = zip(self.first, heads.reshape(-1, HEAD.count).tolist(), strict=True)
         there = [(source, a.nbytes) for a, (source, key) in given if key and a.nbytes]
         return [source for source, _ in there], [size for _, size in there]
 
     def adjoints(self, heads: Words, rows_read: Callable[[int, int], Words | None]) -> list[Any]:
-        """Return the adjoint of each array, None where there is none, a `RowGrad` where it is wanted and nothing else.
+        """Return the adjoint of each array: None if it has none, a `RowGrad` if requested and all its parts are rows.
 
         Parameters
         ----------
         heads
-            Rows of HEAD of the table's rows.
+            A row of HEAD for each row of the table.
         rows_read
             From the number of a row of the table, and the bytes of a row of its array, to the rows that parts of the
-            adjoint are for; None if one is for all.
+            adjoint are for; None if a part is for the whole array.
         """
         found: list[Any] = []
         for k, (a, (source, key)) in enumerate(zip(self.first, heads.reshape(-1, HEAD.count).tolist(), strict=True)):

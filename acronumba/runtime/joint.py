@@ -1,7 +1,7 @@
 """All rounds of a mini-batch as one graph.
 
-In: a run of a program that waits, with the nodes of each round. Out: buffers in which these are recorded and scheduled
-as if nothing had waited. On the backward pass nothing does: every decision has been taken.
+In: a run of a program that waits, with the nodes of each round. Out: buffers in which these nodes are recorded and
+scheduled as if the program had not waited. The backward pass never waits: all decisions have been taken.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Levels that a user's function returns: checked before they become a schedule.
 
-In: a batch number for each node. Out: an error that says what is wrong, or nothing.
+In: a batch number for each node. Out: `ScheduleError`, or nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ COLUMNS = ("level", "order", "args", "bstart", "bkey", "blevel")
 def check_levels(
     levels: NDArray[Any], keys: NDArray[np.int32], first: NDArray[np.int32], source: NDArray[np.int32]
 ) -> None:
-    """Raise `ScheduleError` unless each batch has one key and every operand is in an earlier batch than what reads it.
+    """Raise `ScheduleError` unless each batch has one key and every operand is in an earlier batch than its readers.
 
     Parameters
     ----------
     levels
-        What a user's function returned: the number of each node's batch.
+        The return value of a user's function: the number of each node's batch.
     keys
         int32[n].
     first, source

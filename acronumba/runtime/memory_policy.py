@@ -1,6 +1,6 @@
-"""MemoryPolicy for what compiled code asks for: memory that grows, and what happens where it may not.
+"""Memory policy: how buffers grow when compiled code asks for more, and which instances fail if they may not.
 
-In: a mini-batch that has stopped with a status. Out: more room, or the failure of an instance that wants too much.
+In: a mini-batch that has stopped with a status. Out: more memory, or the failure of an instance that needs too much.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.state import MEMORY, STEPS, TABLE
 
-_SOON = 0.1  # seconds in which what the system said about memory is believed: asking takes a while
+_SOON = 0.1  # seconds for which the system's answer about free memory is cached, as asking takes a while
 _MANY = 8  # an instance that takes so many times the steps of the others is not like them
 
 
@@ -30,13 +30,13 @@ class TooLarge(MemoryError):
     Attributes
     ----------
     surely : list of int
-        Instances whose own tensors need more.
+        Instances that need more memory by themselves.
     suspects : list of int
         Instances that took by far the most steps, the worst first: the others may fit without them.
     alone : list of int
         Instances that took most of the memory before.
     most : int
-        About how many instances may fit at once.
+        Estimate of the number of instances that fit at once.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class TooLarge(MemoryError):
 
 
 class Astray(Exception):
-    """A run that is told values comes to other reads than the run that noted them."""
+    """A run with recorded reads comes to other reads than the run that recorded them."""
 
 
 class MemoryPolicy:
-    """Makes room for mini-batches of one plan.
+    """Grows the memory of mini-batches of one plan, within limits.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class MemoryPolicy:
     recorded
         Reads the buffers.
     arenas, pieces, works
-        Memory for results, for those of epochs, and for what is used again within a run.
+        Pools of memory for results, for results of epochs, and for memory that is reused within a run.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class MemoryPolicy:
 
     @property
     def limit(self) -> int:
-        """How many bytes a mini-batch may take."""
+        """Number of bytes that a mini-batch may take."""
         if self.options.memory_limit:
             return self.options.memory_limit
         if (now := time.monotonic()) > self._known_until:
@@ -93,25 +93,25 @@ class MemoryPolicy:
         return self._half
 
     def prepare(self, buffers: Buffers, tight: bool, count: int) -> None:
-        """Let buffers begin small if they are too large for a limit, or for what must not depend on earlier runs."""
+        """Shrink buffers that exceed half of the limit, or if the run must not depend on memory of earlier runs."""
         if buffers.tight != tight or (tight and count == 1) or buffers.bytes > self.limit // 2:
             buffers.start_small(tight)
             self.arenas.clear()
             self.works.clear()
 
     def check_whole(self, buffers: Buffers) -> None:
-        """Refuse a mini-batch that has run if what earlier runs had left it was too large."""
+        """Raise `TooLarge` if a mini-batch, which has run, has used buffers of earlier runs that exceed the limit."""
         if self.options.memory_limit is not None:
             self._check(buffers)
 
     def check_back(self, need: int, more: int) -> None:
-        """Refuse a backward pass: with it the mini-batch needs so many bytes, `more` of them are not there yet."""
+        """Raise MemoryError if a backward pass needs too much: `need` bytes, `more` of them still to be allocated."""
         limit = self.options.memory_limit
         if (more > 0 and more > self.limit) if limit is None else need > limit:
             raise MemoryError(f"there and back the mini-batch needs {need:,} bytes at once, more than `memory_limit`")
 
     def grow(self, m: MiniBatch, status: int) -> None:
-        """Make the room that compiled code asks for; the last of the arenas is the one to go on with."""
+        """Grow the memory that compiled code asks for; the last arena is used from now on."""
         buffers = m.buffers
         need = buffers["need"]
         match status:
@@ -172,12 +172,12 @@ class MemoryPolicy:
                 raise AssertionError(f"status {status}")
 
     def _may_plan(self, m: MiniBatch) -> bool:
-        """Whether results could share places and do not yet, so that they would take less memory."""
+        """Whether results could share memory, and do not yet."""
         buffers = m.buffers
         return not m.epoch and not buffers["planned"] and not buffers["more"] and self.options.recycle
 
     def _arena_for(self, m: MiniBatch, need: int) -> None:
-        """Go on in an arena with room for so many bytes."""
+        """Continue in an arena with `size` free bytes."""
         buffers = m.buffers
         if not buffers["kept"]:
             m.arenas.clear()  # of this run: nothing lies in it
@@ -191,13 +191,13 @@ class MemoryPolicy:
         buffers["arena"], buffers["arena_size"] = arena.address, arena.size
 
     def work_in(self, m: MiniBatch) -> None:
-        """Make a block the work area, if there is one."""
+        """Make the block of `m.works`, if it has one, the work area."""
         for arena in m.works:
             self.engine.reach(arena.block)
             m.buffers["work"], m.buffers["work_size"] = arena.address, arena.size
 
     def _abandon(self, m: MiniBatch, site: int) -> None:
-        """Fail the instance that runs; what it has allocated is forgotten."""
+        """Fail the instance that runs, and free the memory that it has allocated."""
         buffers = m.buffers
         loop = self.host.loops.get(buffers["pc"])
         calls = self.recorded.calls(buffers, buffers["fp"])
@@ -211,16 +211,16 @@ class MemoryPolicy:
         buffers["pc"] = state.SCHEDULER
 
     def _check(self, buffers: Buffers) -> None:
-        """Refuse the mini-batch if it has become too large."""
+        """Raise `TooLarge` if the mini-batch has exceeded the limit."""
         if (peak := buffers.peak) > self.limit:
             self._refuse(buffers, f"the mini-batch needs {peak:,} bytes, more than `memory_limit`", peak)
 
     def _refuse(self, buffers: Buffers, text: str, seen: float) -> NoReturn:
-        """Raise `TooLarge` for a mini-batch of which so many bytes have been seen to be needed."""
+        """Raise `TooLarge` for a mini-batch that needs at least `seen` bytes."""
         raise TooLarge(text, most=buffers["part_end"] * (self.limit / max(1.0, seen)))
 
     def _no_memory(self, m: MiniBatch) -> None:
-        """Fail the instance that has used up the memory, if it has taken the most of it; or refuse the mini-batch."""
+        """Fail the instance that has used most of the memory, or raise `TooLarge` for the mini-batch."""
         buffers, text = m.buffers, "no memory is left for the next instance"
         if len(m.roots) > 1 and (suspects := self._runaways(buffers)):
             raise TooLarge(text, suspects=suspects)
@@ -231,7 +231,7 @@ class MemoryPolicy:
         self._abandon(m, MEMORY)
 
     def _runaways(self, buffers: Buffers) -> list[int]:
-        """Return the instances that have taken many times the steps of those that took fewer; the worst first."""
+        """Return the instances that took many times the median steps of all that took fewer; the worst first."""
         if not self.host.waiting:
             return []
         left = buffers.lives[: buffers["next"]].copy()
@@ -248,7 +248,7 @@ class MemoryPolicy:
         return [int(k) for k in order[:found]]
 
     def fail_nodes(self, m: MiniBatch) -> None:
-        """Note the failures of nodes of a round or part; what their instances still have to do is dropped."""
+        """Note the failures of nodes of a round or part; their instances do not go on."""
         for instance, failure in self.recorded.failed(m.buffers):
             if not self.host.waiting:
                 m.failures.setdefault(instance, failure)
@@ -295,7 +295,7 @@ class MemoryPolicy:
         self._refuse(buffers, text.format(seen, what), max(seen, buffers.peak))
 
     def _fewer_threads(self, buffers: Buffers, need: int, room: int) -> int:
-        """Let as few threads work as there is room for the scratch of; return how many bytes they need."""
+        """Reduce the number of threads until their scratch fits in `room` bytes; return how many bytes they need."""
         stride, threads = buffers["stride"], buffers["threads"]
         rows = need - stride * buffers["areas"]
         if self._least_scratch(buffers, need) > room:
@@ -312,7 +312,7 @@ class MemoryPolicy:
         return need - buffers["stride"] * (buffers["areas"] - 1)
 
     def _too_much_scratch(self, buffers: Buffers, need: int, room: int) -> NoReturn:
-        """Raise `TooLarge` for the instances that there is no room for the scratch of, nor for words of their rows."""
+        """Raise `TooLarge` for the instances whose scratch, or whose words of rows, exceed the limit."""
         n = buffers["n"]
         table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
         words = table[:, TABLE["args"]] + table[:, TABLE["tensors"]]  # see `rows.rows_width`

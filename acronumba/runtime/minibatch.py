@@ -1,4 +1,4 @@
-"""A mini-batch while it runs."""
+"""State of a mini-batch run."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class Nodes:
 
 @record(kw_only=True, eq=False, frozen=False)
 class MiniBatch:
-    """What all that takes part in a run knows of it."""
+    """State of one mini-batch run, shared by its stages."""
 
     buffers: Buffers
     prepared: Prepared  # the shared values
     roots: Words  # int64[batch, words]: of the instances that run
-    keep: Sequence[NDArray[Any]]  # arrays that these lead to
+    keep: Sequence[NDArray[Any]]  # arrays that the roots refer to
     arenas: list[Arena]  # for results; the last one is in use
-    works: list[Arena]  # one, if there is any: for what is used again within the run
+    works: list[Arena]  # at most one: memory that is reused within the run
     stable: bool  # whether the shared arrays do not change any more
     timed: bool  # whether stages are measured one by one
     last: int  # stage, a number in `STAGES`
     by_caller: bool  # whether the schedule is a function of the user
     noting: bool  # whether values that are read are noted
-    recorded_reads: Words | None  # what another run has noted: reads take these values
+    recorded_reads: Words | None  # values that another run has noted: reads take these
     keeps_nodes: bool = False  # whether the nodes of each round are noted
     doubles: bool = False  # whether nodes that are equal to others are recorded and compared, see `runtime.doubles`
     epoch: bool = False  # whether instances join while it runs: `roots` has room for them

@@ -1,7 +1,7 @@
-"""Packing weights that change at every call: by compiled code, into memory that serves again.
+"""Packing weights that change at every call: by compiled code, into memory that is reused.
 
-In: arrays. Out: their packed forms, with the bits of `Packing.apply`. Training packs all of them at every step: looking
-first whether they have changed would be waste.
+In: arrays. Out: their packed forms, with the bits of `Packing.apply`. Training changes all weights at every step, so
+they are packed without a check whether they have changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Packer:
         self._next = 0
 
     def restart(self) -> None:
-        """Pack the same weights anew, in the same order: they go where they were."""
+        """Start again: the same weights, packed in the same order, use the same memory."""
         self._next = 0
 
     def allocate(self, size: int) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""What is linked to run a plan: the host program with its tables, and kernels ready to be called."""
+"""A linked plan: the host program with its tables, and kernels ready to be called."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @record(kw_only=True)
 class Host:
-    """The host program and what is needed to run it and to read its errors."""
+    """The host program, with the tables to run it and to decode its errors."""
 
     module: tree.Module  # exports "machine"
     shapes: tuple[int, ...]  # the constant shapes, one after the other
     functions: int  # number of free lists
-    values: int  # most values of an error record; it has 3 words and these
+    values: int  # most values of an error record, behind its 3 other words
     calls: Mapping[int, Loc]  # resume block -> the call
     loops: Mapping[int, Loc]  # block that a loop goes on with, after a pause -> the loop
     types: Mapping[int, tuple[Word, ...]]  # site -> types of its values
     waiting: bool  # whether the program waits for values
-    waits: Mapping[int, Loc]  # block that a fiber goes on with -> what it waited for
-    leads: Mapping[int, tuple[int, ...]]  # such a block -> words of its frame that lead to what it is about to use
+    waits: Mapping[int, Loc]  # block that a fiber goes on with -> the read that it waited for
+    leads: Mapping[int, tuple[int, ...]]  # such a block -> words of its frame that refer to data it will use
     reads: int  # the numbers of its reads are below
     arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
     ended: int  # block that instances of an epoch return to
@@ -39,15 +39,15 @@ class Host:
 
 
 class PackingLike(Protocol):
-    """How a kernel wants shared arrays."""
+    """A packed layout of shared arrays."""
 
     @property
     def apply(self) -> Callable[..., NDArray[Any]]:
-        """Called with the arrays, and, as `by`, with what packs them."""
+        """Function that packs arrays; its argument `by` is a `Packer`."""
 
 
 class SharedUseLike(Protocol):
-    """An entry of a kernel's table that holds a shared array as it is, or one or more of them packed."""
+    """An entry of a kernel's table: a shared array as it is, or one or more arrays packed."""
 
     @property
     def operands(self) -> tuple[int, ...]: ...
@@ -75,13 +75,13 @@ class KernelEntry:
     stages: tuple[StageEntry, ...] = ()
     block: int = 1  # nodes of a block at most
     cost: int = 0  # nanoseconds that a node takes, about; 0: nobody has said
-    typical: int = 0  # the same on a typical processor; 0: nobody has said
-    keep: object = None  # what owns the code
+    typical: int = 0  # the same on a typical CPU; 0: unknown
+    keep: object = None  # owner of the code
 
 
 @record(kw_only=True, eq=False)
 class Linked:
-    """What is linked of a plan."""
+    """A linked plan."""
 
     host: Host
     modules: tuple[tree.Module | Deferred, ...]  # the library, the host program

@@ -1,4 +1,4 @@
-"""What a run has recorded and scheduled, read from its buffers.
+"""The recorded graph and the schedule of a run, read from its buffers.
 
 In: the buffers that compiled code has filled. Out: dependences, failures of nodes, the rounds of a trace.
 """
@@ -41,7 +41,7 @@ class Failure:
 
 @record(kw_only=True, eq=False)
 class Round:
-    """What was recorded and scheduled between two waits of everyone. n nodes."""
+    """Graph and schedule of one round: recorded until all instances wait. n nodes, m edges."""
 
     kernel: NDArray[np.int32]  # int32[n]: kernels
     depth: NDArray[np.int32]  # int32[n]: depth in its phase
@@ -87,7 +87,7 @@ class Recorded:
         return buffers.tables["efirst"][: n + 1].copy(), buffers.tables["efrom"][: buffers["edges"]].copy()
 
     def lower_bound(self, buffers: Buffers) -> int:
-        """Return a number of batches that no schedule goes below; what was scheduled stays as it is."""
+        """Return a lower bound of the number of batches of any schedule; the schedule itself stays."""
         if buffers["policy"] != state.BY_LOOKAHEAD or buffers["bound"] < 0:
             kept = {name: buffers.columns[name].copy() for name in COLUMNS}
             words = {name: buffers[name] for name in ("batches", "levels")}
@@ -99,7 +99,7 @@ class Recorded:
         return buffers["bound"]
 
     def _complete(self, buffers: Buffers, name: str) -> None:
-        """Call a function of the library until it has all the room it wants."""
+        """Call a function of the library, growing memory, until it is done."""
         while (status := self.engine.call(name, buffers.address)) != state.DONE:
             assert status is not None
             buffers.grow_tables(status)
@@ -128,7 +128,7 @@ class Recorded:
         return out
 
     def rows(self, buffers: Buffers) -> NDArray[np.int64]:
-        """Return how many rows each node is: 1 unless its kernel has `rows`."""
+        """Return the number of rows of each node: 1 unless its kernel has `rows`."""
         n = buffers["n"]
         kinds, at = buffers.column("kind", n), buffers.column("row", n)
         out = np.ones(n, np.int64)
@@ -140,7 +140,7 @@ class Recorded:
         return out
 
     def round(self, buffers: Buffers, before: Sequence[Round]) -> Round:
-        """Return what was recorded and scheduled since the last round; what that takes is not memory of the run."""
+        """Return the graph and schedule since the last round. Tables for this do not count as memory of the run."""
         with buffers.tables_apart():
             return self._round(buffers, before)
 
@@ -190,9 +190,9 @@ class Recorded:
         )
 
     def _edges_of_all(self, buffers: Buffers, start: int, results: dict[int, int]) -> NDArray[np.int32]:
-        """Return the dependences of this round's nodes, numbered from `start`, also on `results` of earlier ones.
+        """Return the edges to this round's nodes, numbered from `start`, those from nodes of earlier rounds included.
 
-        Their own results are added to those.
+        `results` maps value records to nodes of earlier rounds; this round's are added.
         """
         n = buffers["n"]
         first, source = self.edges(buffers)
@@ -209,7 +209,7 @@ class Recorded:
         return edges
 
     def _phases(self, buffers: Buffers) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the phase of each node, and its depth there."""
+        """Return the phase of each node, and its depth in the phase."""
         n, policy = buffers["n"], buffers["policy"]
         if policy != state.BY_LOOKAHEAD and not (policy == state.BY_DEPTH and buffers["phased"]):
             return np.zeros(n, np.int32), buffers.column("depth", n).copy()
@@ -221,7 +221,7 @@ class Recorded:
         return np.unique(phase, return_inverse=True)[1].astype(np.int32), depth
 
     def _operands(self, buffers: Buffers, node: int) -> list[int]:
-        """Return the value records that a node reads, those of lists included."""
+        """Return the value records that a node reads, elements of lists included."""
         table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.columns["kind"][node]]
         tensors, lists = (int(table[TABLE[name]]) for name in ("tensors", "lists"))
         row = int(buffers.columns["row"][node])
@@ -232,7 +232,7 @@ class Recorded:
         return found
 
     def _extents(self, buffers: Buffers, nodes: NDArray[np.int32]) -> Extents:
-        """Return the run-time extents of the nodes of a batch, and how many have them."""
+        """Return the distinct run-time extents of the nodes of a batch, each with its number of nodes."""
         table = buffers.fixed["table"].reshape(-1, len(TABLE))
         if not table[buffers.columns["kind"][nodes[0]], TABLE["dims"]]:
             return (((), len(nodes)),)

@@ -1,8 +1,8 @@
 """Kernels evaluated with NumPy, behind the interface of compiled kernels.
 
-In: specifications. Out: `KernelEntry`s whose functions are Python. They stand in for compiled kernels wherever those
-are to be compared with something, or where the host program and the schedule are tested without them. Idle ones
-compute nothing: what a mini-batch records does not depend on it, or is told what was read (`Executable.record`).
+In: specifications. Out: `KernelEntry`s whose functions are Python. Compiled kernels are compared with them, and the
+host program and the schedule are tested with them. Idle kernels compute nothing: the recorded graph does not depend on
+values, or they come from recorded reads (`Executable.record`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _entry(
 
 
 def interpreted_kernels(specs: Sequence[KernelSpec]) -> Callable[[Interpreted], tuple[KernelEntry, ...]]:
-    """Return what makes kernels that interpreted code can call."""
+    """Return a function from an engine to kernels that interpreted code can call."""
 
     def make(engine: Interpreted) -> tuple[KernelEntry, ...]:
         out = []

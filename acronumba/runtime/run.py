@@ -1,4 +1,4 @@
-"""A mini-batch that was run: words of its results, failures by instance, and what was recorded for a trace.
+"""A mini-batch that was run: words of its results, failures by instance, and the recorded graph for a trace.
 
 In: the buffers when a run has ended. Out: `Run`, which owns them until it is closed.
 """
@@ -30,12 +30,12 @@ log = logging.getLogger("acronumba")
 
 
 class Run:
-    """A mini-batch that was run. It owns its buffers until it is collected or closed; arrays of its arena live on.
+    """A mini-batch that was run. Owns its buffers until it is collected or closed; arrays of its arena live on.
 
     Attributes
     ----------
     words : int64[batch, words of the result]
-        Of instances without an error. Their references lead into `memory`.
+        Results of instances without an error. Their references point into `memory`.
     errors : dict of int to Failure
         By instance.
     seconds : mapping of str to float
@@ -43,12 +43,12 @@ class Run:
     taken : list of float
         Seconds of each batch, where they were measured.
     nodes_of_rounds : list of Nodes
-        Where they are noted (`Executable.keeps_nodes`).
+        Nodes of each round, if `Executable.keeps_nodes`.
     noted : float
         Seconds besides, in which rounds were noted down for `trace`.
     """
 
-    pending: Pending | None = None  # what results lie in, if it is not here yet
+    pending: Pending | None = None  # results that are not on the CPU yet
     heaps: Sequence[Heap] = ()  # of shared objects and lists
 
     def __init__(
@@ -77,10 +77,10 @@ class Run:
             self.words[instances] = words
         self.errors = self._errors(m.failures)
         if self.errors:
-            self.words[list(self.errors)] = 0  # what failed has no result: these words are of an earlier mini-batch
+            self.words[list(self.errors)] = 0  # failed instances have no result: their words are of an earlier run
 
     def close(self) -> None:
-        """Give the buffers back; `words` and what they lead to are invalid from now on, arrays of the arena are not."""
+        """Release the buffers: `words` and their references become invalid; arrays of the arena stay valid."""
         buffers, self._buffers = self._buffers, None
         if buffers is not None:
             self.words = self.words[:0]
@@ -114,13 +114,17 @@ class Run:
 
     @property
     def _by_address(self) -> dict[int, NDArray[Any]]:
-        """What references may lead into, beside the packed instances."""
+        """Map from addresses to the memory that references may point into, besides the packed instances."""
         buffers, used = self.buffers, self.buffers.used
         found: dict[int, NDArray[Any]] = dict(zip(buffers.starts[:used], buffers.chunks, strict=False))
         return {**found, **self._arenas, **self._recorded.memory, **self._prepared.memory}
 
     def reader(self, stay: bool = False, copies: bool = False) -> Memory:
-        """Return what reads `memory`; tensors may stay where they were computed, or be copies that keep nothing."""
+        """Return a reader of `memory`.
+
+        With `stay`, tensors are left where they were computed; with `copies`, they are copied, so that they do not keep
+        the run's memory alive.
+        """
         if copies:
             if self.pending is not None:
                 self.pending.all()
@@ -143,7 +147,7 @@ class Run:
         return self.buffers["batches"]
 
     def _read(self) -> Words | None:
-        """Return what was noted of values that were read, if each read of an instance comes in its order."""
+        """Return the recorded reads, or None if the reads of an instance have no fixed order or an instance failed."""
         if not self._noting or self.errors or self._recorded.host.arrive >= 0:
             return None
         notes = self.buffers.notes.copy()
@@ -166,7 +170,7 @@ class Run:
         return dict(sorted(out.items()))
 
     def report_missed(self) -> None:
-        """Log the tensors of each node that were one and the same array for several instances, and all there were."""
+        """Log the operands of kernels that were one array for all instances, though they are not shared."""
         e, buffers = self._recorded, self.buffers
         n = buffers["n"]
         kinds, instances = buffers.column("kind", n), buffers.column("instance", n)
@@ -188,7 +192,7 @@ class Run:
                         log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
 
     def trace(self) -> TraceData:
-        """Return what was recorded and scheduled; of several rounds or parts, if the run was timed."""
+        """Return the graph and its schedule; of all rounds or parts if the run was timed, else of the last."""
         e, buffers = self._recorded, self.buffers
         rounds, waiting = self._rounds or [e.round(buffers, [])], e.host.waiting
         starts = np.cumsum([0, *(len(r.kernel) for r in rounds)])

@@ -1,7 +1,8 @@
 """Shared values in the form that compiled code reads.
 
-In: arrays and numbers as the user gives them. Out: one word each, value records, weights packed as kernels want them;
-and whether all that still holds at the next call (`Prepared.holds`): arrays may be changed in place between calls.
+In: arrays and numbers as the user gives them. Out: one word each, value records, weights packed in the layouts of
+kernels; and whether these are still valid at the next call (`Prepared.holds`), as arrays may change in place between
+calls.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Packed:
     array: NDArray[Any]
 
     def holds(self, given: Sequence[object], ks: Sequence[int]) -> bool:
-        """Whether those of the arrays that are given, not computed, still have the bits that were packed."""
+        """Whether the given arrays still have the bits that were packed; computed arrays are not compared."""
         return all(k >= len(given) or equal_bits(given[k], old) for k, old in zip(ks, self.copies, strict=True))
 
 
@@ -51,14 +52,14 @@ class Prepared:
     table: Words  # one word each
     address: int  # of `table`
     copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
-    entries: tuple[tuple[int, ...], ...]  # per kernel: what its parameter table ends with
+    entries: tuple[tuple[int, ...], ...]  # per kernel: the last words of its parameter table
     keep: tuple[NDArray[Any], ...]  # arrays and value records
     memory: Mapping[int, NDArray[Any]]  # those that have elements, by their addresses
     arrays: Mapping[int, NDArray[Any]]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], PackingLike], Packed]  # by parameters and packing
     read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
     records: Words  # value records, one for each entry of `table`
-    by: Packer | None  # what has packed the weights of this call, and packs them anew
+    by: Packer | None  # packs the weights of each call
 
     def is_valid(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
@@ -69,7 +70,7 @@ class Prepared:
         )
 
     def pack_anew(self) -> None:
-        """Pack the arrays as they are now, in the same places."""
+        """Pack the arrays as they are now, into the same memory."""
         assert self.by is not None
         self.by.restart()
         for ks, packing in self.packed:
@@ -77,7 +78,7 @@ class Prepared:
 
 
 class Making:
-    """Shared values while they are made ready."""
+    """Shared values while they are prepared."""
 
     def __init__(self, table: Words, last: Prepared | None, given: int, by: Packer | None) -> None:
         self.table = table
@@ -100,7 +101,7 @@ class Making:
         self.table[k] = address(self.records) + RECORD.size * k
 
     def take(self, params: Sequence[SharedParam], given: Sequence[Any]) -> dict[int, NDArray[Any]]:
-        """Take in the values that are given; return the arrays that could not be used as they are."""
+        """Add the given values; return the arrays that had to be copied."""
         copies: dict[int, NDArray[Any]] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
             match param.type:
@@ -118,11 +119,11 @@ class Making:
         return copies
 
     def copies_of(self, ks: Collection[int]) -> dict[int, NDArray[Any]]:
-        """Return copies of those of the tensors that are given."""
+        """Return copies of the given tensors among `ks`, by number."""
         return {k: self.arrays[k].copy() for k in sorted(ks) if k in self.arrays and k < self.given}
 
     def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
-        """Return arrays as a kernel wants them; what was packed before is used if the arrays have not changed."""
+        """Return arrays in the layout that a kernel reads; a packed array is reused if its sources have not changed."""
         ks = self.pools[ks[0]] if isinstance(packing, LookupPacking) else tuple(self.same.get(k, k) for k in ks)
         arrays = [self.arrays[k] for k in ks]
         if packing is None:
@@ -170,20 +171,20 @@ def equal_bits(value: object, old: NDArray[Any]) -> bool:
     return all(np.array_equal(mine[k : k + _PIECE], theirs[k : k + _PIECE]) for k in range(0, len(mine), _PIECE))
 
 
-_SETS = 2  # of shared values that are kept ready: who compares two models takes them in turn
+_SETS = 2  # sets of shared values that are cached: a comparison of two models takes them in turn
 
 
 class SharedValues:
-    """Makes shared values ready, and keeps those that came last.
+    """Prepares shared values for a plan, and caches those used last.
 
     Parameters
     ----------
     plan
-        Whose parameters they are.
+        The plan whose parameters they are.
     kernels
-        In the order of the plan: what they want packed.
+        Entries of the kernels, in the order of the plan: they say which arrays are packed.
     engine
-        What computes those of `Program.once`.
+        Computes the tensors of `Program.once`.
 
     Attributes
     ----------
@@ -199,14 +200,14 @@ class SharedValues:
         self.engine = engine
         self.recent: list[Prepared] = []  # that came last, the last one last
         computed = (o for once in plan.program.once for o in plan.kernels[once.kernel].operands)
-        self._constant = all(o.kind != "shared" for o in computed)  # whether what is computed once stays as it is
+        self._constant = all(o.kind != "shared" for o in computed)  # whether computed tensors never change
         self._idle: deque[Prepared] = deque(maxlen=_SETS)  # packed for calls that are over
 
     @lazy
     def _casts(self) -> Mapping[int, int]:
-        """The computed tensors that are a given one in a wider dtype, by whose number, and that are only ever packed.
+        """Map from computed tensors that are a given one in a wider dtype, and are only ever packed, to the given one.
 
-        They need no memory of their own: packing writes the wider dtype.
+        They take no memory: packing writes the wider dtype.
         """
         program, specs = self.plan.program, self.plan.kernels
         given = len(program.shared) - len(program.once)
@@ -233,7 +234,7 @@ class SharedValues:
 
     @lazy
     def _pools(self) -> Mapping[int, tuple[int, int]]:
-        """The computed tensors whose rows are those of a pool, by whose number, and by that of the numbers of rows."""
+        """Map from computed tensors whose rows are taken from a pool to two tensors: the pool and the row numbers."""
         found: dict[int, tuple[int, int]] = {}
         for once in self.plan.program.once:
             if self.plan.program.shared[once.index].pool:
@@ -245,20 +246,20 @@ class SharedValues:
 
     @lazy
     def _looked_up(self) -> frozenset[int]:
-        """Those of `_pools` that nothing reads but what packs the pool: they need not be computed."""
+        """Tensors of `_pools` that only the packing of the pool reads: they need not be computed."""
         read = self._read(lambda packing: not isinstance(packing, LookupPacking))
         return frozenset(k for k in self._pools if k not in read)
 
     def prepare(self, shared: Sequence[Any], stable: bool = False) -> Prepared:
-        """Return the shared values in compiled form; what was made for the last call is used where it still holds.
+        """Return the shared values in compiled form; reuses the last call's where they are still valid.
 
         Parameters
         ----------
         shared
-            One value per entry of `Program.shared`: array, number, or the word of a packed row or list. Those of
-            `Program.once` are computed here, anew where anything that they are made of has changed.
+            One value per given entry of `Program.shared`: array, number, or the word of a packed row or list. Entries
+            of `Program.once` are computed here, again if an array that they depend on has changed.
         stable
-            The arrays do not change any more; otherwise those that kernels want packed are compared with the packed.
+            The arrays do not change any more; otherwise arrays that are packed are compared with their last bits.
         """
         given = tuple(shared)
         anew = self.packer is not None and not stable
@@ -307,7 +308,7 @@ class SharedValues:
         return made
 
     def give(self, prepared: Prepared) -> None:
-        """Give back shared values that a call has packed for itself, when it needs them no longer."""
+        """Return shared values, which a call has packed for itself and no longer needs, to the pool."""
         if prepared.by is not None and not prepared.copies and self._constant:
             self._idle.append(prepared)
 
@@ -323,7 +324,7 @@ class SharedValues:
         return None
 
     def _entries(self, kernel: int, making: Making) -> tuple[int, ...]:
-        """Return what the parameter table of a kernel ends with."""
+        """Return the last words of a kernel's parameter table: addresses of shared arrays, then tiles."""
         spec, entry = self.plan.kernels[kernel], self.kernels[kernel]
         arrays = (
             making.packing(tuple(spec.operands[v].index for v in use.operands), use.packing) for use in entry.shared

@@ -1,11 +1,11 @@
 """The state table: the one argument of all compiled run-time code.
 
-Whatever the host machine, the schedule, the layout and the execution of a mini-batch share lies in one int64 array:
-addresses of columns, registers, limits, and where to go on after the caller has made room. There is no global state:
-two threads that run one model have two tables. `AT` gives the number of each word; the heads of the free lists of
-frames, one per function, follow them, and a word for each kernel.
+The state that the host machine, the schedule, the layout and the execution of a mini-batch share is one int64 array:
+addresses of columns, registers, limits, and where to resume after the caller has grown memory. There is no global
+state: two threads that run one model have two tables. `AT` maps names to the numbers of words; the heads of the free
+lists of frames, one per function, follow them, and a word for each kernel.
 
-What the addresses lead to, in words of 8 bytes:
+The structures that addresses point to, in words of 8 bytes:
 
     frame          +0 parent   +1 resume block   +2 address for the results   +3.. slots of variables; of functions
                    that spawn fibers, +3 is 1 + the number of those that have not returned, less 1 while it waits
@@ -315,7 +315,7 @@ DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, 
 GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK, GROW_NOTES, ASTRAY = range(9, 17)
 
 NOTED, TOLD = 1, 2  # values of `reading`
-DEAD = -1  # what `lives` says of an instance that has failed
+DEAD = -1  # entry of `lives` for an instance that has failed
 STUB = 3  # words of a stub
 
 SLICE = 1 << 21  # steps of the machine after which it returns
@@ -343,7 +343,7 @@ MARKED = 1 << 31  # bit of the head of a value record, above its depth: the valu
 PARTS = 4  # into which threads cut a batch, each
 GROUP = 256  # units of work (`unit`) that each thread gets of blocks at once
 NEVER = 1 << 62  # value of `plenty`: no two results share a place
-PIECES = 256  # pieces of free memory that are remembered; what is freed when there are so many is not used again
+PIECES = 256  # most pieces of free memory in the list; pieces freed beyond it are not reused
 NODE_BYTES = 256  # that a node takes beside its results, about: arguments, value records, entries in columns
 
 # Sites of failures that no line of the program is to blame for.
@@ -351,10 +351,10 @@ STEPS, MEMORY = -1, -2
 
 
 def areas(threads: int) -> int:
-    """Return how many pieces of scratch so many threads need: one each, and one for each block that they share at once.
+    """Return the number of scratch areas for so many threads: one each, and one for each block that they share at once.
 
-    A block that is the only one lies in the caller's. Of several, each is shared by four threads, who read a quarter of
-    the weights each.
+    A single block uses the caller's area. Of several, each is shared by four threads, which read a quarter of the
+    weights each.
     """
     blocks = threads // 4
     return threads + blocks if blocks > 1 else threads

@@ -1,7 +1,7 @@
 """Sums over the nodes of a mini-batch: the gradients of shared tensors.
 
-In: where the rows of each sum lie, in the order of recording. Out: arrays to which they add up, by `kernels.sums`, all
-sums in one run of their own. See `analysis.backward.derive.ParameterGradient` for the kinds of sums.
+In: the addresses of the rows of each sum, in the order of recording. Out: the arrays of sums, computed by
+`kernels.sums`, all in one run. See `analysis.backward.derive.ParameterGradient` for the kinds of sums.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Found(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What threads share."""
+    """A sum, cut into tasks that threads share."""
 
     dtype: str
     function: str  # of `kernels.sums`
     words: tuple[int, ...]
     tasks: int
     cost: int  # of a task
-    total: NDArray[Any]  # what it adds to
+    total: NDArray[Any]  # the array that it adds to
     many: int  # rows that are added
 
 
@@ -57,22 +57,22 @@ class Sums:
     Parameters
     ----------
     kernels
-        Of the plan.
+        Backward kernels of the plan.
     prepared
         The shared values.
     totals
-        Where the sums of shared tensors go, by their numbers; nothing has been written there yet.
+        Map from numbers of shared tensors to the arrays of their sums, still uninitialised.
     code, on
-        Of `kernels.sums`, by dtype; and what it was made for.
+        Code of `kernels.sums`, by dtype; and the target that it was made for.
     tables
-        Those whose gradients are wanted by rows.
+        Shared tensors whose gradients are returned by rows.
     threads
-        That run the sums.
+        Number of threads.
 
     Attributes
     ----------
     inner : dict
-        The sums of what kernels make of shared tensors first, by kernel and number of the value.
+        Map from (kernel, number of a value) to the sum, for values that kernels compute from shared tensors alone.
     """
 
     def __init__(
@@ -84,15 +84,15 @@ class Sums:
         self.tables = tables
         self.inner: dict[tuple[int, int], NDArray[Any]] = {}
         self._blank = {id(g) for g in totals.values() if g.size}  # sums that nothing has been written to
-        self._hold: list[Any] = []  # what jobs read
+        self._hold: list[Any] = []  # arrays that jobs read
 
     def ordinary(self, heads: Words) -> tuple[list[int], list[int]]:
-        """Return where the parts that `add_ordinary` adds are, and how many bytes each has."""
+        """Return the addresses and the sizes in bytes of the parts that `add_ordinary` adds."""
         given = [k for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist() if k in self.totals]
         return [int(heads[k, HEAD.at["source"]]) for k in given], [self.totals[k].nbytes for k in given]
 
     def add_ordinary(self, heads: Words) -> None:
-        """Add what shared tensors got that nodes read like any other value; `heads`: rows of HEAD, one for each."""
+        """Add the adjoints of shared tensors that nodes read like any other value; `heads`: a row of HEAD for each."""
         for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist():
             if k in self.totals:
                 g = self._begun(self.totals[k])
@@ -100,7 +100,7 @@ class Sums:
                 g += np.frombuffer(data, g.dtype).reshape(g.shape)
 
     def jobs(self, found: Sequence[Found]) -> list[Job]:
-        """Return what is to be run; sums of which there is nothing are zeros."""
+        """Return the jobs of all sums; sums without any row are set to zeros."""
         jobs = [job for one in found for job in self._jobs(one)]
         for g in self.totals.values():
             self._begun(g)
@@ -163,9 +163,9 @@ class Sums:
     def _outer(
         self, dtype: str, term: ParameterGradient, left: Words, right: Words, matrix: NDArray[Any], total: NDArray[Any]
     ) -> Job:
-        """Return the job of outer products; an extent that is known at run time only is all of the matrix's.
+        """Return the job of outer products; a run-time extent is that of the matrix.
 
-        `matrix`: what they add to, which may be one of those that `total` holds.
+        `matrix`: the array to add to, which may be one of the matrices of `total`.
         """
         rows, columns = (
             size if isinstance(size := p.shape[-1], int) else all_of
@@ -194,32 +194,32 @@ class Sums:
 
 
 def parameters(jobs: Sequence[Job]) -> Words:
-    """Return a row for each job: what its function reads at P."""
+    """Return a row of int64 for each job: the table P of its function."""
     out = np.zeros((len(jobs), FIXED + WORDS), np.int64)
     out[:, FIXED:] = [(*job.words, *(0,) * (WORDS - len(job.words))) for job in jobs]
     return out
 
 
 def numbers_of(records: Words, prepared: Prepared) -> Words:
-    """Return which shared tensors value records are of."""
+    """Return the numbers of the shared tensors of value records."""
     return (records - address(prepared.records)) // RECORD.size
 
 
 def tables_of(
     wanted: Sequence[int], found: Sequence[Found], ordinary: Mapping[int, Rows], plan: Plan, prepared: Prepared
 ) -> Tables:
-    """Return the tables whose gradients are wanted by rows.
+    """Return the tables whose gradients are returned by rows.
 
     Parameters
     ----------
     wanted
-        Their numbers.
+        Numbers of the tables.
     found
         All sums.
     ordinary
-        Shared tensors that nodes read like any other value, with the rows that they read.
+        Map from shared tensors that nodes read like any other value to the rows that they read.
     plan, prepared
-        What was run; and its shared values.
+        The plan that was run, and its shared values.
     """
     read: dict[int, list[Rows]] = {k: [rows] for k, rows in ordinary.items()}
     dense = set(ordinary)

@@ -1,7 +1,7 @@
 """Gradients of tables by rows.
 
-In: the tables whose gradients are wanted so, and which of their rows a mini-batch reads. Out: room for the sums, a row
-for each that is read; and a `RowGrad`. Where nodes read rows alone, no array of the table's shape is made.
+In: the tables whose gradients are requested by rows, and the rows that a mini-batch reads. Out: arrays for the sums,
+with a row for each row that is read; and a `RowGrad`. If nodes read rows alone, no array of the table's shape is made.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rows: TypeAlias = "Words | None"  # numbers of rows that are read; None: somethi
 
 
 def made_of(plan: Plan, prepared: Prepared) -> dict[int, dict[int, Rows]]:
-    """Return which shared tensors are computed once, of which rows of each shared tensor, directly or not."""
+    """Map each shared tensor to the per-batch constants computed from it, directly or not, with the rows they read."""
     found: dict[int, dict[int, Rows]] = {}
     for once in reversed(plan.program.once):
         spec = plan.kernels[once.kernel]
@@ -69,7 +69,7 @@ def rows_in(spec: KernelSpec, value: int, prepared: Prepared, numbers: Sequence[
 
 
 def _rows_of(spec: KernelSpec, op: KernelOp, given: Sequence[Any]) -> Rows:
-    """Return the rows of its first argument, a shared tensor, that an operation reads, if it reads nothing else."""
+    """Return the rows of the first argument, a shared tensor, that an operation reads; None if it reads other parts."""
     table = spec.operands[op.args[0]].shape
     if op.op == "slice" and op.shape == (1, *table[1:]):
         start = op.attrs[0][0]  # type: ignore[index]
@@ -81,7 +81,7 @@ def _rows_of(spec: KernelSpec, op: KernelOp, given: Sequence[Any]) -> Rows:
 
 
 def _value(spec: KernelSpec, v: int, given: Sequence[Any]) -> Any:
-    """Return a value of a kernel that is made of operands which are given; None if it needs others."""
+    """Evaluate a value of a kernel from given operands; None if it depends on others, on extents or host numbers."""
     if v < len(spec.operands):
         return None if given[v] is None else np.asarray(given[v], spec.operands[v].dtype)
     op = spec.body[v - len(spec.operands)]
@@ -98,20 +98,20 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 class Tables:
-    """The tables of a mini-batch whose gradients are wanted by rows.
+    """The tables of a mini-batch whose gradients are requested by rows.
 
     Parameters
     ----------
     wanted
-        Their numbers.
+        Numbers of the tables.
     made
         See `made_of`.
     read
-        Per shared tensor that has a gradient: the rows of its parts.
+        Map from shared tensors with a gradient to the rows of its parts.
     dense
-        Shared tensors of whose gradients some parts are not sums of rows.
+        Shared tensors whose gradients have parts that are not sums of rows.
     lengths
-        How many rows each shared tensor has.
+        Number of rows of each shared tensor.
     """
 
     def __init__(
@@ -131,11 +131,11 @@ class Tables:
                     self.apart.add(k)
 
     def shape(self, k: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the sums of a shared tensor, from its own."""
+        """Return the shape of the array of sums of shared tensor k, given the tensor's shape."""
         return (len(self.index[k]), *shape[1:]) if k in self.apart else shape
 
     def places(self, k: int, rows: Words, most: int) -> Words:
-        """Return where in them the sums of rows are, of a table with so many rows."""
+        """Return the position of each row's sum among the sums, for a table with so many rows."""
         return np.searchsorted(self.index[k], np.clip(rows, 0, most - 1))
 
     def gradient(self, k: int, g: NDArray[Any], shape: Sequence[int]) -> Any:

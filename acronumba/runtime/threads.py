@@ -1,8 +1,8 @@
 """Threads that share batches: the workers of this process.
 
-In: the number of threads. Out: a `Pool` whose address compiled code is given. Its workers are Python daemon threads
-that sit in compiled code without the GIL (`runtime.library.workers` says what they do there); between mini-batches they
-sleep in Python. A forked child makes a pool of its own.
+In: the number of threads. Out: a `Pool` whose address is passed to compiled code. Its workers are Python daemon threads
+that run compiled code without the GIL (`runtime.library.workers`); between mini-batches they sleep in Python. A forked
+child makes a new pool.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Pool:
 
 
 def available_threads() -> int:
-    """Return how many threads are worth running at once: one for each core that the process may use."""
+    """Return the number of threads worth running at once: one for each core that the process may use."""
     try:
         processors = os.sched_getaffinity(0)
     except AttributeError:
@@ -104,7 +104,7 @@ def available_threads() -> int:
 
 
 def _quotas() -> Iterator[int]:
-    """Yield the processors that control groups, those of containers, grant the process: their time, rounded up."""
+    """Yield the CPUs that each control group (of a container) grants the process: quota / period, rounded up."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers not in ("", "cpu", "cpu,cpuacct"):
@@ -119,7 +119,7 @@ def _quotas() -> Iterator[int]:
 
 
 def _read(path: str) -> str:
-    """Return what a file of the system says, nothing if there is no such file."""
+    """Return the text of a system file, or "" if it cannot be read."""
     try:
         return Path(path).read_text().strip()
     except OSError:

@@ -1,8 +1,8 @@
-"""What one traced run looked like: the record that `driver` fills and `views` draw.
+"""The record of one traced run, which `driver` fills and `views` draw.
 
 In: columns of the recorded dataflow graph (one entry per node), the schedule (one record per batch), the time of each
-stage. Out: plain arrays and numbers, no behaviour. It exists so that views need neither the engine nor the engine any
-view. See `acronumba.views.report` for what is printed and `acronumba.views.graphs` for the graph.
+stage. Out: plain arrays and numbers, no behaviour, so that views and engine do not depend on each other. See
+`acronumba.views.report` for the printed report and `acronumba.views.graphs` for the graph.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.records import record
 
 STAGES = ("pack", "record", "schedule", "layout", "execute")  # numbered as `state.TO_RECORD` and what follows it
-TIMED = ("compile", *STAGES)  # what a trace has the seconds of
+TIMED = ("compile", *STAGES)  # keys of `TraceData.seconds`
 
 # Of the nodes of a batch: run-time extents, in the order of the specification, and how many nodes have them.
 Extents: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
@@ -35,7 +35,7 @@ class BatchRecord:
     size: int  # nodes
     seconds: float | None = None  # time of its execution, where it was measured
     round: int = 0  # number of the round it belongs to
-    rows: int = 0  # of nodes that are several rows, which are computed together; 0 where a node is one
+    rows: int = 0  # rows of all nodes, if a node is several rows; else 0
     extents: Extents = ()
 
     @property
@@ -48,7 +48,7 @@ class BatchRecord:
 class BackRecord:
     """One batch of the backward pass."""
 
-    kernel: str  # name of the backward kernel; or what is added up
+    kernel: str  # name of the backward kernel or of the sum; or "adjoints"
     what: str  # "nodes"; "adjoints": parts of adjoints of several readers; "sum": over nodes, for a gradient
     size: int  # nodes, rows of nodes that are several, adjoints, or rows that are added up
 
@@ -59,12 +59,12 @@ class Wait:
 
     round: int
     instance: int
-    loc: Loc  # what is read
+    loc: Loc  # position of the read
 
 
 @record(kw_only=True, eq=False)
 class TraceData:
-    """The dataflow graph, its schedule, and what they cost. n nodes, m edges."""
+    """The dataflow graph, its schedule, and their cost. n nodes, m edges."""
 
     nodes: int  # n
     kernel: NDArray[np.int32]  # int32[n]: number of the node's kernel in `kernels`
@@ -75,11 +75,11 @@ class TraceData:
     order: NDArray[np.int32]  # int32[n]: nodes in order of execution
     edges: NDArray[np.int32]  # int32[m, 2]: producer, consumer
     kernels: tuple[str, ...]  # names of the kernels
-    specs: tuple[KernelSpec, ...]  # what the kernels compute, in the same order
+    specs: tuple[KernelSpec, ...]  # specifications of the kernels, in the same order
     batches: tuple[BatchRecord, ...]  # in order of execution
     lower_bound: int  # no schedule has fewer batches
     optimal: bool  # proved: len(batches) == lower_bound, or as a certificate says
-    rounds: int  # how often what was recorded was run: after all fibers waited, and at the end; 1 without waits
+    rounds: int  # number of executions: each time that all fibers waited, and at the end; 1 without waits
     parts: int = 1  # into which the mini-batch was cut, one run after the other
     waits: tuple[Wait, ...] = ()  # by round, in the order in which they came
     read: NDArray[np.int64] | None = (
@@ -100,18 +100,18 @@ class TraceData:
         return np.concatenate([own, self.sharers])
 
     def nodes_of(self, instance: int) -> NDArray[np.int32]:
-        """Return the nodes of an instance, those included that it shares with others."""
+        """Return the nodes of an instance, nodes shared with other instances included."""
         takers = self.takers
         return np.unique(takers[takers[:, 1] == instance, 0])
 
     @property
     def kinds(self) -> NDArray[np.int32]:
-        """What `kernel` was called; for one release."""
+        """Former name of `kernel`, for one release."""
         return self.kernel
 
     @property
     def inst(self) -> NDArray[np.int32]:
-        """What `instance` was called; for one release."""
+        """Former name of `instance`, for one release."""
         return self.instance
 
 

@@ -1,8 +1,8 @@
 """Steps of optimisers: compiled loops over arrays of numbers, which they change in place.
 
-In: a name of `RULES`, arrays of float32 or float64 that lie in one piece, the numbers of the rule. Out: what the rule
-says of each element. The value of an element depends on its own numbers alone, so threads and their number change no
-bit; the sum of squares is added up in pieces of a fixed length, one after the other.
+In: a name of `RULES`, contiguous arrays of float32 or float64, the numbers of the rule. Out: the arrays updated element
+by element. An element's new value depends on its old values alone, so the number of threads changes no bit; the sum of
+squares is added up in pieces of a fixed length, in order.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Arrays: TypeAlias = Sequence[NDArray[Any]]
 
 
 def _text(name: str) -> str:
-    """Return a rule as a function of `emit.parse`: whole vectors, then those lanes that are left."""
+    """Return a rule as source text for `emit.parse`: a loop over whole vectors, then the remaining lanes."""
     numbers, arrays, rule = (part.split() if k < 2 else part for k, part in enumerate(_RULES[name]))
     given = [f"    {n} = vec(ldf(with_, {k}))" for k, n in enumerate(numbers)]
     steps = [line.strip() for line in rule.strip().splitlines()]  # type: ignore[union-attr]
@@ -135,7 +135,7 @@ def _module(dtype: str, on: target.Target) -> tree.Module:
 
 
 class _Threads:
-    """Threads of this process that do shares of a step; a forked child makes its own."""
+    """Pool of threads that share a step; a forked child makes a new pool."""
 
     def __init__(self) -> None:
         self._forget()
@@ -147,7 +147,7 @@ class _Threads:
 
     @property
     def most(self) -> int:
-        """How many may work at once."""
+        """Maximum number of threads."""
         self._most = self._most or available_threads()
         return self._most
 
@@ -165,14 +165,14 @@ _threads = _Threads()
 
 
 def step(rule: str, groups: Sequence[Arrays], numbers: Sequence[float]) -> None:
-    """Change arrays as a rule says.
+    """Apply a rule to arrays, in place.
 
     Parameters
     ----------
     rule : str
-        One of the rules.
+        Name of a rule.
     groups : sequence of sequences of arrays
-        For each parameter what the rule takes: arrays of one size and dtype, each in one piece.
+        For each parameter the arrays that the rule takes, contiguous, of one size and dtype.
     numbers : sequence of float
         The rule's numbers, for all groups.
     """

@@ -1,1 +1,1 @@
-"""What people look at; the only package that imports rich and networkx."""
+"""Reports, explanations and pictures for people; the only package that imports rich and networkx."""

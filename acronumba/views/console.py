@@ -1,7 +1,7 @@
-"""Consoles of rich that write to a text, and to nothing else.
+"""Consoles of rich that only render to a string.
 
-In: a renderable. Out: its plain text. Rich shows what is printed in the page of a notebook, wherever a console was told
-to write: these are told that there is no notebook.
+In: a renderable. Out: its plain text. In a notebook, rich displays output below the cell, whatever the console's file:
+these consoles have that switched off.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ def plain_text(view: RenderableType, width: int) -> str:
 
 
 def in_notebook() -> bool:
-    """Whether what a cell ends with is shown as a page: in Jupyter, not in a terminal."""
+    """Whether this is a notebook with HTML output: Jupyter, not IPython in a terminal."""
     ipython = sys.modules.get("IPython")
     return ipython is not None and hasattr(ipython.get_ipython(), "kernel")

@@ -1,6 +1,6 @@
 """Curves, in plain characters and as SVG.
 
-In: series of numbers over steps. Out: text for a terminal, or the text of an SVG file. Nothing is installed for it.
+In: series of numbers over steps. Out: text for a terminal, or the text of an SVG file. No plotting package is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Line:
 
     name: str
     x: Sequence[float]  # steps, rising
-    y: Sequence[float]  # as many; what is not finite is left out
+    y: Sequence[float]  # as many as x; numbers that are not finite are left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ def _finite(line: Line) -> list[tuple[float, float]]:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """Return the least and the largest value; if they are one, it and 0."""
+    """Return the least and the largest value; if they are equal, the value and 0, in order."""
     low, high = min(values), max(values)
     return (low, high) if high > low else (min(low, 0.0), max(high, 0.0)) if low else (0.0, 1.0)
 

@@ -1,7 +1,7 @@
-"""An explanation for the terminal: the user's source with what became of each line, and what each option is worth.
+"""An explanation for the terminal: the user's source with remarks on each line, and the effect of each option.
 
-In: what was `Explained`. Out: a rich renderable that fits 80 columns, or plain text. On the left of a line are the
-letters of the blocks that compute it and their phases; below it, what the analyses found there.
+In: an `Explained`. Out: a rich renderable that fits 80 columns, or plain text. On the left of a line are the letters of
+the blocks that compute it and their phases; below it, the remarks of the analyses.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def explanation_text(e: Explained, width: int = 80) -> str:
 
 
 def _shown(file: str) -> str:
-    """Return the path from here if it is below here."""
+    """Return a path relative to the working directory if it is inside of it, else the file's name."""
     try:
         short = os.path.relpath(file)
     except ValueError:  # another drive
@@ -74,7 +74,7 @@ def _shown(file: str) -> str:
 
 
 def _grid(*widths: int | None) -> Table:
-    """Return a table without lines; None: a column that takes what is left, and wraps."""
+    """Return a table without lines; a column of width None takes the remaining width, and wraps."""
     table = Table.grid(padding=(0, 1, 0, 0), expand=True)
     for width in widths:
         if width is None:
@@ -123,7 +123,7 @@ def _listing(items: Sequence[object]) -> str:
 
 
 def _shortened(line: SourceLine) -> Iterator[Table]:
-    """Yield the remarks of a line: the first of each kind, and more while there is room."""
+    """Yield the remarks of a line: the first of each kind, and more up to `_MOST`."""
     found = list(_merged(line))
     kinds = [kind for kind, _ in found]
     first = {kinds.index(kind) for kind in kinds}
@@ -136,7 +136,7 @@ def _shortened(line: SourceLine) -> Iterator[Table]:
 
 
 def _merged(line: SourceLine) -> Iterator[tuple[str, Text]]:
-    """Yield the remarks of a line with their kinds; those that say the same of several values, as one."""
+    """Yield the remarks of a line with their kinds; equal remarks on several values are merged."""
     groups: dict[tuple[str, str], dict[str, None]] = {}
     for remark in line.remarks:
         subject, predicate = _parts(remark)
@@ -154,7 +154,7 @@ def _merged(line: SourceLine) -> Iterator[tuple[str, Text]]:
 
 
 def _parts(remark: Remark) -> tuple[str, str]:
-    """Return of what a remark speaks, and what it says."""
+    """Return the subject and the predicate of a remark."""
     if sentence := re.match(r"(`[^`]*`|\S+) (is .*)", remark.text):
         return sentence[1], sentence[2]
     e = remark.expression
@@ -163,7 +163,7 @@ def _parts(remark: Remark) -> tuple[str, str]:
 
 
 def _indented(text: Text, line: SourceLine) -> Table:
-    """Return the text below the line, as far to the right as its code, wrapped there."""
+    """Return text for below the line, indented like its code and wrapped."""
     indent = min(len(line.text) - len(line.text.lstrip()), 16)
     table = Table.grid(padding=0, expand=True)
     table.add_column(width=indent + 2, no_wrap=True)
@@ -173,7 +173,7 @@ def _indented(text: Text, line: SourceLine) -> Table:
 
 
 def _legend(e: Explained) -> Iterator[RenderableType]:
-    """Say what the marks mean that occur."""
+    """Yield the legend of the marks that occur."""
     kinds = {r.kind for f in e.functions for line in f.lines for r in line.remarks}
     if kinds:
         yield ""
@@ -216,7 +216,7 @@ def _block(block: Block) -> Table:
 
 
 def _effects(e: Explained) -> Iterator[RenderableType]:
-    """Say what the mini-batch would need with each option changed alone, and what it needs as it is."""
+    """Yield a table of the mini-batch's counts with each option changed alone, compared with the present counts."""
     if not e.effects:
         return
     yield from ("", Text("With one option changed, this mini-batch would need", "bold"))
@@ -238,7 +238,7 @@ def _effects(e: Explained) -> Iterator[RenderableType]:
 
 
 def _differences(changed: Count, now: Count) -> Iterator[str]:
-    """Yield "18 batches instead of 61", and the same for what else is different: always the changed one first."""
+    """Yield "18 batches instead of 61", and the same for each other count that differs: the changed one first."""
     if changed.rounds != now.rounds:
         yield f"{counted(changed.rounds, 'execution round')} instead of {now.rounds:,}"
     if changed.batches != now.batches:

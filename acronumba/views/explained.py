@@ -1,4 +1,4 @@
-"""What an explanation holds, as plain data: source lines, blocks, what each option is worth."""
+"""An explanation as plain data: source lines, blocks, and the effect of each option."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from acronumba.errors import Loc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """What happened to an expression."""
+    """A decision about an expression."""
 
     kind: str  # a key of `ir.notes.KINDS`
-    text: str  # what and why
+    text: str  # decision and reason
     option: str  # the option that switches it off; "" if none does
     expression: str  # the user's text; "" if it is more than one line
     column: int  # where it begins
@@ -46,19 +46,19 @@ class Block:
     calls: tuple[str, ...]  # where it is recorded: "lstm, called from tag line 98"; () if that is one function alone
     places: tuple[Loc, ...]  # where it is recorded
     operations: tuple[str, ...]
-    stages: tuple[str, ...]  # what the kernel does one after the other, and what in one go
+    stages: tuple[str, ...]  # the stages of the kernel in order, each with its fused operations
     shared: tuple[str, ...]  # operands that are the same for all nodes
     varying: tuple[str, ...]  # operands of each node
     results: tuple[str, ...]
     phases: tuple[int, ...]  # components of the kernel graph that it is in; none if it was not recorded
     nodes: int  # in the mini-batch that was explained
     batches: int
-    once: bool  # whether it computes what all instances share
+    once: bool  # whether it computes a per-batch constant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What a mini-batch comes to under one schedule."""
+    """Counts of a mini-batch under one schedule."""
 
     schedule: str
     nodes: int
@@ -66,9 +66,9 @@ class Count:
     lower_bound: int  # no schedule of these nodes has fewer batches
     optimal: bool  # proved: there are no fewer
     launches: int  # kernel stages of all batches
-    bytes: int  # that these read and write, as if there were no caches
+    bytes: int  # that the stages read and write, caches not counted
     product_flops: int  # of all products: two for each term
-    rounds: int = 1  # 1 + how often all fibers had to wait for values
+    rounds: int = 1  # 1 + number of times that all fibers waited for values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +76,13 @@ class Effect:
     """A mini-batch recorded with one option changed."""
 
     option: str  # its name
-    value: bool | str  # what it was changed to
+    value: bool | str  # the other value
     count: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """What the compiler decided."""
+    """The decisions of the compiler about a model and a mini-batch."""
 
     model: str
     instances: int  # of the mini-batch
@@ -95,4 +95,4 @@ class Explained:
     effects: tuple[Effect, ...]  # of each option
     warnings: tuple[str, ...]  # a line each: where float32 becomes float64
     count: Count  # of the mini-batch
-    tuned: tuple[str, ...] = ()  # what `acronumba tune` chose for so many instances, and a line for each that it tried
+    tuned: tuple[str, ...] = ()  # the choice of `acronumba tune` for so many instances, and a line for each trial

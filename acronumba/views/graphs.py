@@ -44,8 +44,8 @@ def graph(trace: TraceData) -> nx.DiGraph[int]:
     """Return the dataflow graph as a `networkx.DiGraph`.
 
     Nodes are numbered in order of recording, with attributes `kernel` (name), `depth`, `phase`, `batch`, `instance`
-    (integers), `instances` (those that take it, in order) and `shapes` (one text per result). An edge leads from the
-    producer of a value to a consumer.
+    (integers), `instances` (all instances that use the node, in order) and `shapes` (one text per result). An edge
+    leads from the producer of a value to a consumer.
     """
     out: nx.DiGraph[int] = nx.DiGraph()
     shapes = [result_shapes(spec) for spec in trace.specs]
@@ -110,7 +110,7 @@ def quote(text: str) -> str:
 
 
 def operands_of(trace: TraceData) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return `start` (int64[n+1]) and `producers`: those of node k are `producers[start[k]:start[k + 1]]`."""
+    """Return `start` (int64[n+1]) and `producers`: node k reads `producers[start[k]:start[k + 1]]`."""
     edges = trace.edges.reshape(-1, 2)
     by_consumer = np.argsort(edges[:, 1], kind="stable")
     start = np.searchsorted(edges[by_consumer, 1], np.arange(trace.nodes + 1))

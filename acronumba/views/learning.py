@@ -1,7 +1,7 @@
-"""A bar below what is printed while a model is trained.
+"""A progress bar of training, below the printed output.
 
-In: how many steps are done, and a text. Out: a line on standard error, at a terminal only, with the time that is left;
-it vanishes at the end.
+In: the number of steps done, and a text. Out: a line on standard error, at a terminal only, with the time left; it
+vanishes at the end.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from acronumba.config import at_terminal
 
 
 class Bar:
-    """Shows how far a training loop is.
+    """Progress bar of a training loop.
 
     Parameters
     ----------
     total : int
-        Steps of the whole.
+        Total number of steps.
     console : Console, optional
-        Where it is shown; by default standard error.
+        Console to show it on; by default standard error.
     """
 
     def __init__(self, total: int, console: Console | None = None) -> None:
@@ -31,7 +31,7 @@ class Bar:
         self._shown: tuple[Progress, TaskID] | None = None
 
     def start(self, done: int) -> None:
-        """Show the bar, if anybody can see it."""
+        """Show the bar, if the console is a terminal."""
         if not self._console.is_terminal:
             return
         columns = (
@@ -49,7 +49,7 @@ class Bar:
         progress.start()
 
     def show(self, done: int, told: str) -> None:
-        """Show how many steps are done, and a text beside it."""
+        """Show the number of steps done, and a text."""
         if self._shown is not None:
             progress, task = self._shown
             progress.update(task, completed=done, told=told)

@@ -25,7 +25,7 @@ _LEFT = 24  # pixels for bars of less than 1
 
 
 def schedule_svg(trace: TraceData, name: str) -> str:
-    """Return the schedule: a bar for each batch, and below it which letter is which kernel."""
+    """Return the schedule: a bar for each batch, and a legend of the kernels' letters."""
     letters = kernel_letters(trace.batches)
     if not letters:
         return _page(f"{name}: nothing was recorded", 320, 0, [])
@@ -79,9 +79,9 @@ def graph_svg(trace: TraceData, name: str, instance: int) -> str:
 
 
 def _rows(reads: Mapping[int, Sequence[int]], trace: TraceData) -> dict[int, float]:
-    """Return a row for each node: those that read nothing one below the other, others in the middle of what they read.
+    """Return a row for each node: nodes without operands one below the other, others in the middle of their operands.
 
-    Nodes are in order of recording, so that a node stands behind what it reads. Nodes of one batch never share a row.
+    Nodes are in order of recording, so that operands come first. Nodes of one batch never share a row.
     """
     read = {u for operands in reads.values() for u in operands}
     order: list[int] = []  # from the last values down to the first, operands in their order
@@ -104,7 +104,7 @@ def _rows(reads: Mapping[int, Sequence[int]], trace: TraceData) -> dict[int, flo
 
 
 def _legend(items: Sequence[tuple[str, str]], top: float, left: float = 0) -> list[str]:
-    """Return a line for each colour and what it means."""
+    """Return the SVG elements of a legend: a line for each colour and its meaning."""
     out = []
     for k, (colour, text) in enumerate(items):
         y = top + _LINE * k
@@ -120,11 +120,11 @@ def bars_svg(title: str, bars: Mapping[str, Sequence[float | None]], names: Sequ
     ----------
     title : str
     bars
-        For each group a number for each of `names`, or None.
+        Map from each group to a number, or None, for each of `names`.
     names
-        Of the bars of a group, in their order; at most as many as there are colours.
+        Names of the bars of a group, in order; at most as many as there are colours.
     unit : str
-        What the axis shows.
+        Label of the axis.
     """
     most = max((x for row in bars.values() for x in row if x is not None), default=1.0)
     scale = _LENGTH / math.log(max(most, 2.0))
@@ -152,7 +152,7 @@ def bars_svg(title: str, bars: Mapping[str, Sequence[float | None]], names: Sequ
 
 
 def _page(title: str, wide: float, tall: float, body: Sequence[str], label: str = "") -> str:
-    """Return an SVG file: a title, and below it what is drawn in `wide` by `tall` pixels."""
+    """Return an SVG file: a title, and below it the elements of `body`, on `wide` by `tall` pixels."""
     width, height = int(wide) + 2 * _EDGE, int(tall) + 2 * _EDGE + 24
     said = escape(f"{title}. {label}" if label else title)
     return "\n".join([

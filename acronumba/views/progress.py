@@ -1,4 +1,4 @@
-"""A line, and a progress bar, for what may take longer than a second.
+"""A line, and a progress bar, for work that may take longer than a second.
 
 In: a description and, if it is known, a number of steps. Out: a line; a bar on standard error that
 appears after a second, at a terminal only, and vanishes at the end.
@@ -22,7 +22,7 @@ DELAY = 1.0  # seconds
 def tell(text: str, line: Any = None) -> Any:
     """Write a line to standard error, or in a notebook below the cell; see `pipeline.log.say`.
 
-    What a notebook gets on standard error looks like a failure there.
+    In a notebook, output on standard error looks like a failure.
     """
     if in_notebook():
         from IPython.display import display
@@ -50,7 +50,7 @@ class Steps:
         self._over = False
 
     def advance(self, steps: int = 1, description: str | None = None) -> None:
-        """Count steps, and say what is being done."""
+        """Count steps, and set the description of the current work."""
         with self._lock:
             self.done += steps
             self._description = description or self._description

@@ -1,7 +1,7 @@
 """A traced run for the terminal: summary, schedule, dataflow graph.
 
-In: a `TraceData`. Out: rich renderables that fit 80 columns, or plain text. Long lists are cut, and say by how much.
-Colours are for people at a terminal; `NO_COLOR` switches them off.
+In: a `TraceData`. Out: rich renderables that fit 80 columns, or plain text. Long lists are cut, with the number of
+items left out. Colours are for people at a terminal; `NO_COLOR` switches them off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STYLES = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "
 
 
 class Bar:
-    """A horizontal bar as wide as its column allows: `share` of it is filled, at least one cell if not 0."""
+    """A horizontal bar as wide as its column allows; `share` of it is filled, at least one cell if it is not 0."""
 
     def __init__(self, share: float, style: str = "cyan", width: int | None = None) -> None:
         self.share = min(max(share, 0.0), 1.0)
@@ -63,13 +63,13 @@ def bytes_text(n: int) -> str:
 
 
 def bound_text(trace: TraceData) -> str:
-    """Return "N batches, at least M": what was scheduled and what no schedule can beat."""
+    """Return "N batches, at least M": the number of scheduled batches and the lower bound of any schedule."""
     end = ", proved optimal" if trace.optimal else ""
     return f"{counted(len(trace.batches), 'batch')}, at least {trace.lower_bound:,}{end}"
 
 
 def summary(trace: TraceData) -> Table:
-    """Return what the run came to, and the time of each stage."""
+    """Return a table of the run's counts, memory, and the time of each stage."""
     table = Table(title="Summary", show_header=False, box=None, title_justify="left", padding=(0, 1))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", overflow="fold")
@@ -177,9 +177,9 @@ def kernels(trace: TraceData, limit: int = 20) -> Group:
 
 
 def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
-    """Return the graph as a tree from its last values down to what they are made of, at most `limit` lines.
+    """Return the graph as a tree from its last values down to their operands, at most `limit` lines.
 
-    A node that was shown before is not opened again; below `deepest` levels, only "..." is shown.
+    A node that was shown before is not expanded again; below `deepest` levels, only "..." is shown.
     """
     start, producers = operands_of(trace)
     used = np.zeros(trace.nodes, bool)
@@ -211,7 +211,7 @@ def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:
 
 
 def rounds(trace: TraceData, limit: int = 20) -> Group:
-    """Return the rounds: what ran in each, how many fibers waited for its values, and where."""
+    """Return a table of the rounds: nodes, batches and instances of each, and the fibers that waited for its values."""
     table = Table(title="Execution rounds", box=None, title_justify="left", padding=(0, 1), expand=True)
     for heading in ("round", "nodes", "batches", "instances", "fibers wait"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -231,9 +231,9 @@ def rounds(trace: TraceData, limit: int = 20) -> Group:
 
 
 def timeline(trace: TraceData, limit: int = 16, width: int = 64) -> Group:
-    """Return for each instance what it did in each round.
+    """Return a table with a row per instance and a character per round.
 
-    A digit: so many of its fibers waited for values of the round (+: ten or more). A dot: it ran to its end.
+    A digit is the number of its fibers that waited for values of the round (+: ten or more); a dot means that it ended.
     """
     table = Table(title="Timeline", box=None, title_justify="left", padding=(0, 1), expand=True)
     table.add_column("instance", justify="right", no_wrap=True)

@@ -35,9 +35,9 @@ def print_stages(stages: Mapping[str, str], names: Sequence[str] = (), console: 
     stages
         The text of every stage, in order.
     names
-        Which of them; all if empty. A name stands for all stages that begin with it and a slash, too.
+        Stages to print; all if empty. A name also stands for all stages that begin with it and a slash.
     console
-        Where to; standard output by default.
+        Console to print to; standard output by default.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Numbers in words and letters, as all that people read has them: "1 batch", "1,500 nodes", kernel B."""
+"""Numbers as words and letters, for all output to people: "1 batch", "1,500 nodes", kernel B."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Backward kernels: from the specification of a kernel to that of its derivative, and what must be kept for it."""
+"""Backward kernels: from the specification of a kernel to that of its derivative, and the values saved for it."""

@@ -1,22 +1,22 @@
 """The backward kernel of a kernel.
 
-In: a `KernelSpec`, the operands whose adjoints are wanted, the results that may have one. Out: `Backward`: the same
-kernel with what is kept as further results; the backward kernel, a specification like any other; where its arguments
-come from; and where its results go. They go to the adjoints of the node's operands (`AdjointOutput`) and, as parts of
-sums over all nodes (`ParameterGradient`), to the gradients of shared values:
+In: a `KernelSpec`, the operands whose adjoints are requested, the results that may have one. Out: `Backward`: the same
+kernel with saved values as further results; the backward kernel, a specification like any other; the sources of its
+arguments; and the destinations of its results. Results go to the adjoints of the node's operands (`AdjointOutput`) and,
+as parts of sums over all nodes (`ParameterGradient`), to the gradients of shared values:
 
-    sum     C += g                                     what is read as it is: biases, scales, start states
-    outer   C[r, c] += left[r] right[c]                a matrix of products
-    rows    C[index] += g                              a table of which rows are read
+    sum     C += g                                     values that are read as they are: biases, scales, start states
+    outer   C[r, c] += left[r] right[c]                matrices of products
+    rows    C[index] += g                              tables that are read by rows
 
-C belongs to a value that depends on shared tensors alone: one of them, or what the kernel makes of them first. The sum
-over all nodes is taken first; it is pulled back through the rest once (`ParameterGradient.of`). A matrix that is an
-argument of the node may be one of several shared ones (experts of a list): then there is a C for each
-(`ParameterGradient.which`).
+C belongs to a value that depends on shared tensors alone: a shared tensor, or a value that the kernel computes from
+shared tensors. The sum over all nodes is taken first, and pulled back through this computation once
+(`ParameterGradient.of`). A matrix that is an argument of the node may be one of several shared ones (experts of a
+list): then each of these has its own C (`ParameterGradient.which`).
 
-What goes on unchanged is not copied: an adjoint that is passed on, or a piece of it, is named as it lies (`Source`). A
-row that a number names adds to that row of an adjoint (`AdjointOutput.row`), so a loop over an array does not make an
-array per step.
+Unchanged adjoints are not copied: an adjoint that is passed on, or a piece of it, is named by its position in memory
+(`Source`). The adjoint of a row `x[k]` adds to row k of the adjoint of `x` (`AdjointOutput.row`), so a loop over an
+array does not make an array per step.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from acronumba.ir.vjp import Applied, Sizes, adjoints, differentiable
 from acronumba.records import record
 
 FLOATS = ("float32", "float64")
-_GUESS = 16  # elements along a run-time extent, for what costs are compared by
+_GUESS = 16  # elements along a run-time extent, in comparisons of costs
 
 
 @record()
 class Source:
-    """Where something lies, from element `start` on.
+    """Position of a value in memory: a tensor, from element `start` on.
 
     `kind` is "argument" (of the forward node), "result" (of it), "adjoint" (of one of its results), "backward" (a
     result of the backward node) or "table": row `row` of shared tensor `number`.
@@ -56,13 +56,13 @@ class AdjointOutput:
 
     operand: int  # number in the specification
     source: Source
-    shape: Sizes  # of what lies there
+    shape: Sizes  # of the value
     row: Source | int | None = None  # the first row of the operand that it is for, along axis 0; None: all of it
 
 
 @record(kw_only=True)
 class Part:
-    """One row of numbers for each node, or several: all axes of `shape` but the last count rows."""
+    """One or more rows of numbers per node: all axes of `shape` but the last count rows."""
 
     source: Source
     dtype: str
@@ -120,11 +120,11 @@ def differentiate(
     spec
         The kernel.
     wanted
-        Numbers of the operands, floats, whose adjoints are wanted.
+        Numbers of the operands, floats, whose adjoints are requested.
     results
-        Which of its results may have an adjoint, by their places.
+        Positions of the results that may have an adjoint.
     shared
-        Which of `wanted` are shared tensors at run time, though they are arguments of nodes.
+        Subset of `wanted`: operands that are shared tensors at run time, though they are arguments of nodes.
     """
     return _Derivation(spec, wanted, shared).run(results)
 
@@ -139,16 +139,16 @@ class Pullback:
 
 
 def pullback(spec: KernelSpec, value: int, wanted: Collection[int]) -> Pullback | None:
-    """Return the kernel that takes the adjoint of a value back to shared tensors; None where no derivative is dear.
+    """Return the kernel that pulls the adjoint of a value back to shared tensors; None if that takes no product.
 
     Parameters
     ----------
     spec
-        The kernel that computes it.
+        The kernel that computes the value.
     value
-        Its number.
+        Number of the value.
     wanted
-        Shared tensors.
+        Numbers of the shared tensors whose gradients are requested.
     """
     b = Joint(spec)
     active = {v for v, o in enumerate(spec.operands) if o.kind == "shared" and o.index in wanted and o.dtype in FLOATS}
@@ -198,14 +198,14 @@ def _through(op: Node | KernelOp) -> list[int]:
 
 
 class _Derivation:
-    """One kernel."""
+    """Differentiates one kernel."""
 
     def __init__(self, spec: KernelSpec, wanted: Collection[int], shared: Collection[int]) -> None:
         self.spec, self.b = spec, Joint(spec)
         b = self.b
         self.shared = {v for v in shared if self._is_argument(v)}
         self.active = {v for v in wanted if b.dtype(v) in FLOATS}
-        self.own: set[int] = set()  # depends on what belongs to a node, its extents included
+        self.own: set[int] = set()  # values that depend on a node's operands or extents
         for v in range(b.forward):
             node = b.nodes[v]
             if v < b.operands:
@@ -257,7 +257,7 @@ class _Derivation:
             a = node.args[k]
             (self.grads if a in self.own else self.sums).setdefault(a, []).append(given)
 
-    # ---- what is summed over nodes, and parts of adjoints
+    # ---- sums over nodes, and parts of adjoints
 
     def _product(self, node: Node, g: int, wanted: Collection[int]) -> set[int]:
         """Note the outer products that gradients of shared matrices are made of; return which arguments these are."""
@@ -275,7 +275,7 @@ class _Derivation:
         return done
 
     def _matrix(self, x: int) -> tuple[int | None, int | None]:
-        """Return which shared value a matrix is, and, if it is of a stack of matrices, the number that chooses it."""
+        """Return the shared value that a matrix is, and the index into it if it is a stack of matrices; or Nones."""
         node = self.b.nodes[x]
         if len(node.shape) != 2:
             return None, None
@@ -300,7 +300,7 @@ class _Derivation:
         return out
 
     def _row(self, node: Node, g: int) -> bool:
-        """Note rows of a shared table, or a row of an operand; return whether it is one of them."""
+        """Note the adjoint of a `take` of rows of a shared table, or of one row of an operand; False for others."""
         b, (x, index) = self.b, node.args
         if node.attrs != (0,):
             return False
@@ -315,7 +315,7 @@ class _Derivation:
         return True
 
     def _piece(self, node: Node, g: int) -> bool:
-        """Note a piece of an operand that begins where a number says; return whether it is one."""
+        """Note the adjoint of a slice of an operand's first axis with a computed start; False for other slices."""
         (x,), (starts, steps) = node.args, node.attrs
         cut = [k for k, (n, m) in enumerate(zip(node.shape, self.b.shape(x), strict=True)) if n != m or starts[k] != 0]
         if cut != [0] or steps[0] != 1 or not self._is_argument(x):
@@ -326,7 +326,7 @@ class _Derivation:
         return True
 
     def _is_argument(self, x: int) -> bool:
-        """Whether it is a tensor of the node, all of it."""
+        """Whether value `x` is a tensor argument of the node, as a whole."""
         return x < self.b.operands and self.spec.operands[x].kind == "tensor" and self.spec.rows is None
 
 
@@ -379,7 +379,7 @@ class _Writer:
     # ---- where things lie
 
     def _root(self, v: int) -> tuple[int, int]:
-        """Return the value that this one is a contiguous piece of, and the element where it begins."""
+        """Return the value that `v` is a contiguous piece of, and the number of the piece's first element."""
         start = 0
         while True:
             node = self.b.nodes[v]
@@ -397,7 +397,7 @@ class _Writer:
         return real == sorted(real)
 
     def _skip(self, node: Node) -> int | None:
-        """Return how many elements lie before a slice that lies in one piece; None if it does not."""
+        """Return the number of elements before a contiguous slice; None if the slice is not contiguous."""
         starts, steps = node.attrs
         shape = self.b.shape(node.args[0])
         first = next((k for k, n in enumerate(shape) if n != 1), len(shape))
@@ -412,9 +412,9 @@ class _Writer:
         return int(starts[first] * math.prod(n for n in behind if isinstance(n, int)))
 
     def _source(self, v: int, side_by_side: bool = False) -> Source:
-        """Return where a value lies; it becomes a result of the backward kernel if it lies nowhere.
+        """Return the source of a value: in memory already, or else a new result of the backward kernel.
 
-        Of a node of several rows, what is `side_by_side` must lie in the order of the rows, with nothing between.
+        With `side_by_side`, for a node of several rows, the value of all rows must be contiguous, in the order of rows.
         """
         root, start = self._root(v)
         if side_by_side and not self._is_all_of_row(root, v):
@@ -436,7 +436,7 @@ class _Writer:
         return Source("backward", self.outs.index(root), start)
 
     def _is_all_of_row(self, root: int, v: int) -> bool:
-        """Whether a value is all of what lies at its root, of which each row has its own."""
+        """Whether a value is all elements of its root, and each row has a root of its own."""
 
         def extents(x: int) -> tuple[int, list[int]]:
             shape = self.b.shape(x)
@@ -476,14 +476,14 @@ class _Writer:
             return False
         return node.args[0] < self.b.operands and self.spec.operands[node.args[0]].kind == "shared"
 
-    # ---- what is kept
+    # ---- saved values
 
     def _lies(self, v: int) -> bool:
         """Whether a value of the specification, or an adjoint, is in memory when the backward kernel runs."""
         return v < self.b.operands or v in self.results or self.b.nodes[v].op == "adjoint"
 
     def _keep(self, roots: Sequence[int]) -> list[int]:
-        """Return the values of the specification that are kept so that the roots can be had."""
+        """Return the values of the specification that are saved so that the roots can be computed."""
         b = self.b
         wanted, seen, todo = [], set(roots), list(roots)
         while todo:

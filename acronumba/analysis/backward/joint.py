@@ -1,8 +1,7 @@
-"""The joint graph of a kernel: the values of its specification, then what is computed from their adjoints.
+"""The joint graph of a kernel: the values of its specification, then values computed from adjoints.
 
-In: a `KernelSpec`. Out: values by number, the first of which are those of the specification; a builder for the rules of
-`ir.vjp` adds more. Equal operations are one value. Adjoints that are zero but for a piece, side by side, are put
-together instead of added up.
+In: a `KernelSpec`. Out: numbered values, the specification's first; a builder for the rules of `ir.vjp` adds more.
+Equal operations are one value. Adjoints that are zero except for adjacent pieces are concatenated instead of added up.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Node:
     shape: Sizes
 
     def reads(self) -> Iterator[int]:
-        """Yield the numbers of the values that it is computed from; those in its static arguments are host numbers."""
+        """Yield the numbers of the values that the node reads, as arguments or as host numbers in static arguments."""
         yield from self.args
         yield from numbers_in(self.attrs)
 
@@ -43,17 +42,17 @@ def numbers_in(attr: object) -> Iterator[int]:
 
 
 class Joint(Builder):
-    """Values by number.
+    """The numbered values of a joint graph.
 
     Attributes
     ----------
     nodes : list of Node
     operands : int
-        How many are operands of the specification.
+        Number of operands of the specification.
     forward : int
-        How many are values of the specification.
+        Number of values of the specification.
     names, locs
-        Of values, where there are some.
+        Maps from values to their names and source positions, where known.
     """
 
     def __init__(self, spec: KernelSpec) -> None:
@@ -68,14 +67,14 @@ class Joint(Builder):
             self._known.setdefault(_key(self.nodes[k]), k)
             self.locs[k], self.names[k] = op.loc, op.name
         self.forward = len(self.nodes)
-        self.loc = spec.body[0].loc  # of what is added
+        self.loc = spec.body[0].loc  # source position of added values
 
     def adjoint(self, number: int, of: int) -> int:
         """Return a new value: the adjoint of result `number`, which is a value."""
         self.nodes.append(Node("adjoint", (), (number,), self.dtype(of), self.shape(of)))
         return len(self.nodes) - 1
 
-    # ---- what the rules ask for
+    # ---- the interface of the rules
 
     def op(self, name: str, args: Sequence[int], shape: Sizes, dtype: str, attrs: Attrs = ()) -> int:
         simpler = self._simpler(name, args, shape)

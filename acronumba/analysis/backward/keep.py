@@ -1,12 +1,12 @@
-"""What a forward kernel keeps for its backward kernel, and what that computes again: a minimum cut.
+"""Saving or recomputing the values that a backward kernel reads: a minimum cut.
 
-In: operations, which of their values are wanted, what each costs to compute again and to keep. Out: the values to keep.
-A wanted value is kept, or computed again from its arguments, which are then wanted too; what lies in memory anyway
-costs nothing. Of all ways to do that, the cheapest is the minimum cut of a graph with two vertices for each value:
-"wanted", with an edge to "computed again" as wide as keeping costs, from there an edge to the sink as wide as computing
-costs, and edges without end to the arguments.
+In: operations, the values that the backward kernel reads, and the cost of recomputing and of saving each value. Out:
+the values to save. A value that is needed is saved, or recomputed from its arguments, which are then needed too; values
+that lie in memory anyway cost nothing. The cheapest choice is the minimum cut of a graph with two vertices for each
+value: "needed", with an edge to "recomputed" of the capacity that saving costs, from there an edge to the sink of the
+capacity that recomputing costs, and edges of infinite capacity to the arguments.
 
-The flow that shows it is E. Dinic's (1970). The use for gradients is that of PyTorch's AOTAutograd.
+The maximum flow is computed by E. Dinic's algorithm (1970). PyTorch's AOTAutograd uses the same cut.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
 
-NEVER = 1 << 60  # what must not be computed again, or cannot be kept
+NEVER = 1 << 60  # cost of values that must not be recomputed, or cannot be saved
 
 
 def choose_kept(
@@ -24,18 +24,18 @@ def choose_kept(
     keeping: Callable[[int], int],
     computing: Callable[[int], int],
 ) -> set[int]:
-    """Return the values to keep.
+    """Return the values to save.
 
     Parameters
     ----------
     wanted
         Numbers of values that are read.
     there
-        Those that lie in memory anyway.
+        Values that lie in memory anyway.
     arguments
-        The numbers of the values that one is computed from.
+        Function from a value to the values that it is computed from.
     keeping, computing
-        What a value costs to be kept, and to be computed again.
+        Functions from a value to the cost of saving and of recomputing it.
     """
     graph = _Graph()
     todo = [v for v in wanted if v not in there]
@@ -106,7 +106,7 @@ class _Graph:
         return found
 
     def _push(self, s: int, t: int, level: dict[int, int], left: list[Iterator[int]]) -> bool:
-        """Send as much as one path takes; return whether there was one."""
+        """Push as much flow as one path takes; return whether a path was found."""
         path: list[int] = []
         at = s
         while at != t:

@@ -1,8 +1,8 @@
 """The backward pass through a plan: the derivative of each of its kernels.
 
-In: a `Plan`, and the shared tensors whose gradients are wanted. Out: `BackwardPlan`: the same plan with kernels that
-keep what the backward pass needs, and of each kernel its `Backward`. What a kernel keeps are results behind its own,
-which nothing in the program reads: losses have the bits of the plan itself.
+In: a `Plan`, and the shared tensors whose gradients are requested. Out: `BackwardPlan`: the same plan with kernels that
+save values for the backward pass, and the `Backward` of each kernel. Saved values are further results of a kernel that
+the program does not read: losses have the bits of the plan itself.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class BackwardPlan:
     """The derivative of a plan."""
 
     plan: Plan  # forward
-    kernels: tuple[Backward | None, ...]  # per kernel of the plan; None: its adjoints are not wanted
+    kernels: tuple[Backward | None, ...]  # per kernel of the plan; None: it takes no part in the backward pass
     specs: tuple[KernelSpec, ...]  # backward kernels, each once; then those of `pulls`
     number: tuple[int, ...]  # per kernel of the plan: which of `specs`; -1: none
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
     pulls: Mapping[
         tuple[int, int], Pullback
-    ]  # by kernel and value: the backward pass from what is made of shared tensors alone
+    ]  # by kernel and value: the pullback of a value computed from shared tensors alone
 
 
 def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
-    """Return what comes back from each kernel of a plan; `width`: how many words of the result are the loss."""
+    """Return the `Backward` of each kernel of a plan; `width`: number of words of the result that are the loss."""
     parts = active.parts(plan.program, plan.kernels, wanted, width)
     return tuple(
         differentiate(spec, part.wanted, part.results, part.shared)
@@ -51,13 +51,13 @@ def way_back(
     Parameters
     ----------
     plan
-        What is to be differentiated.
+        The plan to differentiate.
     wanted
-        Entries of `Program.shared`, tensors that are given.
+        Entries of `Program.shared`, given tensors.
     width
-        How many words of the result are the loss; None: all tensors in it have adjoints.
+        Number of words of the result that are the loss; None: all tensors in it have adjoints.
     params, packed
-        Positional parameters, and shared objects and lists, whose arrays are wanted, too.
+        Positional parameters, and shared objects and lists, whose arrays get gradients, too.
     """
     program = plan.program
     given = Wanted(shared=frozenset(wanted), packed=frozenset(packed), params=frozenset(params))
@@ -85,7 +85,7 @@ def way_back(
 
 
 def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int]) -> dict[tuple[int, int], Pullback]:
-    """Return the backward passes from values that are made of shared tensors alone, where they are dear."""
+    """Map (kernel, value) to its pullback, for values computed from shared tensors alone by a product."""
     values = {(once.kernel, plan.kernels[once.kernel].results[0]) for once in plan.program.once if once.index in wanted}
     for k, back in enumerate(kernels):
         first = len(plan.kernels[k].operands)
@@ -95,7 +95,7 @@ def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[in
 
 
 def _keep(block: Block, kernels: Sequence[Backward | None]) -> Block:
-    """Return a block whose nodes have what is kept as results."""
+    """Return a block whose nodes have saved values as further results."""
     return replace(block, instrs=tuple(_more(i, kernels) if isinstance(i, Emit) else i for i in block.instrs))
 
 

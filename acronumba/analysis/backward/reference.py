@@ -1,7 +1,7 @@
-"""What a backward kernel means: evaluated with NumPy, one node at a time.
+"""Reference semantics of backward kernels: evaluated with NumPy, one node at a time.
 
-In: `Backward`, a node's operands, extents and adjoints. Out: parts of adjoints and sums. `pullback` takes what was
-summed over all nodes back to the shared tensors. Compiled code is compared with this.
+In: `Backward`, a node's operands, extents and adjoints. Out: parts of adjoints and sums. `pullback` pulls sums over all
+nodes back to the shared tensors. Compiled code is compared with this.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class NodeBack:
     Parameters
     ----------
     back
-        Its kernel's derivative.
+        The derivative of the node's kernel.
     operands
         One array or number for each operand of the kernel.
     dims
-        Its run-time extents.
+        The node's run-time extents.
     results
-        Those of the forward kernel, what is kept included.
+        Results of the forward kernel, saved values included.
     given
-        The adjoints of its own results; None where there is none.
+        The adjoint of each result of the node, or None.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class NodeBack:
         return flat[source.start : source.start + int(np.prod(real))].reshape(real)
 
     def gives(self) -> list[tuple[int, Array]]:
-        """Return operands with what goes to their adjoints; of a list, its elements stacked."""
+        """Return pairs of an operand and a term of its adjoint; for a list, of its elements stacked."""
         out = []
         for term in self.back.terms:
             if term.which >= 0:
@@ -135,7 +135,7 @@ def sweep(
     Parameters
     ----------
     spec, operands, dims
-        A node. Operands may be None: what depends on them is left out.
+        A node. Operands may be None: values that depend on them are left out.
     seeds
         Adjoints by the numbers of values.
     """
@@ -153,7 +153,7 @@ def sweep(
     values: list[Any] = [
         None if x is None else np.asarray(x, o.dtype) for x, o in zip(operands, spec.operands, strict=True)
     ]
-    below, todo = set[int](), [*seeds]  # what the seeds are computed from
+    below, todo = set[int](), [*seeds]  # values that the seeds are computed from
     while todo:
         v = todo.pop()
         if v not in below and v >= len(spec.operands):

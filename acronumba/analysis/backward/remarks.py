@@ -1,6 +1,6 @@
-"""What people read about the backward pass: what gradients keep and where they stop, for `explain`; texts for `stages`.
+"""Text about the backward pass: notes on saved values and lost gradients for `explain`; texts for `stages`.
 
-In: an `Active` and what comes back from each kernel. Out: notes, or text.
+In: an `Active` and the `Backward` of each kernel. Out: notes, or text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from acronumba.ir.vjp import NONE
 
 
 def backward_notes(found: Active, derived: Sequence[Backward]) -> tuple[Note, ...]:
-    """Return the notes of a program: each thing once, at its place."""
+    """Return the notes of a program, without duplicates."""
     return tuple(dict.fromkeys((*_kept(derived), *_stops(found))))
 
 
@@ -46,7 +46,7 @@ def _stops(found: Active) -> Iterator[Note]:
 
 
 def backward_text(d: Backward) -> str:
-    """Return what comes back from a kernel as readable text."""
+    """Return the derivative of a kernel as readable text."""
     names = names_of_values(d.forward)
     lines = [f"kept: {', '.join(names[v] for v in d.kept) or 'nothing'}"]
     if d.backward is not None:

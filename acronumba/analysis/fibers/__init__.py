@@ -1,1 +1,1 @@
-"""What of an instance goes on while another part of it waits."""
+"""Fibers: parts of an instance that go on while another part waits."""

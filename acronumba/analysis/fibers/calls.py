@@ -73,7 +73,7 @@ class Scheduler:
 
 
 def what_needs(world: World, items: Sequence[Item]) -> list[set[int]]:
-    """Return for each item those that must come before it."""
+    """Return for each item the numbers of the items that must come before it."""
     out: list[set[int]] = []
     writer: dict[Var, int] = {}
     readers: dict[Var, list[int]] = defaultdict(list)
@@ -101,7 +101,7 @@ def _union(sets: Iterable[int]) -> int:
 
 
 def take_turns(world: World, items: Sequence[Item], needs: Sequence[set[int]]) -> list[tuple[list[int], list[int]]]:
-    """Return what runs between one join and the next, in order, and which calls of it are spawned."""
+    """Return a list of turns, the items between two joins: all of them in order, and the calls that are spawned."""
 
     def waits(k: int) -> bool:
         return any(map(world.waits, items[k].instrs))

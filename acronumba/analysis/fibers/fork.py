@@ -1,16 +1,17 @@
 """Fibers inside of one instance: calls that may wait and do not need each other go on side by side.
 
-In: a planned program, as the last analysis. Out: the program in which some calls are `Spawn`, with a `Join` before what
-needs their results, and a note for each place where a fiber begins, or where none can. Nothing is annotated: what needs
-what is found by data flow, and which lists a call may change by `analysis.fibers.mutation`. Three things fork:
+In: a planned program, as the last analysis. Out: the program in which some calls are `Spawn`, with a `Join` before the
+first use of their results, and a note at each position where a fiber begins or cannot begin. No annotations are needed:
+dependences are found by data flow, and the lists that a call may change by `analysis.fibers.mutation`. Three things
+fork:
 
 Calls of one basic block (`calls`). In program order, each instruction runs as soon as it needs no result that is
-still awaited; a call that may wait is spawned. When nothing more can run, a join, and on with the rest. So calls are
-spawned together although something that needs their results stands between them. Nothing runs before a check that it
+still awaited; a call that may wait is spawned. When no instruction can run, a join follows, then the rest. So calls are
+spawned together even if an instruction between them needs their results. No instruction runs before a check that it
 relies on.
 
-Loops of known length (`loops`). Their steps are parted: what may wait, with all that it needs, is independent of
-other steps; the rest carries something from one step to the next, or changes a list. The loop becomes two:
+Loops of known length (`loops`). A step is split in two: the part that may wait, with all that it needs, is independent
+of other steps; the rest carries values from one step to the next, or changes a list. The loop becomes two:
 
     parts = fill(n, 0)                      for x in xs:                  if what is left is but one `append` to a
     for i in range(n):                          y = f(x)                  list that nothing else has seen yet, that
@@ -19,12 +20,12 @@ other steps; the rest carries something from one step to the next, or changes a 
     for i in range(n):
         y = parts[i]; ...                   the rest of the step, in order: sums have the bits of the plain call
 
-The independent part is a function of its own, unless it is a call already. A loop that may be left early stays: steps
-behind the last would run. Steps in which something fails may now run before others that fail first in the plain call;
-the instance fails all the same, and `Model` finds out what comes first.
+The independent part becomes a function, unless it is a call already. A loop that may be left early stays: steps behind
+the last would run. A step that fails may now run before a step that fails first in the plain call; the instance fails
+all the same, and `Model` determines the first failure.
 
-Arms of conditions, loops of any kind, and helpers that were inlined (`regions`): what of them needs each other
-becomes a function where something else can go on beside it, and what stands in its place is a call of a basic block.
+Arms of conditions, loops of any kind, and inlined helpers (`regions`): parts that depend on each other become a
+function if something else can go on meanwhile, and are replaced by a call of it.
 
 Source: fork-join parallelism in dynamic batching is ACRoBat's (arXiv 2305.10611, section 4.2), there by annotation;
 loop distribution by dependence is D. Kuck et al., "Dependence graphs and compiler optimizations", POPL 1981.
@@ -44,7 +45,7 @@ from acronumba.ir.notes import Note
 
 
 def fork(program: Program) -> tuple[Program, tuple[Note, ...]]:
-    """Return the program with independent calls that may wait as fibers, and what was decided.
+    """Return the program with independent calls that may wait as fibers, and notes on the decisions.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Loops whose steps go on beside each other. See `analysis.fibers.fork`."""
+"""Loops whose steps run concurrently. See `analysis.fibers.fork`."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class _Loop:
     index: ir.Var
     length: ir.Var
     step: frozenset[int]  # `id`s of the instructions that count: no part of a step
-    carried: frozenset[ir.Var]  # what a step may read that another has assigned, but `index`
-    fixed: frozenset[ir.Var]  # what the head computes that is the same in every step
+    carried: frozenset[ir.Var]  # loop-carried variables, without `index`
+    fixed: frozenset[ir.Var]  # variables that the head computes equal in every step
     varying: frozenset[ir.Var]  # ... and that is not
 
 
@@ -131,7 +131,7 @@ class Loops:
         self._rewrite(steps, _Fork(number, tuple(args), tuple(prefix), results, to, waiting.loc), parted)
 
     def _rewrite(self, steps: _Steps, fork: _Fork, parted: Sequence[Item]) -> None:
-        """Put the loop of spawns before what is left of the loop."""
+        """Put the loop of spawns before the rest of the loop."""
         function, loop = self.function, steps.loop
         blocks = list(function.blocks)
         before, head, body, after = (len(blocks) + k for k in range(4))
@@ -153,28 +153,28 @@ class Loops:
 
 @record()
 class _Fork:
-    """What a step spawns."""
+    """The call that a step spawns."""
 
     function: int
     args: tuple[ir.Var, ...]
-    prefix: tuple[ir.Instr, ...]  # what computes the arguments
+    prefix: tuple[ir.Instr, ...]  # computes the arguments
     results: tuple[ir.Var, ...]
-    to: ir.ListOp | None  # the append that is all that is left of a step
+    to: ir.ListOp | None  # the append, if the rest of a step is nothing else
     loc: Loc
 
 
 class _Spawns:
-    """Writes the loop that spawns the steps of another, and what that one reads of them."""
+    """Builds the loop that spawns a fiber per iteration, and the reads of their results in the original loop."""
 
     def __init__(self, function: ir.Function, steps: _Steps, fork: _Fork) -> None:
         self.steps, self.loop, self.fork, self.loc = steps, steps.loop, fork, fork.loc
         self.blocks = function.blocks
         self.names = Names(function)
         self.to: dict[ir.Var, ir.Var] = {}  # variables of the loop -> those of this one
-        self.results: ir.Var | None = None  # the list of what the steps return
+        self.results: ir.Var | None = None  # the list of the results of steps
 
     def start(self, head: int) -> ir.Block:
-        """Return the block before the loop: what is the same for all steps, and room for their results."""
+        """Return the block before the loop: loop-invariant instructions, and the list of results."""
         names, loop, fork, loc = self.names, self.loop, self.fork, self.loc
         out: list[ir.Instr] = []
         for instr in self.blocks[loop.head].instrs:
@@ -226,7 +226,7 @@ class _Spawns:
         return ir.Block(instrs=(ir.Join(outs=(), loc=self.loc),), end=ir.Jump(block=goes_on, loc=self.loc))
 
     def read(self) -> list[ir.Instr]:
-        """Return what takes the results of a step from the list."""
+        """Return the instructions that read the results of a step from the list."""
         if self.results is None:
             return []
         results, single, names = self.fork.results, self.steps.single, self.names
@@ -237,7 +237,7 @@ class _Spawns:
 
 
 class _Steps:
-    """What a step of one loop does, in order."""
+    """The items of one loop's step, in order."""
 
     def __init__(self, world: World, function: ir.Function, head: int, body: set[int]) -> None:
         self.world = world
@@ -253,7 +253,7 @@ class _Steps:
     # ---- the loop
 
     def _counted(self, head: int, body: set[int]) -> _Loop:
-        """Return the loop as one over something of known length, or raise `_Serial`."""
+        """Return the loop as a `_Loop`, whose number of steps is known in advance, or raise `_Serial`."""
         blocks = self.function.blocks
         before = predecessors(blocks)
         latches = [p for p in before[head] if p in body]
@@ -307,7 +307,7 @@ class _Steps:
         )
 
     def _changed(self, body: Iterable[int]) -> int:
-        """Return the lists that a loop may change, except those that it has made itself."""
+        """Return the lists and rows, as bits, that instructions of a loop may change; see `Mutation.changes`."""
         out = 0
         for k in body:
             for i in self.function.blocks[k].instrs:
@@ -382,14 +382,14 @@ class _Steps:
         return tuple(out)
 
     def _read_beside(self, instr: ir.Instr) -> bool:
-        """Whether a step reads what an instruction that counts writes: `k` of `enumerate(xs, 1)` is the next index."""
+        """Whether a step reads a counter that `instr` writes: `k` of `enumerate(xs, 1)` is the next index."""
         blocks = [self.function.blocks[k] for k in self.loop.body]
         others = chain((i for b in blocks for i in b.instrs if id(i) not in self.loop.step), (b.end for b in blocks))
         written = set(writes(instr)) - {self.loop.index}
         return any(written.intersection(reads(i)) for i in others)
 
     def independent(self) -> tuple[Item, ...]:
-        """Return the items, each with the reason why it must stay in order, if it must."""
+        """Return the items, each with the reason why it must stay in order, or ""."""
         writers: dict[ir.Var, list[int]] = defaultdict(list)
         for n, item in enumerate(self.items):
             for v in item.writes:
@@ -500,7 +500,7 @@ class _Steps:
     # ---- its parts
 
     def live_in(self, rest: Sequence[Item]) -> set[ir.Var]:
-        """Return what the rest of a step, and what follows, reads of what is computed before."""
+        """Return the variables computed before that the rest of a step, or later code, reads."""
         kept = dict(self.without([item for item in self.items if item not in rest]))
         blocks = tuple(kept.get(k, b) for k, b in enumerate(self.function.blocks))
         return live_at_start(blocks)[self.loop.first]
@@ -519,7 +519,7 @@ class _Steps:
         return instr
 
     def single_call(self, parted: Sequence[Item], results: Sequence[ir.Var], *, exact: bool) -> ir.Call | None:
-        """Return the call if the independent part is one call and what computes its arguments; else None."""
+        """Return the call if the independent part is one call and the computation of its arguments; else None."""
         if any(item.blocks for item in parted):
             return None
         instrs = [i for item in parted for i in item.instrs]
@@ -532,7 +532,7 @@ class _Steps:
         return last if fits else None
 
     def blocks(self, parted: Sequence[Item], end: ir.End) -> tuple[ir.Block, ...]:
-        """Return the independent part of a step as blocks of their own; the first one is the first of the spine."""
+        """Return copies of the independent part's blocks; the first is the first block of the spine."""
         kept = self.without([item for item in self.items if item not in parted], counting=False)
         order = [self.loop.first, *(k for k in sorted(kept) if k != self.loop.first)]
         number = {k: n for n, k in enumerate(order)}

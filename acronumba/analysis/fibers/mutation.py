@@ -1,10 +1,10 @@
-"""Mutation: which lists and objects an instruction may change, and which it may look into.
+"""Mutation: the lists and objects that an instruction may change, and those that it may read.
 
-In: a `Program`. Out: for an instruction two sets of lists and rows, as integers whose bits are the instructions that
-make them (`analysis.value_flow`: Andersen's inclusion analysis). Tensors and instance data never change.
-What a call makes itself is its own: of the lists that existed before, it can change only those that its arguments lead
-to. (What a function may change, itself or in what it calls: a fixed point on the call graph, as in J. Banning, "An
-efficient way to find the side effects of procedure calls and the aliases of variables", POPL 1979.)
+In: a `Program`. Out: for an instruction two sets of lists and rows, as integers with a bit for each allocation site
+(`analysis.value_flow`: Andersen's inclusion analysis). Tensors and instance data never change. Of the lists that
+existed before a call, the call can change only lists that are reachable from its arguments. (The lists that a function
+may change, itself or through its callees, are a fixed point on the call graph, as in J. Banning, "An efficient way to
+find the side effects of procedure calls and the aliases of variables", POPL 1979.)
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ def changed_by(instr: ir.Instr) -> ir.Var | None:
 
 
 class Mutation:
-    """Which lists and rows the instructions of a program may change and look into."""
+    """Analysis of the lists and rows that the instructions of a program may change and read."""
 
     def __init__(self, program: ir.Program) -> None:
         self._solved = Inclusion(program)
         self._solved.fill()
         self._origin: dict[ir.Var, ir.Var] = {}
         self._first = len(self._solved.nodes)
-        self._inside: dict[int, list[int]] = defaultdict(list)  # the slots of what a row or list holds
+        self._inside: dict[int, list[int]] = defaultdict(list)  # slots of the fields or elements of a row or list
         for key, slot in self._solved.slots.items():
             if isinstance(key, tuple):
                 self._inside[key[0]].append(slot)
         self._changed = self._functions(program)
 
     def _functions(self, program: ir.Program) -> list[int]:
-        """Return what each function changes, except what nothing outside of it can hold."""
+        """Return the lists and rows, as bits, that each function changes, except its local ones that never escape."""
         out = [0] * len(program.functions)
         calls: list[set[int]] = [set() for _ in program.functions]
         for number, f in enumerate(program.functions):
@@ -80,7 +80,7 @@ class Mutation:
         self._changed.append(out)
 
     def copied(self, v: ir.Var, source: ir.Var) -> None:
-        """Let a new variable hold what another does."""
+        """Let a new variable hold the values of `source`."""
         self._origin[v] = self._origin.get(source, source)
 
     def held(self, v: ir.Var) -> int:
@@ -103,7 +103,7 @@ class Mutation:
         return out
 
     def changes(self, instr: ir.Instr) -> int:
-        """Return the lists and rows that were there before the instruction and that it may change."""
+        """Return the lists and rows, as bits, that existed before the instruction and that it may change."""
         here = changed_by(instr)
         if here is not None:
             return self.held(here)
@@ -113,7 +113,7 @@ class Mutation:
         return 0
 
     def touches(self, instr: ir.Instr) -> int:
-        """Return what was there before the instruction and whose elements or fields it may see or change."""
+        """Return the lists and rows, as bits, whose elements or fields the instruction may read or change."""
         match instr:
             case ir.Load() | ir.Store():
                 return self.held(instr.ref)

@@ -1,12 +1,12 @@
-"""Parts of a function that may wait become calls where they can go on beside each other. See `analysis.fibers.fork`.
+"""Parts of a function that may wait become calls where they can run concurrently. See `analysis.fibers.fork`.
 
-A *chain* are blocks of which each dominates the next and lies behind it on every path: what each run of the first runs
-once, in order. Its *items* are the instructions of these blocks and the regions between two of them: the arms of an
-`if`, a loop, a helper that was inlined. By what needs what, items that may wait fall into *strands*: a strand is an
-item that needs nothing that is still awaited, and what needs nothing else that is awaited. Strands do not need each
-other. Where there are several, the chain is written anew:
+A *chain* is a list of blocks, each of which dominates the next and is postdominated by it: all run once, in order,
+whenever the first runs. Its *items* are the instructions of these blocks and the regions between two of them: the arms
+of an `if`, a loop, an inlined helper. By their dependences, items that may wait fall into *strands*: a strand is an
+item that needs no awaited result, with all items that need no other awaited result. Strands do not depend on each
+other. If a chain has several, it is rewritten:
 
-    what needs no strand          of the tensors that strands read, all are recorded before the first is awaited
+    items that need no strand     of the tensors that strands read, all are recorded before the first is awaited
     strand, strand, strand        each a call of a function made of it, or one read of a tensor
     all the rest
 """
@@ -41,15 +41,15 @@ def outline_regions(world: World, number: int, around: object = None) -> None:
 
 
 def loop_name(function: ir.Function, head: int) -> object:
-    """Return what tells a loop from others while the function is rewritten: its condition, or its line."""
+    """Return a name of a loop that stays while the function is rewritten: its condition, or its position."""
     end = function.blocks[head].end
     return end.cond if isinstance(end, ir.Branch) else end.loc
 
 
 def chains(function: ir.Function, directly_in: object = None) -> list[list[int]]:
-    """Return the lists of blocks, two or more, that run once each, in order, whenever the first runs; long ones first.
+    """Return the chains of two or more blocks, the longest first, that are in the innermost loop `directly_in`.
 
-    They are those directly in the loop of that name, or in no loop at all.
+    None: those in no loop.
     """
     blocks = function.blocks
     over = dominators(blocks)
@@ -89,7 +89,7 @@ def _postdominators(blocks: tuple[ir.Block, ...]) -> list[set[int]]:
 class _Turn:
     """The next part of a chain that runs at once, as indices of items."""
 
-    before: tuple[int, ...]  # what needs no strand
+    before: tuple[int, ...]  # items that need no strand
     strands: tuple[tuple[int, ...], ...]
     rest: tuple[int, ...]
 
@@ -177,7 +177,7 @@ class _Chain:
         return () if item.blocks else item.instrs
 
     def _single(self, strand: Sequence[int]) -> bool:
-        """Whether a strand can stay as it is, a call or a read."""
+        """Whether a strand is a single instruction, a call or a read, which needs no new function."""
         return len(strand) == 1 and not self.items[strand[0]].blocks
 
     def _first(self, strand: Sequence[int]) -> tuple[int, ...]:
@@ -186,7 +186,7 @@ class _Chain:
         return tuple(strand[: n + 1])
 
     def _beside(self, turn: _Turn) -> bool:
-        """Whether the strands go on beside each other as they stand."""
+        """Whether the strands already run concurrently without a rewrite."""
         if not all(map(self._single, turn.strands)):
             return False
         places = [strand[0] for strand in turn.strands]
@@ -212,7 +212,7 @@ class _Chain:
         return out
 
     def _absorb(self, items: list[Item], region: Item) -> None:
-        """Move into the region what is assigned before it and read only in it, such as the start of a count."""
+        """Move assignments from before the region into it if only the region reads them: the start of a count, say."""
         wanted = set(region.reads)
         between: set[ir.Var] = set()
         changed: set[ir.Var] = set()
@@ -237,7 +237,7 @@ class _Chain:
             region.writes = region.writes.union(*map(writes, region.before))
 
     def _rewritten(self, turn: _Turn) -> ir.Function:
-        """Return the function with the chain written anew."""
+        """Return the function with the chain rewritten."""
         blocks = list(self.function.blocks)
         to = {k: len(blocks) + n for n, k in enumerate(self.chain)}  # the blocks of the rest
         middle = len(blocks) + len(self.chain)
@@ -286,7 +286,7 @@ class _Chain:
         return out
 
     def _outlined(self, strand: Sequence[int], after: Collection[ir.Var]) -> list[ir.Instr]:
-        """Make a function of a strand; return the call of it. `after` are the variables that are read behind it."""
+        """Make a function of a strand; return the call. `after`: the variables that are read behind the strand."""
         items = [self.items[k] for k in strand]
         instrs = [i for item in items for i in item.instrs]
         made = {v for i in instrs for v in writes(i)}
@@ -328,7 +328,7 @@ class _Chain:
         return call
 
     def _written(self, items: Sequence[Item]) -> set[ir.Var]:
-        """Return what is assigned outside of a strand, parameters included."""
+        """Return the variables that are assigned outside of a strand, parameters included."""
         inside = {id(i) for item in items for i in item.instrs}
         others = (i for b in self.function.blocks for i in b.instrs if id(i) not in inside)
         return {v for i in others for v in writes(i)} | set(self.function.params)

@@ -1,6 +1,6 @@
-"""What the analyses of fibers have in common: the program being rewritten, the parts of a step, what relies on what.
+"""Shared by the analyses of fibers: the program being rewritten, the items of a step, and the checks they rely on.
 
-`analysis.fibers.fork` says what they are for.
+See `analysis.fibers.fork` for their purpose.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OPTION = "forkjoin"
 
 
 class World:
-    """The program as far as it is rewritten."""
+    """The program while it is rewritten."""
 
     def __init__(self, program: ir.Program, waiting: set[int]) -> None:
         self.given = len(program.functions)  # functions of the user; those behind are parts of them
@@ -71,7 +71,7 @@ class World:
         self.notes.append(Note(loc=loc, kind=kind, text=text, option=OPTION))
 
     def name(self, instr: ir.Instr | ir.End) -> str:
-        """Return what to call an instruction in a note."""
+        """Return a description of an instruction for a note."""
         where = f"line {instr.loc.line}"
         if isinstance(instr, ir.Call) and instr.function < self.given:
             return f"{self.functions[instr.function].name} of {where}"
@@ -79,7 +79,7 @@ class World:
 
 
 def cannot_fault(instr: ir.Instr) -> bool:
-    """Whether an instruction may run before the checks in front of it: it fails on no value."""
+    """Whether an instruction may run before the checks in front of it, as it fails for no value."""
     match instr:
         case ir.Const() | ir.Copy() | ir.IsNull() | ir.New() | ir.ListNew() | ir.Shared():
             return True
@@ -89,10 +89,10 @@ def cannot_fault(instr: ir.Instr) -> bool:
 
 
 class Facts:
-    """What a check may be about: the variables of one function that its condition is computed from.
+    """Subjects of checks: the variables of one function that a check's condition is computed from.
 
-    An instruction relies on a check only if both are about one thing. What comes from memory or from a call is a thing
-    of its own.
+    An instruction relies on a check only if both have a subject in common. Each value from memory or from a call is a
+    subject.
     """
 
     def __init__(self, function: ir.Function) -> None:
@@ -104,7 +104,7 @@ class Facts:
                     self.by[v].append(i)
 
     def of(self, vs: Iterable[ir.Var]) -> frozenset[object]:
-        """Return what variables are about."""
+        """Return the subjects of variables."""
         return frozenset().union(*map(self._one, vs))
 
     def _one(self, v: ir.Var) -> frozenset[object]:
@@ -146,8 +146,8 @@ class Item:
     instrs: tuple[ir.Instr, ...]
     reads: frozenset[ir.Var]
     writes: frozenset[ir.Var]
-    checks: frozenset[object]  # what is known behind it that was not before
-    faults: frozenset[object]  # what it may rely on
+    checks: frozenset[object]  # subjects of the facts that it establishes
+    faults: frozenset[object]  # subjects of the facts that it may rely on
     before: tuple[ir.Instr, ...] = ()  # of a region: its first instructions, that stand in `block`
     reason: str = ""  # why it must stay in order; "" if it need not
 
@@ -173,11 +173,11 @@ def region_item(
     over: Sequence[Container[int]],
     facts: Facts,
 ) -> Item:
-    """Return the blocks that lie between a block and one below it, and the branch that leads to them, as an item.
+    """Return the blocks between `block` and `below`, and the branch to them, as an item.
 
-    `over` are the blocks that dominate each block. What is known behind the region are the checks on every path to
-    `below`, and the conditions of which one outcome does not lead there. Where both do, as at the end of a loop or of
-    an arm, nothing is known that is not about a variable that the region assigns.
+    `over` has the dominators of each block. Facts known behind the region are the checks on every path to `below`, and
+    the conditions with an outcome that does not lead there. If both outcomes do, as at the end of a loop or of an arm,
+    only facts about variables that the region assigns are known.
     """
     instrs = tuple(i for x in sorted(inside) for i in blocks[x].instrs)
     ends = {v for x in (block, *inside) for v in reads(blocks[x].end)}
@@ -200,7 +200,7 @@ def region_item(
 
 
 def writes_of(item: Item) -> list[ir.Var]:
-    """Return what an item assigns, in order."""
+    """Return the variables that an item assigns, in order."""
     return [v for i in item.instrs for v in writes(i)]
 
 

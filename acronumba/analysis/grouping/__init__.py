@@ -1,1 +1,1 @@
-"""Which operations become one kernel."""
+"""Grouping: partitions operations into kernels."""

@@ -1,10 +1,10 @@
-"""Static blocks (grain-size coarsening): which tensor operations become one kernel and one node of the dataflow graph.
+"""Static blocks (grain-size coarsening): groups tensor operations into kernels, each one node of the dataflow graph.
 
 In: a `Function`. Out: the function with its `Op`s replaced by `Emit`s, and the specifications of their kernels. Within
-a basic block all host instructions that can run do so, then all tensor operations that are ready become one kernel, and
-so on; tensors are read (`Read`) when nothing else is ready, so that one wait is enough for all that the block computes
-until then. Operations that have rows over one extent (`analysis.grouping.rows`) are kernels of their own. Source:
-ACRoBat (arXiv 2305.10611), section 4.1, static blocks.
+a basic block all host instructions that can run do so, then all ready tensor operations become one kernel, and so on;
+tensors are read (`Read`) only when nothing else is ready, so that one wait is enough for all that the block computes
+until then. Operations that have rows over one extent (`analysis.grouping.rows`) are separate kernels. Source: ACRoBat
+(arXiv 2305.10611), section 4.1, static blocks.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from acronumba.records import record
 
 @record(eq=False)
 class _Group:
-    """Operations that become one kernel, in program order; `own` are those that no other group computes."""
+    """Operations that become one kernel, in program order; `own`: the operations that no other group computes."""
 
     body: tuple[ir.Op, ...]
     own: tuple[ir.Op, ...]
     extents: dict[ir.Var, tuple[ir.Extent, ...]]  # of the tensors from outside
     outside: frozenset[ir.Var]  # tensors it reads from outside
-    one_row: Callable[[set[ir.Var]], OneRow] | None = None  # from what is wanted, if it is computed row by row
+    one_row: Callable[[set[ir.Var]], OneRow] | None = None  # from the requested variables, if computed row by row
 
 
 class Grouping:
@@ -77,7 +77,7 @@ class Grouping:
         }
 
     def _free_operations(self) -> dict[ir.Var, ir.Op]:
-        """Return the operations on shared tensors and constants alone, by what they assign."""
+        """Map each variable computed from shared tensors and constants alone to its operation."""
         out: dict[ir.Var, ir.Op] = {}
         for block in self.function.blocks:
             for op in block.instrs:
@@ -93,9 +93,9 @@ class Grouping:
         return out
 
     def _table_rows(self) -> dict[ir.Var, ir.Op]:
-        """Return the rows of shared tensors that a number names, and views of such rows, by what they assign.
+        """Map each variable that is a row `x[k]` of a shared tensor, or a view of such a row, to its operation.
 
-        They are read where they lie: what goes from kernel to kernel is the number, also one that is computed.
+        Rows are read in place: the index, computed or not, is passed from kernel to kernel.
         """
         out: dict[ir.Var, ir.Op] = {}
         for op in (op for block in self.function.blocks for op in block.instrs if isinstance(op, ir.Op)):
@@ -214,7 +214,7 @@ class Grouping:
 
     @staticmethod
     def _one_site(instrs: list[ir.Instr], taken: set[int]) -> bool:
-        """Whether all rows can fail at one place only: another might be first in a later row."""
+        """Whether at most one operation can fail: with several, a later row might fail first at another one."""
         return len({i.site for k in taken if isinstance(i := instrs[k], ir.Op) and i.site >= 0}) < 2
 
     def _numbers(self, block: ir.Block, moved: Mapping[ir.Var, ir.Op]) -> dict[ir.Var, ir.Op]:
@@ -276,16 +276,16 @@ class Grouping:
         moved: Mapping[ir.Var, ir.Op],
         extents: Mapping[tuple[int, ir.Var], tuple[ir.Extent, ...]],
     ) -> list[set[int]]:
-        """Return for each instruction those that must come before it."""
+        """Return for each instruction the numbers of the instructions that must come before it."""
         out: list[set[int]] = []
         writer: dict[ir.Var, int] = {}
         readers: dict[ir.Var, list[int]] = defaultdict(list)
         fallible = -1  # the last operation that may fail when it is computed: the first one recorded is reported
-        checks: list[int] = []  # what may fail or relies on what was checked: in order
+        checks: list[int] = []  # instructions that may fail or rely on a check: in order
         guards: list[int] = []  # the last of these on which operands rely: arithmetic is not among them
-        lists: list[int] = []  # what reads or changes lists: in order
+        lists: list[int] = []  # instructions that read or change lists: in order
         calls: list[int] = []
-        waits: list[int] = []  # reads of tensors: what may fail comes after those before it
+        waits: list[int] = []  # reads of tensors: instructions that may fail stay behind
         for k, instr in enumerate(instrs):
             if isinstance(instr, ir.Op):
                 used = [v for o in operands(instr, moved) for v in (*reads(o), *self._extent_vars(o, extents))]
@@ -316,7 +316,7 @@ class Grouping:
                     needs |= {*checks, *calls, *lists, *waits}
                     calls, lists = [k], []
                 case ir.Read():
-                    # A failure of what was recorded before it shows when it waits; nothing waits where a check fails.
+                    # Failures of nodes recorded before a read show when it waits; a failed check does not wait.
                     needs |= {*checks, *calls, fallible} - {-1}
                     waits.append(k)
                 case ir.Op():
@@ -376,7 +376,7 @@ class Kernels:
         self.site = [first.setdefault(s, k) for k, s in enumerate(program.sites)]
 
     def once(self, computed: Computed) -> ir.Once:
-        """Return how a tensor that is the same for all instances is computed: by a kernel of its own."""
+        """Add a kernel that computes a per-batch constant; return the `Once` that runs it."""
         own = computed.body[-1:]
         group = _Group(body=computed.body, own=own, extents={}, outside=frozenset())
         (emit,) = self.emit(group, {own[0].out}, computed.single)
@@ -446,7 +446,7 @@ class Kernels:
         return k
 
     def _name(self, loc: Loc) -> str:
-        """Return a name that no other kernel has: function and line; the line of the call that tells it apart."""
+        """Return a unique name for a kernel: function and line, and if need be the line of a call that leads there."""
         base = re.sub(r"\W+", "_", f"{loc.function.rpartition('.')[2] or 'kernel'}_{loc.line}")
         calls = tuple(call.line for call in loc.path[1:])
         if calls not in self.callers[base]:
@@ -468,7 +468,7 @@ class _Spec:
         self.group = group
         self.single = single
         self.dims: list[ir.Var] = []
-        self.stacked: dict[ir.Var, tuple[ir.Extent, ...]] = {}  # lists, and the extents of what they are stacked to
+        self.stacked: dict[ir.Var, tuple[ir.Extent, ...]] = {}  # lists -> extents of the stacked array
         self.far = self._far()
         inside = {op.out for op in group.body}
         for op in group.body:  # extents first: they decide which host numbers are extents
@@ -522,9 +522,9 @@ class _Spec:
             self._operation(op)
 
     def _far(self) -> dict[ir.Var, ir.Var]:
-        """Return the tensors of which only elements are read that host numbers name, and how many elements they have.
+        """Map tensors of which only elements at host numbers are read to their numbers of elements.
 
-        Where that is an extent of the batch for another reason, the tensor is not among them.
+        A tensor is left out if that number is an extent of the batch for another reason.
         """
         group = self.group
         if isinstance(group, OneRow):
@@ -607,13 +607,13 @@ class _Spec:
         return self._add(KernelOp("const", (), (value,), dtype, (), v.name, -1, self.single[v].loc))
 
     def _within(self, index: int, count: int, loc: Loc) -> int:
-        """Return an index of one of so many elements, the last one if it is of none: nothing else may be read."""
+        """Return the index clamped to `count - 1`, so that nothing beyond the array is read."""
         one = self._add(KernelOp("const", (), (1,), "int64", (), "", -1, loc))
         last = self._add(KernelOp("sub", (count, one), (), "int64", (), "", -1, loc))
         return self._add(KernelOp("minimum", (index, last), (), "int64", (), "", -1, loc))
 
     def _add(self, op: KernelOp) -> int:
-        """Add an operation, unless there is an equal one: what fails twice fails first at the first site."""
+        """Add an operation unless an equal one exists; of two that fail alike, the first one's site is reported."""
         key = repr((op.op, op.args, op.attrs, op.dtype, op.shape, op.site >= 0))
         if key not in self.values:
             self.values[key] = len(self.operands) + len(self.body)

@@ -1,9 +1,9 @@
-"""Checks that were made already, in functions that wait.
+"""Removal of repeated checks, in functions that wait.
 
-In: a `Function` whose extents are resolved (`analysis.grouping.extents`). Out: the same without checks that another one
-dominates which asks the same. What may fail stays behind the reads of tensors that come before it, and what relies on
-a check stays behind that: `float(f(x))` and then `float(g(x))` would be two waits, where both check the extent of `x`.
-Source: dominator-based value numbering (Briggs, Cooper & Simpson 1997).
+In: a `Function` whose extents are resolved (`analysis.grouping.extents`). Out: the same without checks that are
+dominated by an equal check. A check stays behind the reads of tensors before it, and instructions that rely on it stay
+behind it: `float(f(x))` and then `float(g(x))` would be two waits if both checked the extent of `x`. Source:
+dominator-based value numbering (Briggs, Cooper & Simpson 1997).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from acronumba.ir.graph import definitions, dominators, fixed_variables
 
 
 def remove_repeated_checks(function: ir.Function) -> ir.Function:
-    """Return the function without checks of what was checked on every path to them; unchanged if it never waits."""
+    """Return the function without checks that were made on every path to them; unchanged if it never waits."""
     if not any(isinstance(i, ir.Read) for b in function.blocks for i in b.instrs):
         return function
     single = definitions(function)
@@ -40,7 +40,7 @@ def remove_repeated_checks(function: ir.Function) -> ir.Function:
 
 
 def _number(v: ir.Var, single: Mapping[ir.Var, ir.Instr], stable: set[ir.Var]) -> object:
-    """Return what a host number is computed by and from, the same for equal ones; None if it may change."""
+    """Return a value number of a host number, equal for equal computations; None if the variable may change."""
     match single.get(v):
         case ir.Const(value=value):
             return ("const", v.type, repr(value))

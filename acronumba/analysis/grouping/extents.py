@@ -1,4 +1,4 @@
-"""Run-time extents: one variable for each, wherever it is asked for.
+"""Run-time extents: one variable for each, wherever it is read.
 
 In: a `Function`. Out: the function in which every operand of a tensor operation has its extents in constants or
 variables, and equal extents in the same variable, so that kernels know which of their extents are equal.
@@ -29,7 +29,7 @@ class Extents:
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         self.single = definitions(function)
-        # A check may have found more extents of a copy: what stores it or hands it on reads the copy.
+        # A check may have proved more extents of a copy: instructions that store or pass it read the copy.
         self.handed_on = {
             v
             for b in function.blocks

@@ -1,27 +1,27 @@
-"""Hoisting: which operations of one basic block must not share a kernel.
+"""Hoisting: keeps operations of one basic block apart that must not share a kernel.
 
-In: the `Flow` of a program. Out: a number for each of its operations: of one block, only those of one number become one
-kernel. No code moves: a product that does not depend on what a loop or recursion carries stays where it is, but as a
-kernel of its own its nodes do not wait for each other, and all steps of all instances are one batch (a phase of its
-own, see `runtime.library.schedule`). In the kernel of the step it would wait for the step before. The same holds for
-what comes after: the classifier of each state, which feeds nothing back.
+In: the `Flow` of a program. Out: a number for each operation: only operations of one block and one number become one
+kernel. No code moves. A product that does not depend on loop-carried values stays in its block, but as a separate
+kernel: its nodes do not wait for each other, and all steps of all instances are one batch (a separate phase, see
+`runtime.library.schedule`). In the kernel of the step it would wait for the step before. The same holds for operations
+after the loop-carried ones, such as the classifier of each state, which feeds nothing back.
 
-What is split off must pay for a node, and for storing and reading back what else would stay in registers (`cost`). A
-product does: it reads its matrix once for all steps and not once per step, which is what a step of few rows costs,
-and does k multiplications for each element it stores. So does whatever takes `Strategy.split_worth` times as long as
-it costs. Element-wise operations alone do not: they stay with the products that they lead to or come from, on the side
-of the split where less is stored.
+An operation that is split off costs a node, and the storing and reloading of values that would stay in registers
+(`cost`). A product is worth that: it reads its matrix once for all steps and not once per step, which dominates the
+time of a step of few rows, and does k multiplications for each element it stores. So is every operation that takes
+`Strategy.split_worth` times as long as it costs. Element-wise operations alone are not: they stay with the products
+that they lead to or come from, on the side of the split where less is stored.
 
-Where each step waits for the value of a tensor, the steps are not recorded together, and one kernel is best.
+If each step waits for the value of a tensor, the steps are not recorded together, and one kernel is best.
 
-What leads from one cycle to another of the same block stays in it, as the product between the two cells of a stacked
-RNN does: set free, the cells would run one after the other, in twice as many batches.
+An operation on the path from one cycle to another of the same block stays with them, such as the product between the
+two cells of a stacked RNN: split off, the cells would run one after the other, in twice as many batches.
 
 The numbers. Split as little as possible: with all operations of a block together, an operation that is worth it and
-in no cycle of operations (`value_flow.in_cycles`) may be in a cycle of kernels; those are set free. An operation that
-a cycle needs first, a step of the cycle, and what reads it get growing numbers along all paths: even where something
-is set free, odd where something is carried. Then every cycle of kernels has one number, and it is odd. Neighbours in
-a block that can be one kernel again without a free operation in a cycle are one.
+in no cycle of operations (`value_flow.in_cycles`) may be in a cycle of kernels; only these operations are set free.
+Numbers grow along all paths, from an operation that a cycle needs, to a step of the cycle, to an operation that reads
+it: even for free operations, odd for carried ones. Then every cycle of kernels has one number, and it is odd.
+Neighbouring kernels of a block are merged again if that puts no free operation in a cycle.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SLOW = 5  # `TensorOp.cost` of a function from which on it takes as long as exp,
 
 
 def work(op: Op, s: Strategy) -> float:
-    """Return about how many nanoseconds an operation takes."""
+    """Estimate the nanoseconds that an operation takes."""
     kind = TENSORS[op.op].kind
     if kind == "product":
         inner = next((_elements(_shape(a)[-1:]) for a in op.args if isinstance(a, Var)), UNKNOWN)
@@ -60,18 +60,18 @@ def work(op: Op, s: Strategy) -> float:
 
 
 def cost(op: Op, s: Strategy) -> float:
-    """Return about how many nanoseconds it costs to make an operation's result a result of a kernel of its own."""
+    """Estimate the nanoseconds that it costs to make an operation's result the result of a separate kernel."""
     return s.split_node + s.split_byte * stored(op)
 
 
 def stored(op: Op) -> int:
-    """Return about how many bytes the result has."""
+    """Estimate the bytes of the result."""
     assert isinstance(op.out.type, TensorT)
     return _elements(op.out.type.shape) * np.dtype(op.out.type.dtype).itemsize
 
 
 def is_worth(op: Op, s: Strategy) -> bool:
-    """Whether an operation may be worth a kernel of its own."""
+    """Whether an operation may be worth a separate kernel."""
     return TENSORS[op.op].kind == "product" or work(op, s) >= s.split_worth * cost(op, s)
 
 
@@ -90,11 +90,11 @@ def _elements(shape: Sequence[int | None]) -> int:
 
 @record(kw_only=True)
 class Split:
-    """What `split` decided."""
+    """Decisions of `split`."""
 
-    numbers: Mapping[int, int]  # `id` of an operation -> its number; those that are missing have 0
+    numbers: Mapping[int, int]  # `id` of an operation -> its number; default: 0
     again: frozenset[int]  # `id`s of operations that every kernel computes which reads them
-    free: tuple[tuple[Op, bool], ...]  # what was set free, and whether it comes after a cycle
+    free: tuple[tuple[Op, bool], ...]  # operations set free, and whether each comes after a cycle
 
     def notes(self) -> tuple[Note, ...]:
         """Return a note for each operation that was set free."""
@@ -112,7 +112,7 @@ NO_SPLIT = Split(numbers={}, again=frozenset(), free=())
 
 
 def split(program: Program, flow: Flow, strategy: Strategy = DEFAULT) -> Split:
-    """Return which operations of a block must be different kernels, so that no free operation waits for a cycle."""
+    """Split the operations of blocks into kernels so that no free operation waits for a cycle."""
     return _Numbers(program, flow, strategy).run()
 
 
@@ -163,7 +163,7 @@ class _Numbers:
             self.kept[k] |= op.out in others
 
     def reached(self) -> tuple[list[int], list[int]]:
-        """Return for each operation the cycles that it depends on, and those that depend on it, one bit each."""
+        """Return for each operation two sets of cycles, as bits: those it depends on, and those that depend on it."""
         ahead, behind = [0] * len(self.ops), [0] * len(self.ops)
         for part in self.parts:
             own = 1 << self.cycle[part[0]] if self.cycle[part[0]] >= 0 else 0
@@ -213,10 +213,10 @@ class _Numbers:
         return {k for k in self.heavy if cycle[group[k]] >= 0}
 
     def levels(self, free: set[int], apart: bool) -> list[int]:
-        """Return numbers that grow along all paths: even for what is free, odd for what is carried.
+        """Return numbers that grow along all paths: even for free operations, odd for carried ones.
 
-        With `apart`, they also grow from one run of a block to another where nothing is carried, as in a value that
-        the next step reads and does not pass on.
+        With `apart`, they also grow from one run of a block to the next where nothing is carried: for a value that the
+        next step reads and does not pass on.
         """
         out = [0] * len(self.ops)
         for part in self.parts:
@@ -236,7 +236,7 @@ class _Numbers:
         return out
 
     def settle(self, numbers: list[int]) -> None:
-        """Let what is neither carried nor worth a kernel go with those that read it, where less is stored then."""
+        """Give operations that are neither carried nor worth a kernel their readers' numbers, if less is stored."""
         heavy = set(self.heavy)
         for k in reversed(range(len(self.ops))):
             if self.cycle[k] >= 0 or k in heavy or self.kept[k] or not self.near[k]:
@@ -269,7 +269,7 @@ class _Numbers:
         )
 
     def again(self, numbers: Sequence[int]) -> set[int]:
-        """Return the views that another kernel multiplies by: how they lie decides the order of the sum."""
+        """Return the views that another kernel multiplies by: their layout decides the order of summation."""
         out: set[int] = set()
         work = [
             (k, u)
@@ -286,7 +286,7 @@ class _Numbers:
         return out
 
     def merge(self, numbers: list[int], already: set[int]) -> None:
-        """Merge neighbours in a block again where that puts no free operation in a cycle, except those of `already`."""
+        """Merge neighbours in a block if that puts no free operation in a cycle, except operations of `already`."""
         graph, group = self.groups(numbers)
         for k in self.heavy:
             graph.heavy[group[k]] |= k not in already
@@ -347,7 +347,7 @@ class _Groups:
         return [a | b for a, b in zip(self.near, self.far, strict=True)]
 
     def merge(self, low: int, high: int) -> bool:
-        """Make `low` part of `high`, unless that puts something heavy in a cycle; return whether it was done."""
+        """Merge `low` into `high`, unless that puts a heavy kernel in a cycle; return whether it was done."""
         both = {low, high}
         first = (self.near[low] | self.near[high]) - both | self.far[low] | self.far[high]
         reached = self._reach(first, self.operands())
@@ -371,7 +371,7 @@ class _Groups:
 
     @staticmethod
     def _reach(start: set[int], graph: Sequence[set[int]]) -> set[int]:
-        """Return what can be reached from some kernels, themselves included."""
+        """Return the kernels that can be reached from some kernels, these included."""
         out: set[int] = set()
         work = list(start)
         while work:

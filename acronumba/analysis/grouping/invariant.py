@@ -1,15 +1,15 @@
 """Loop-invariant code motion for tensor operations (Aho, Lam, Sethi & Ullman, "Compilers", section 9.5).
 
-In: a `Program`. Out: the program with the operations that do not change in a loop before the loop, and so out of
-nested loops: they are recorded once per run of the loop, not once per step. A loop that makes no step computes them in
-vain; nothing that can fail is computed that the plain call would not compute.
+In: a `Program`. Out: the program with loop-invariant operations before their loops, also out of nested loops: they are
+recorded once per run of the loop, not once per step. A loop that makes no step computes them in vain; an operation that
+can fail does not move.
 
-What moves has no site; its operands are assigned outside of the loop, on every path to it, and hold a tensor there (a
-value that may be None does not); their extents are constants (what relies on a check of extents or of an index stays
-behind that check); and its block runs in every step. It also has to be worth it (`hoist.is_worth`): a product, say.
-What it is computed from moves along, and what is computed from it alone if that is not larger. A view that the loop
-goes on reading is made twice, as products depend on how a matrix lies. Host instructions move
-only for the sake of an operation, if they cannot fail and have no effect.
+An operation moves if it has no error site; if its operands are assigned outside of the loop, on every path to it, and
+hold a tensor there (not None); if their extents are constants (an operation that relies on a check of extents or of an
+index stays behind the check); and if its block runs in every step. It also has to be worth it (`hoist.is_worth`), like
+a product. The operations it is computed from move along, and so do operations on its result alone if theirs are not
+larger. A view that the loop goes on reading is made twice, as products depend on the layout of a matrix. Host
+instructions move only for the sake of an operation, if they cannot fail and have no effect.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Movable = ir.Op | ir.Const | ir.Copy | ir.Shared | ir.ExtentOf | ir.IsNull | ir
 
 
 def move_invariants(program: ir.Program, strategy: Strategy = DEFAULT) -> tuple[ir.Program, tuple[Note, ...]]:
-    """Return the program with invariant operations before their loops, and what was moved."""
+    """Return the program with invariant operations before their loops, and a note for each."""
     present = _present(program)
     notes: list[Note] = []
     functions = []
@@ -60,7 +60,7 @@ def assigned(function: ir.Function) -> list[set[ir.Var]]:
 
 
 def _tensors(types: Iterable[Type]) -> list[bool]:
-    """Return for each word of the types whether it is a tensor that is never None."""
+    """Return for each word of the types whether it always holds a tensor, never None."""
     out: list[bool] = []
     for t in types:
         if isinstance(t, TupleT):
@@ -87,7 +87,7 @@ def _present(program: ir.Program) -> set[ir.Var]:
     out -= {v for v, yes in zip(functions[0].params, _tensors(program.params), strict=True) if not yes}
 
     def sure(instr: ir.Instr) -> list[bool]:
-        """Return for each variable that is assigned whether it is sure to hold a tensor."""
+        """Return for each variable that an instruction assigns whether it always holds a tensor."""
         match instr:
             case ir.Op() | ir.Emit() | ir.Shared():
                 return [True] * len(writes(instr))
@@ -133,7 +133,7 @@ def _extents(v: ir.Var) -> tuple[int | None, ...]:
 
 
 class _Mover:
-    """Moves what is invariant out of the loops of one function."""
+    """Moves invariant instructions out of the loops of one function."""
 
     def __init__(self, function: ir.Function, present: set[ir.Var], strategy: Strategy) -> None:
         self.strategy = strategy
@@ -145,7 +145,7 @@ class _Mover:
         done: set[int] = set()
         function = self.function
         while rest := {head: body for head, body in loops(function.blocks).items() if head not in done}:
-            head = min(rest, key=lambda h: (len(rest[h]), h))  # inner loops first: what leaves one may leave the next
+            head = min(rest, key=lambda h: (len(rest[h]), h))  # inner loops first: an instruction may leave several
             body = rest[head]
             done.add(head)
             function = self._loop(function, head, body)
@@ -190,7 +190,7 @@ class _Mover:
 
     @staticmethod
     def _views(function: ir.Function, moved: list[ir.Instr]) -> list[ir.Op]:
-        """Return the operations among those to move that only move elements and that something else reads as well."""
+        """Return the views among the instructions to move that remaining instructions read as well."""
         gone = {id(i) for i in moved}
         left = {v for b in function.blocks for i in (*b.instrs, b.end) if id(i) not in gone for v in reads(i)}
         return [i for i in moved if isinstance(i, ir.Op) and TENSORS[i.op].moves and i.out in left]
@@ -204,7 +204,7 @@ class _Mover:
         written = {v for k in body for i in blocks[k].instrs for v in writes(i)}
         # In order of dominance: an instruction comes after those that it reads.
         order = sorted((k for k in body if all(k in over[x] for x in latches)), key=lambda k: len(over[k]))
-        known: dict[ir.Var, ir.Instr] = {}  # invariant instructions of the loop, by what they assign
+        known: dict[ir.Var, ir.Instr] = {}  # invariant instructions of the loop, by the variables they assign
         for k in order:
             for instr in blocks[k].instrs:
                 if not isinstance(instr, _Movable):

@@ -1,11 +1,11 @@
 """Extents that a check proves: behind `check n == 512` an extent is 512.
 
-In: a `Function` whose extents are resolved (`analysis.grouping.extents`). Out: the function in which what comes behind
-such a check reads the constant, and arrays with this extent are read as arrays whose type has it. So kernels have the
-constant, where they had an extent of run time. What is asked again is known, and goes: whether the extent is 1, say.
+In: a `Function` whose extents are resolved (`analysis.grouping.extents`). Out: the function in which instructions
+behind such a check read the constant, and arrays with this extent are read as arrays whose type has it. So kernels have
+the constant in place of a run-time extent. Later questions about it are answered and removed: whether it is 1, say.
 
-Behind a check are the blocks that it dominates. What follows in its own block is so too, unless an operation before it
-has the extent: both may become one kernel, in which an extent is either known or not.
+The blocks that a check dominates are behind it. So are the instructions that follow in its own block, unless an
+operation before it has the extent: both may become one kernel, in which an extent is either known or not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from acronumba.records import record
 
 @record(frozen=False)
 class _Facts:
-    """What is known at a place."""
+    """Facts that hold at a point of the program."""
 
     numbers: dict[ir.Var, ir.Var] = field(default_factory=dict)  # extents -> the variable of the constant
     tensors: dict[ir.Var, ir.Var] = field(default_factory=dict)  # arrays -> the same, of a type with known extents
@@ -62,7 +62,7 @@ class _Proved:
         found: dict[int, _Facts] = {}
         for k in sorted(range(len(blocks)), key=lambda k: len(over[k])):  # dominators first
             facts = _Facts()
-            made = set(self.function.params)  # what there is at the beginning of the block
+            made = set(self.function.params)  # variables that exist at the start of the block
             for d in sorted(over[k] - {k}, key=lambda d: len(over[d])):
                 facts |= found[d]
                 made.update(v for i in blocks[d].instrs for v in writes(i))
@@ -81,10 +81,10 @@ class _Proved:
         return None
 
     def _block(self, block: ir.Block, facts: _Facts, made: set[ir.Var]) -> tuple[ir.Block, _Facts]:
-        """Return a block with what is known there in it, and what is known behind it."""
+        """Return a block rewritten with the facts that hold in it, and the facts that hold behind it."""
         later = _Facts()  # known behind the block
         out: list[ir.Instr] = []
-        has: set[ir.Var] = set()  # what the operations so far read and make, and their extents
+        has: set[ir.Var] = set()  # operands, results and extents of the operations so far
         for old in block.instrs:
             instr = self._known(old, facts)
             if instr is None:
@@ -115,7 +115,7 @@ class _Proved:
         return ir.Copy(out=self.names.var(x.name, TensorT(x.type.dtype, shape)), src=x, loc=at.loc)
 
     def _known(self, old: ir.Instr, facts: _Facts) -> ir.Instr | None:
-        """Return an instruction with what is known; None if it has nothing left to do."""
+        """Return an instruction rewritten with facts; None if nothing is left to do."""
         if not facts.numbers:
             return old
 

@@ -1,20 +1,20 @@
 """Rows: operations that act on each row of a run-time leading extent alone.
 
-In: the operations of a basic block, with the extents of their operands. Out: which of them are computed row by row
-(`Rows.find`), and what a group of them computes for one row (`Rows.one_row`). A node of such a kernel is as many rows
-as the extent says, and the rows of all nodes of a batch run as one: the extent is no part of the batch's key, and
-`xs @ w.T` over sentences of all lengths is one batch.
+In: the operations of a basic block, with the extents of their operands. Out: the operations that are computed row by
+row (`Rows.find`), and the operations of a group on one row (`Rows.one_row`). A node of such a kernel is as many rows as
+the extent, and the rows of all nodes of a batch run together: the extent is not part of the batch's key, and `xs @ w.T`
+over sentences of all lengths is one batch.
 
-Whether an operation has rows is a column of `ir.ops.TENSORS`. Three things are asked beyond that:
+Whether an operation has rows is a column of `ir.ops.TENSORS`. Three further conditions must hold:
 
 - Rows have the bits of the whole. A product of rows with a matrix therefore has rows only if the matrix is shared: then
   both are sums in one order. (The weight is also read once for all.)
-- The extent is in nothing else that a row reads, or it would still be in the key.
-- It pays. Where other operations of the block need all rows at once (a mean over them, attention), their kernel has the
-  extent in its key anyway, and a kernel of rows beside it is one more. Then only products with shared matrices have
-  rows, with what leads to them and what follows in the same kernel. Nor are a few numbers a row, without a product. Nor
-  has a product rows whose own are put together of several parts that are cut along the rows (a convolution): the kernel
-  of all rows reads the parts where they lie, while rows would need a copy of each.
+- A row reads nothing else that has the extent, or the extent would still be in the key.
+- It pays. If other operations of the block need all rows at once (a mean over them, attention), their kernel has the
+  extent in its key anyway, and a kernel of rows is an additional one. Then only products with shared matrices have
+  rows, with the operations that lead to them and that follow in the same kernel. Rows of a few numbers without a
+  product do not pay. Nor does a product whose left operand is concatenated from slices along the rows (a convolution):
+  the kernel of all rows reads the slices in place, while rows would need a copy of each.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Moved = Mapping[ir.Var, ir.Op]  # operations that are computed by whoever reads 
 
 @record(eq=False)
 class OneRow:
-    """What a group computes for one row."""
+    """The operations of a group on one row."""
 
     body: tuple[ir.Op, ...]
     extents: Mapping[ir.Var, Shape]  # of the tensors from outside
-    row: Mapping[ir.Var, ir.Var]  # what the group computes for all rows -> the same of one row
+    row: Mapping[ir.Var, ir.Var]  # value of all rows that the group computes -> value of one row
     whole: Mapping[ir.Var, ir.Var]  # row of a tensor, or element of a list, from outside -> the tensor or list
 
     def way(self, v: ir.Var) -> str:
-        """Return what a row gets of an argument, see `KernelSpec.rows`."""
+        """Return how a row reads an argument, see `KernelSpec.rows`."""
         return "whole" if v not in self.whole else "item" if isinstance(self.whole[v].type, ListT) else "row"
 
 
@@ -105,9 +105,9 @@ class Rows:
         return out
 
     def _same_tensors(self, function: ir.Function) -> list[list[tuple[ir.Var, ir.Var, ir.Check | None]]]:
-        """Return for each block the extents that it asks for and that a variable holds on every path to there.
+        """Return for each block the extents that it reads and that another variable holds on every path to it.
 
-        A forward analysis, to its fixed point: which variable holds the extent of a tensor along an axis.
+        A forward analysis, to its fixed point, of the variable that holds the extent of a tensor along an axis.
         """
         before = predecessors(function.blocks)
         out: list[list[tuple[ir.Var, ir.Var, ir.Check | None]]] = [[] for _ in function.blocks]
@@ -152,9 +152,9 @@ class Rows:
         self.mentioned.update(v for (tensor, _), n in new.items() for v in (tensor, n))
 
     def constant(self, x: ir.Extent) -> ir.Extent:
-        """Return the value of an extent where it is known, or else the variable that it is computed from unchanged.
+        """Return the value of an extent if it is known, or else the variable that it is equal to.
 
-        A slice of all rows, `x[:, 1:]`, has as many as `max((n - 0 + 0) // 1, 0)`.
+        The slice `x[:, 1:]`, of all rows, has `max((n - 0 + 0) // 1, 0)` rows, which is n.
         """
         base, more = self._sum(x)
         if base is None:
@@ -200,7 +200,7 @@ class Rows:
         Parameters
         ----------
         instrs, needs
-            The instructions, and what must come before each.
+            The instructions, and for each the numbers of those that must come before it.
         dominators
             The blocks that dominate this one, itself included.
         moved
@@ -226,7 +226,7 @@ class Rows:
     def _equal(
         self, instrs: Sequence[ir.Instr], dominators: Collection[int]
     ) -> tuple[dict[ir.Var, ir.Var], dict[ir.Var, set[int]]]:
-        """Return which extents are equal here, and for each that stands for others the checks of this block for it."""
+        """Return the equal extents of a block, and for each representative the checks of the block that prove it."""
         equal: dict[ir.Var, ir.Var] = {}
         places = {id(i): k for k, i in enumerate(instrs)}
         proofs: dict[ir.Var, set[int]] = defaultdict(set)
@@ -340,14 +340,14 @@ class Rows:
         moved: Moved,
         extents: Mapping[tuple[int, ir.Var], Shape],
     ) -> OneRow:
-        """Return what a group computes for one row.
+        """Return the operations of a group on one row.
 
         Parameters
         ----------
         body
             The operations of the group, in order.
         own, wanted
-            Those that no other group computes, and the variables that something outside may read.
+            The operations that no other group computes, and the variables that may be read outside of the group.
         found, moved, extents
             As for the block.
         """
@@ -366,7 +366,7 @@ class Rows:
 
 
 class _Row:
-    """Writes what a group computes for one row of `n`."""
+    """Builds the operations of a group on one of `n` rows."""
 
     def __init__(self, rows: Rows, shapes: _Shapes, n: ir.Var, inside: set[ir.Var]) -> None:
         self.rows, self.shapes, self.n, self.inside = rows, shapes, n, inside
@@ -402,7 +402,7 @@ class _Row:
         self.row[op.out] = self._add(op, op.op, args, attrs=attrs)
 
     def _arg(self, op: ir.Op, a: ir.Var | ir.SharedArg, shape: Shape) -> ir.Var | ir.SharedArg:
-        """Return what an operation on one row reads of an argument of this shape."""
+        """Return the argument of an operation on one row, given the argument `a`, of this shape, for all rows."""
         if isinstance(a, ir.Var) and a in self.row:
             return self.row[a]
         if shape and shape[0] is self.n:
@@ -424,7 +424,7 @@ class _Row:
     def _add(
         self, op: ir.Op, name: str, args: tuple[ir.Var | ir.SharedArg, ...], dtype: str = "", attrs: Attrs = ()
     ) -> ir.Var:
-        """Add an operation with the rest of the shape of `op`; return what it assigns."""
+        """Add an operation with the shape of `op` without its first axis; return its result."""
         assert isinstance(op.out.type, TensorT)
         shape = op.shape[1:]
         type = TensorT(dtype or op.out.type.dtype, tuple(x if isinstance(x, int) else None for x in shape))
@@ -469,7 +469,7 @@ class _Shapes:
 
 
 def rows_text(kernels: Sequence[KernelSpec]) -> str:
-    """Return which kernels compute rows, and what."""
+    """Return the kernels that compute rows, with their operations, as text."""
     lines = []
     for spec in kernels:
         if spec.rows is not None:
@@ -498,17 +498,17 @@ def operands(op: ir.Op, moved: Moved) -> list[ir.Op]:
 
 
 def _beside(products: set[int], members: set[int], before: Mapping[int, set[int]]) -> set[int]:
-    """Return the members that read what a product makes, through members alone, and can be in its kernel.
+    """Return the members that read the result of a product, through members alone, and can be in its kernel.
 
-    They can unless something between the two is no member: its kernel would come after that of the product, and
-    before theirs.
+    They cannot if a path from the product to them has an operation that is no member: its kernel would come after the
+    product's, and before theirs.
 
     Parameters
     ----------
     products, members
-        Operations with rows, by their places.
+        Operations with rows, by their numbers in the block.
     before
-        The operations that each one reads, in order.
+        The operations whose results each one reads, in order.
     """
     bit = {k: 1 << n for n, k in enumerate(sorted(products))}
     through: dict[int, int] = {}  # products that are reached through members alone

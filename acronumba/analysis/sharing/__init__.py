@@ -1,1 +1,1 @@
-"""What is computed once: equal operations, tables of products, places that are one."""
+"""Sharing: shared operands, per-batch constants, tables of products, copies of functions and kernels."""

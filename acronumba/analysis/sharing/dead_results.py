@@ -1,8 +1,8 @@
-"""Results of calls that nobody reads: a copy of the function does not compute them.
+"""Results of calls that are never read: a copy of the function does not compute them.
 
-In: a `Program` without dead code. Out: the same, in which a call runs a copy without the results that it does not
-read, if that saves a matrix product. The root of a tree, whose parent would have read more than its model does, is
-the usual case. Copies are kernels of their own, so a copy that saves less would only make batches smaller.
+In: a `Program` without dead code. Out: the same, in which a call with unread results runs a copy of the function
+without them, if that saves a matrix product. The root of a tree is the usual case: the model reads less of it than a
+parent would. Copies have separate kernels, so a copy that saves less would only make batches smaller.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _DeadResults:
         self.notes: list[Note] = []
 
     def function(self, number: int) -> None:
-        """Let the calls of a function run copies."""
+        """Rewrite a function so that its calls run copies without unread results."""
         function = self.functions[number]
         used = {v for b in function.blocks for i in (*b.instrs, b.end) for v in reads(i)}
         blocks = tuple(
@@ -87,7 +87,7 @@ def _without(function: ir.Function, dead: Set[int]) -> ir.Function:
 
 
 def _products(function: ir.Function) -> int:
-    """Return how many matrix products a function records itself."""
+    """Return the number of matrix products that a function records itself."""
     return sum(isinstance(i, ir.Op) and TENSORS[i.op].kind == "product" for b in function.blocks for i in b.instrs)
 
 

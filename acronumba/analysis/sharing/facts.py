@@ -1,4 +1,4 @@
-"""What is known of each variable: whether it holds one shared tensor, whatever it travels through.
+"""Facts about variables: whether each holds one shared tensor, through calls, rows and lists.
 
 In: a typed `Program`, before its operations are grouped. Out: `Sharing`, one fact for each variable of each context:
 
@@ -7,13 +7,13 @@ In: a typed `Program`, before its operations are grouped. Out: `Sharing`, one fa
     choice of k, l, ...     one of several shared tensors: which one is known at run time only
     row of k, l, ...        a row of one of these shared tables
     varying                 anything
-    objects                 rows and lists: the places in the program that make them
+    objects                 rows and lists, by their allocation sites
 
-The facts of a place's fields and elements are those of all that is ever put there (elements of a list at a constant
-index are told apart while the list only grows). A context of a function is the facts of its arguments: contexts that
-agree in them are analysed once, so a chain of calls of any length, and mutual recursion, keep what they were given.
-Source: value contexts (Sharir & Pnueli 1981, "functional approach"; Padhye & Khedker, SOAP 2013), which contain the
-1-call-site sensitivity of ACRoBat (arXiv 2305.10611, section 5); places as in Andersen's points-to analysis (1994).
+The fact of a site's field or element is the join over all values ever stored there (elements of a list at a constant
+index are told apart while the list only grows). A context of a function is the facts of its arguments: contexts with
+equal facts are analysed once, so facts survive a chain of calls of any length, and mutual recursion. Source: value
+contexts (Sharir & Pnueli 1981, "functional approach"; Padhye & Khedker, SOAP 2013), which contain the 1-call-site
+sensitivity of ACRoBat (arXiv 2305.10611, section 5); sites as in Andersen's points-to analysis (1994).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ CONTEXTS = 64  # of a function; those beyond are analysed as one
 
 @record()
 class Fact:
-    """What is known of a variable's value; see the module's text."""
+    """Fact about a variable's value; see the module's text."""
 
     kind: str  # "nothing" | "shared" | "choice" | "row" | "varying" | "objects"
-    which: frozenset[int] = frozenset()  # entries of `Program.shared`; of "objects": places
+    which: frozenset[int] = frozenset()  # entries of `Program.shared`; of "objects": allocation sites
     listed: bool = False  # of "choice" and "objects": they are elements of one list
 
     @property
     def label(self) -> str:
-        """What it means for an operand: "shared", "row" (of a shared table, or element of a shared list), "varying"."""
+        """Kind of an operand: "shared", "row" (of a shared table, or element of a shared list) or "varying"."""
         if self.kind == "choice":
             return "row" if self.listed else "varying"
         return self.kind if self.kind in ("shared", "row") else "varying"
@@ -55,7 +55,7 @@ OUTSIDE = Fact("objects", frozenset((DATA,)))
 
 
 def join(a: Fact, b: Fact, listed: bool = False) -> Fact:
-    """Return what holds of both: of two tensors that meet in a variable, or (`listed`) in the elements of a list."""
+    """Return the join of two facts, which meet in a variable or, with `listed`, in the elements of a list."""
     if a == b or b.kind == "nothing":
         return a
     if a.kind == "nothing":
@@ -72,22 +72,22 @@ def join(a: Fact, b: Fact, listed: bool = False) -> Fact:
 
 
 def outside(word: Word, escaped: Iterable[int] = ()) -> Fact:
-    """Return what is known of a word of instance data."""
+    """Return the fact about a word of instance data."""
     return Fact("objects", frozenset((DATA, *escaped))) if isinstance(word, RefT | ListT) else VARYING
 
 
 @record(frozen=False)
 class _List:
-    """The lists made at one place; one fact per word of an element."""
+    """The lists of one allocation site; one fact per word of an element."""
 
     width: int
     items: list[list[Fact]] = field(default_factory=list)  # the first elements, as long as none moves
-    tail: list[Fact] = field(default_factory=list)  # what is appended
+    tail: list[Fact] = field(default_factory=list)  # appended elements
     anywhere: list[Fact] = field(default_factory=list)
     moved: bool = False  # elements have other indices than at first
 
     def at(self, index: int | None) -> list[Fact]:
-        """Return what may be at a constant index, or anywhere."""
+        """Return the facts about the element at a constant index, or about any element if it is None."""
         if index is None or self.moved:
             parts = [*self.items, self.tail, self.anywhere]
         else:
@@ -168,7 +168,7 @@ class Sharing:
         return [c for c in self.facts if c[0] == function]
 
     def fact(self, contexts: Sequence[Context], v: ir.Var) -> Fact:
-        """Return what holds of a variable in several contexts."""
+        """Return the join of the facts about a variable in several contexts."""
         out = NOTHING
         for c in contexts:
             out = join(out, self.facts[c].get(v, NOTHING))
@@ -285,7 +285,7 @@ class Sharing:
     def _elements(
         self, v: ir.Var, facts: Mapping[ir.Var, Fact], types: Sequence[Word], index: int | None
     ) -> list[Fact]:
-        """Return what may be read from the lists that a variable holds."""
+        """Return the facts about elements of the lists that a variable holds."""
         out = [NOTHING] * len(types)
         for place in sorted(facts.get(v, NOTHING).which):
             part = [outside(w, self.escaped) for w in types] if place == DATA else self.lists[place].at(index)
@@ -352,7 +352,7 @@ class Sharing:
                     self.changed = True
 
     def operand(self, facts: Mapping[ir.Var, Fact], a: ir.Var | ir.SharedArg) -> Fact:
-        """Return what is known of an operand."""
+        """Return the fact about an operand."""
         return Fact("shared", frozenset((a.index,))) if isinstance(a, ir.SharedArg) else facts.get(a, NOTHING)
 
     def _operation(self, op: ir.Op, facts: Mapping[ir.Var, Fact]) -> Fact:

@@ -1,15 +1,15 @@
-"""What follows a loop over no children is copied, with the values that the loop begins with.
+"""Tail duplication of the code after a loop that makes no step, such as a loop over the children of a leaf.
 
-In: a program whose shared operands are known (`analysis.sharing.share`). Out: the program in which a loop that makes no
-step is passed by: its condition is asked once before it, and if there is no step, a copy of the block behind the loop
-is run, in which what the loop would have changed is what it was before. In `p.u @ total`, with `total` the sum of the
-children's states, that is zeros for a leaf: the product is then the same for all leaves, `analysis.sharing.once`
-computes it before any instance is run, and a leaf, of which a tree has as many as of other nodes, does without it.
+In: a program whose shared operands are known (`analysis.sharing.share`). Out: the program in which a loop's condition
+is tested once before the loop; if it makes no step, a copy of the block behind the loop runs, in which the variables
+that the loop changes have their values on entry. In `p.u @ total`, with `total` the sum of the children's states, these
+are zeros for a leaf: the product is then the same for all leaves, `analysis.sharing.per_batch` computes it before any
+instance runs, and leaves, half of the nodes of a tree, do without it.
 
-This is done where it pays: in functions that are recursive, as a recursion ends where such a loop makes no step, and
-where it makes a matrix product the same for all instances. The numbers are those that the plain call computes, but a
-product of shared operands may be summed up in another order than one of each node: this belongs to `duplicate`.
-Source: tail duplication (Mueller & Whalley, "Avoiding conditional branches by code replication", PLDI 1995).
+This is done where it pays: in recursive functions, as a recursion ends where such a loop makes no step, and where it
+makes a matrix product the same for all instances. A product of shared operands may be summed up in another order than a
+product of each node, so the option `duplicate` decides about it. Source: tail duplication (Mueller & Whalley, "Avoiding
+conditional branches by code replication", PLDI 1995).
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class _LoopExits:
     def __init__(self, function: ir.Function, free: Iterable[ir.Var]) -> None:
         self.function = function
         shared = (i.out for b in function.blocks for i in b.instrs if isinstance(i, ir.Shared | ir.Const))
-        self.free = frozenset((*free, *shared))  # what is the same for all instances
+        self.free = frozenset((*free, *shared))  # variables that are the same for all instances
         self.fixed = fixed_variables(function)
         self.names = Names(function)
         self.live = list(live_at_start(function.blocks))  # at the start of each block, but for those of `begun`
-        self.begun: set[ir.Var] = set()  # what copied loops begin with
+        self.begun: set[ir.Var] = set()  # values on entry of copied loops
         self.notes: list[Note] = []
 
     def run(self) -> ir.Function:
@@ -94,7 +94,7 @@ class _LoopExits:
         return replace(self.function, blocks=tuple(blocks))
 
     def _start(self, entry: ir.Block, changed: set[ir.Var]) -> dict[ir.Var, ir.Var]:
-        """Return for variables that a loop changes what they are copies of when it begins."""
+        """Map each variable assigned in the loop to the variable that it is a copy of on entry."""
         out: dict[ir.Var, ir.Var] = {}
         for instr in entry.instrs:
             for v in writes(instr):
@@ -106,7 +106,7 @@ class _LoopExits:
         return out
 
     def _product(self, after: ir.Block, start: dict[ir.Var, ir.Var]) -> Loc | None:
-        """Return where the first product is that is the same for all instances where a loop makes no step."""
+        """Return the position of the first product that is the same for all instances if a loop makes no step."""
         same = set(self.free)
         to = dict(start)
         for instr in after.instrs:
@@ -121,7 +121,7 @@ class _LoopExits:
         return None
 
     def _copy(self, blocks: list[ir.Block], entry: int, head: int, after: int, start: dict[ir.Var, ir.Var]) -> None:
-        """Add a block that asks whether there is a step, and a copy of the block behind the loop."""
+        """Add a block that tests whether the loop makes a step, and a copy of the block behind the loop."""
         live = {v for s in successors(blocks[after].end) for v in self.live[s]} | self.begun
         for k in (head, after):
             blocks[k] = self._joined(blocks[k], live)
@@ -142,7 +142,7 @@ class _LoopExits:
         blocks[entry] = replace(blocks[entry], end=ir.Jump(block=ask, loc=blocks[entry].end.loc))
 
     def _joined(self, block: ir.Block, live: set[ir.Var]) -> ir.Block:
-        """Return a block that assigns what is read behind it by copies, so that another block may assign it, too."""
+        """Return a block that assigns variables read behind it by `Copy`, so that another block may assign them too."""
         instrs: list[ir.Instr] = []
         copies: list[ir.Copy] = []
         to: dict[ir.Var, ir.Var] = {}
@@ -166,7 +166,7 @@ class _LoopExits:
             assert not isinstance(read, ir.End)
             out.append(reassigned(read, fresh))
             for v in writes(instr):
-                to.pop(v, None)  # what several blocks assign is assigned here, too
+                to.pop(v, None)  # a variable that several blocks assign is assigned here, too
             to |= fresh
         return tuple(out)
 

@@ -1,24 +1,23 @@
-"""What is the same for all instances is computed once per mini-batch.
+"""Per-batch constants: values that are the same for all instances are computed once per mini-batch.
 
 In: a program whose shared operands are known (`analysis.sharing.share`). Out: the program in which the results of
 operations on shared tensors, shared numbers and constants alone are shared tensors themselves (`find_per_batch`), and
-how they are computed (`Computed`): before any instance is run, in order. `p.a @ p.b` is then a weight like any other.
+their computations (`Computed`), which run in order before any instance. `p.a @ p.b` is then a weight like any other.
 
-Which results, without views of them (transposed, sliced: kernels read these where they lie):
+Per-batch constants are these results, without views of them (transposed, sliced: kernels read views in place):
 
-  - what a matrix product reads, because the order of summation of a product depends on whether an operand is shared:
-    whether it is must not depend on an option that keeps the bits;
-  - what leaves the tensor operations (an argument of a call, what a loop begins with, an element of a list), views and
-    constants as well: every instance would have to make it;
-  - with `hoist`, what other operations read; not element-wise results of which nodes read a row
+  - operands of a matrix product, because the order of summation of a product depends on whether an operand is shared:
+    that must not depend on an option that keeps the bits;
+  - values that leave the tensor operations (an argument of a call, a loop's value on entry, an element of a list),
+    views and constants as well: every instance would have to make them;
+  - with `hoist`, operands of other operations; not element-wise results of which nodes read a row
     (`np.tanh(p.embed)[k]`): a kernel computes that row alone.
 
-What costs nothing is not worth a place in memory: other constants (zeros, 2.0) and views stay in the kernels that read
-them.
-What may fail (an index out of range; bytes that number 256 rows cannot be), has a run-time extent, or is larger than
-`LARGEST` stays as well: a mini-batch may have no instance that asks for it. Source: loop-invariant code motion with the
-mini-batch as the loop; hash-consing (value numbering, Alpern, Wegman & Zadeck 1988) makes equal computations of
-different places one.
+Values that cost nothing are not worth memory: other constants (zeros, 2.0) and views stay in the kernels that read
+them. A value that may fail (an index out of range, except bytes into 256 rows or more), has a run-time extent, or is
+larger than `LARGEST` stays as well: a mini-batch may have no instance that needs it. Source: loop-invariant code motion
+with the mini-batch as the loop; hash-consing (value numbering, Alpern, Wegman & Zadeck 1988) unifies equal computations
+of different source positions.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Computed:
 
     index: int  # entry of `Program.shared`
     body: tuple[ir.Op, ...]  # in order, the tensor last; operands: each other, shared entries before `index`, `single`
-    single: Mapping[ir.Var, ir.Instr]  # what assigns the numbers among the operands: `Const` or `Shared`
+    single: Mapping[ir.Var, ir.Instr]  # instructions of the numbers among the operands: `Const` or `Shared`
     loc: Loc
 
 
@@ -105,7 +104,7 @@ class _Finder:
         return out
 
     def _value_of(self, op: ir.Op, single: Mapping[ir.Var, ir.Instr], known: Mapping[ir.Var, _Value]) -> _Value | None:
-        """Return the result of an operation if it is the same for all instances."""
+        """Return the result of an operation if it is the same for all instances, else None."""
         if op.site >= 0:
             return None
         shape, attrs = _literal(op.shape, single), _literal(op.attrs, single)
@@ -113,7 +112,7 @@ class _Finder:
         if any(isinstance(x, ir.Var) for x in (*shape, *_flat(attrs))):
             return None
         if op.op == "take" and not _constant_index(op, single) and not self._fits(op, single):
-            return None  # what has checked the index is not run before it
+            return None  # the check of the index would not run before it
         given: list[_Given] = []
         for a in op.args:
             if (one := self._given(a, single, known)) is None:
@@ -132,7 +131,7 @@ class _Finder:
         return self.values[key]
 
     def _fits(self, op: ir.Op, single: Mapping[ir.Var, ir.Instr]) -> bool:
-        """Whether an index is made of shared bytes that nothing has checked: the last row stands for what is beyond."""
+        """Whether an index is a cast of shared bytes, which need no check: indices beyond the end read the last row."""
         array, index = op.args
         made = single.get(index) if isinstance(index, ir.Var) else None
         if not isinstance(array, ir.SharedArg) or not isinstance(made, ir.Op) or made.op != "cast":
@@ -180,7 +179,7 @@ class _Finder:
                 self._want(free[v], copied=True)
 
     def _inner(self, value: _Value) -> None:
-        """Cut what products inside of a value read."""
+        """Cut the operands of products inside of a value."""
         for a in value.args:
             if isinstance(a, _Value):
                 if value.op.op == "matmul":
@@ -203,7 +202,7 @@ def same_for_all(program: ir.Program, options: Options) -> tuple[frozenset[ir.Va
 
 
 def find_per_batch(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[Computed, ...], tuple[Note, ...]]:
-    """Return the program that reads what is computed once, how that is computed, and notes.
+    """Return the program that reads per-batch constants, their computations in order, and notes.
 
     Parameters
     ----------
@@ -243,7 +242,7 @@ def _constant_index(op: ir.Op, single: Mapping[ir.Var, ir.Instr]) -> bool:
 
 
 def _literal(x: object, single: Mapping[ir.Var, ir.Instr]) -> object:
-    """Return static arguments with constants in place of the variables that hold them."""
+    """Return static arguments with constants in place of variables that hold them."""
     if isinstance(x, tuple):
         return tuple(_literal(y, single) for y in x)
     if isinstance(x, ir.Var):
@@ -288,7 +287,7 @@ def _by_element(value: _Value) -> bool:
 
 
 def _ordered(cut: Mapping[_Value, None]) -> Iterator[_Value]:
-    """Yield the values so that each comes behind those that it is computed from."""
+    """Yield the values in topological order: operands first."""
     done: set[_Value] = set()
 
     def visit(value: _Value) -> Iterator[_Value]:
@@ -306,7 +305,7 @@ def _ordered(cut: Mapping[_Value, None]) -> Iterator[_Value]:
 
 
 def _body(value: _Value, index: Mapping[_Value, int]) -> tuple[tuple[ir.Op, ...], dict[ir.Var, ir.Instr]]:
-    """Return the operations that compute a value from shared tensors, and what assigns the numbers in them."""
+    """Return the operations that compute a value from shared tensors, and a map from their numbers to instructions."""
     body: list[ir.Op] = []
     single: dict[ir.Var, ir.Instr] = {}
     made: dict[_Value, ir.Var] = {}
@@ -329,7 +328,7 @@ def _body(value: _Value, index: Mapping[_Value, int]) -> tuple[tuple[ir.Op, ...]
 
 
 def _rewritten(function: ir.Function, free: Mapping[ir.Var, _Value], index: Mapping[_Value, int]) -> ir.Function:
-    """Return the function with the computed tensors in the place of their operations."""
+    """Return the function with the computed tensors in place of their operations."""
     if not any(value in index for value in free.values()):
         return function
     blocks = []

@@ -2,12 +2,12 @@
 
 In: a program whose shared operands are known (`analysis.sharing.share`). Out: the program in which `p.w @ p.embed[k]`,
 with `p.embed` of at most `Strategy.table_rows` rows (kinds of nodes, letters, symbols, actions), is row `k` of
-`p.embed @ p.w.T`; likewise `p.embed[k] @ p.w`, and what is computed element by element from such a row, numbers and
-shared vectors. The table of products is the same for all instances, so `analysis.sharing.once` computes it before any
-of them runs, and anew only when its weights have changed. What the product needs remains a lookup.
+`p.embed @ p.w.T`; likewise `p.embed[k] @ p.w`, and element-wise results of such a row, numbers and shared vectors. The
+table of products is the same for all instances, so `analysis.sharing.per_batch` computes it before any of them runs,
+and again only when its weights have changed. A lookup replaces the product.
 
-It is the same numbers in the same order, so the bits do not change. Nothing can fail that could not before: the index
-has been checked where the row is read. Larger tables stay as they are: a mini-batch may need few of their rows.
+The same numbers are summed in the same order, so the bits do not change. Nothing can fail that could not before: the
+index has been checked where the row is read. Larger tables stay: a mini-batch may need few of their rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Row:
     index: ir.Var
     table: ir.Var | ir.SharedArg
     rows: int
-    made: tuple[ir.Op, ...]  # what computes the table, as far as it is not in the program yet
+    made: tuple[ir.Op, ...]  # operations that compute the table, if not in the program yet
     product: bool  # whether a matrix product is in it
 
 
@@ -78,7 +78,7 @@ class _Tables:
         return remove_dead(replace(self.function, blocks=tuple(blocks)))
 
     def instr(self, op: ir.Op) -> list[ir.Instr]:
-        """Return what is computed in the place of an operation."""
+        """Return the instructions that replace an operation."""
         row = self.row(op)
         if row is None:
             return [op]
@@ -91,7 +91,7 @@ class _Tables:
         return [*row.made, look]
 
     def row(self, op: ir.Op) -> _Row | None:
-        """Return the table that the result of an operation is a row of, if it is one."""
+        """Return the result of an operation as a row of a table, or None if it is not one."""
         if op.site >= 0 or op.out in self.free:
             return None
         if op.op == "take":
@@ -128,7 +128,7 @@ class _Tables:
     def computed(
         self, op: ir.Op, args: tuple[ir.Var | ir.SharedArg, ...], name: str, attrs: tuple[object, ...], n: int
     ) -> _Row:
-        """Return the table computed from those of the rows among the arguments."""
+        """Return a row of the table that `op` computes from the tables of the rows among its arguments."""
         rows = [self.rows[a] for a in args if isinstance(a, ir.Var) and a in self.rows]
         whole = tuple(self.rows[a].table if isinstance(a, ir.Var) and a in self.rows else a for a in args)
         assert isinstance(op.out.type, TensorT)
@@ -149,7 +149,7 @@ class _Tables:
         return known is not None and len(known) <= 1
 
     def shape(self, a: ir.Var | ir.SharedArg) -> tuple[int, ...] | None:
-        """Return the shape of what is the same for all instances."""
+        """Return the shape of a value that is the same for all instances; None for others."""
         if isinstance(a, ir.Var) and a not in self.free:
             return None
         t = self.program.shared[a.index].type if isinstance(a, ir.SharedArg) else a.type

@@ -1,9 +1,9 @@
-"""Sharing (taint): which operands are the same tensor for all instances of a mini-batch.
+"""Sharing (taint analysis): finds operands that are the same tensor for all instances of a mini-batch.
 
 In: a typed `Program`, before its operations are grouped. Out: the program in which every operand that was proved to
-be one shared tensor is a `SharedArg` (`share`), and what was found, as text and notes. The front end knows shared
-tensors as long as they are values of its own; it loses them where they travel through rows, lists, and the results
-of functions. Here they are found again, by what `facts` knows.
+be one shared tensor is a `SharedArg` (`share`), and the findings, as text and notes. The front end knows shared tensors
+as long as they are compile-time values; it loses them in rows, lists, and results of functions. Here they are found
+again, by the analysis of `facts`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from acronumba.records import record
 
 
 def matrices(function: ir.Function) -> set[tuple[int, int]]:
-    """Return the matrices that a product reads, itself or through views, by operation (identity) and place."""
+    """Return the operands that are matrices of a product, directly or through views: (id of operation, position)."""
     single = definitions(function)
     out: set[tuple[int, int]] = set()
     work = [op for b in function.blocks for op in b.instrs if isinstance(op, ir.Op) and op.op == "matmul"]
@@ -45,7 +45,7 @@ def matrices(function: ir.Function) -> set[tuple[int, int]]:
 
 
 class _Copies:
-    """Which contexts of a function are one function: those in which the same weights are shared."""
+    """Partitions the contexts of each function: contexts in which the same weights are shared are one function."""
 
     def __init__(self, sharing: Sharing, options: Options) -> None:
         self.sharing = sharing
@@ -82,7 +82,7 @@ class _Copies:
             self.group = {c: numbers[key] for c, key in keys.items()}
 
     def _bound(self) -> None:
-        """Unite the groups of functions that would have too many copies, and with them those that they call."""
+        """Unite the groups of functions that would have more than `COPIES`, and then the groups of their callees."""
         for number in range(len(self.functions)):
             contexts = self.sharing.contexts(number)
             if len({self.group[c] for c in contexts}) > COPIES:
@@ -108,7 +108,7 @@ class _Copies:
 
 @record(kw_only=True)
 class Shares:
-    """What `share` returns."""
+    """Result of `share`."""
 
     program: ir.Program
     sharing: Sharing | None  # the facts of the program that was given
@@ -119,10 +119,10 @@ class Shares:
 def share(program: ir.Program, options: Options, *, check: bool = False) -> Shares:
     """Return the program with every operand that is one shared tensor as a `SharedArg`.
 
-    A function that is given different weights in different contexts becomes several, one for each set of weights that
-    its products read: a product with a shared weight reads it packed, once for all nodes of a batch. Contexts that
-    differ in other operands stay one function, and so do all where there would be more than `COPIES`: these operands
-    are then tensors like any other.
+    A function that gets different weights in different contexts becomes several, one for each set of weights that its
+    products read: a product with a shared weight reads it packed, once for all nodes of a batch. Contexts that differ
+    in other operands stay one function, as do all contexts of a function that would have more than `COPIES` copies:
+    these operands are then tensors like any other.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def share(program: ir.Program, options: Options, *, check: bool = False) -> Shar
 
 
 class _Rewriter:
-    """Puts what was proved into the operations of a function."""
+    """Replaces operands of a function's operations by the proved `SharedArg`s."""
 
     def __init__(self, program: ir.Program, sharing: Sharing, check: bool) -> None:
         self.program, self.sharing, self.check = program, sharing, check
@@ -183,7 +183,7 @@ class _Rewriter:
         self.notes: dict[Note, None] = {}
 
     def function(self, number: int, contexts: Sequence[Context], to: Mapping[int, int]) -> ir.Function:
-        """Return the function for some contexts, its calls led to the functions `to`, by identity."""
+        """Return the function for some contexts; `to` maps identities of calls to the functions that they call."""
         function = self.program.functions[number]
         single = definitions(function)
         self.names = Names(function)
@@ -253,7 +253,7 @@ class _Rewriter:
         self.notes.setdefault(Note(loc=op.loc, kind=kind, text=text, option="reuse"))
 
     def _compare(self, op: ir.Op, a: ir.Var, which: Sequence[int], out: list[ir.Instr]) -> None:
-        """Let the instance fail unless the operand is, by address, one of these shared tensors."""
+        """Write a check that fails the instance unless the operand is, by address, one of these shared tensors."""
         paths = ", ".join(self.program.shared[k].path for k in which)
         site = ir.Site("AssertionError", f"the sharing analysis is wrong: {a.name} is not {paths}", op.loc)
         found: ir.Var | None = None
@@ -298,7 +298,7 @@ def _as_varying(program: ir.Program) -> ir.Program:
 
 
 def _text(program: ir.Program, sharing: Sharing, contexts: Sequence[Context], name: str) -> str:
-    """Return what was found for the operands of one function, one line per line of the source and operation."""
+    """Return the facts about the operands of one function as text: a line per source line and operation."""
 
     def fact_text(f: Fact) -> str:
         paths = ", ".join(program.shared[k].path for k in sorted(f.which)) if f.kind != "objects" else ""

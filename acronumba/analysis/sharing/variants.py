@@ -1,18 +1,19 @@
 """Copies of kernels: code that reads other shared tensors in other contexts (code duplication).
 
-In: a planned program and its kernels. Out: the same with kernels merged that come from the same lines of the source
-and differ only in which shared tensors they read, where copies do not pay; the operands in which they differ are then
-tensors of each node. (That there are copies at all comes of inlining, of the front end's instances of recursive
-functions, and of `analysis.sharing.share`, each of which knows its context.)
+In: a planned program and its kernels. Out: the same, in which kernels are merged that come from the same lines of the
+source and differ only in their shared operands, if copies do not pay; the operands in which they differ are then
+tensors of each node. (Copies are made by inlining, by the front end's specialisation of recursive functions, and by
+`analysis.sharing.share`.)
 
-A copy pays where a matrix product reads an operand that differs: packed once for all nodes, a shared weight is read
-about as fast as the processor multiplies, a matrix of each node only as fast as memory delivers it. Otherwise the
-operands are vectors, or tables of which nodes read a row, and a node reads its own as fast as a shared one: then one
-batch of several contexts is better than a batch for each. Not, however, where a node of one context may depend on one
-of another: their batches could not be one anyway, and kernels that feed each other share a phase, in which nodes that
-would have been one batch may end up at different depths. More than `COPIES` copies are merged in any case.
+A copy pays if a matrix product reads an operand that differs: packed once for all nodes, a shared weight is read about
+as fast as the CPU multiplies, a matrix of each node only as fast as memory delivers it. Otherwise the operands are
+vectors, or tables of which nodes read a row, and a node reads a local operand as fast as a shared one: then one batch
+of several contexts is better than a batch for each. Kernels are not merged, however, if a node of one context may
+depend on a node of another: their batches could not be one anyway, and kernels that feed each other share a phase, in
+which nodes that would have been one batch may end up at different depths. More than `COPIES` copies are merged in any
+case.
 
-Source: ACRoBat (arXiv 2305.10611), section 5.1, code duplication; that it is bounded and undone is ours.
+Source: ACRoBat (arXiv 2305.10611), section 5.1, code duplication; bounding and undoing it is ours.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def _paths(program: ir.Program, spec: KernelSpec, which: Iterable[int]) -> str:
 def _merged(
     program: ir.Program, kernels: Sequence[KernelSpec], uses: Sequence[tuple[Use, ...]], sets: Sequence[Sequence[int]]
 ) -> tuple[ir.Program, tuple[KernelSpec, ...], tuple[tuple[Use, ...], ...]]:
-    opened: dict[int, tuple[int, set[int]]] = {}  # by kernel: what it becomes, and its operands that are opened
+    opened: dict[int, tuple[int, set[int]]] = {}  # by kernel: its new number, and its operands that are opened
     for members in sets:
         differ = _differing(kernels, members)
         opened |= dict.fromkeys(members, (members[0], differ))
@@ -133,7 +134,7 @@ def _merged(
 
 
 def open_operands(spec: KernelSpec, which: set[int]) -> KernelSpec:
-    """Return the kernel with some shared operands as tensors of each node, behind those that it has."""
+    """Return the kernel with some shared operands as tensors of each node, behind its other tensors."""
     tensors = [v for v, o in enumerate(spec.operands) if o.kind == "tensor"]
     others = [v for v, o in enumerate(spec.operands) if o.kind not in ("tensor", "shared")]
     shared = [v for v, o in enumerate(spec.operands) if o.kind == "shared" and v not in which]
@@ -208,7 +209,7 @@ def _rewritten(
 
 
 class _Flow:
-    """Which kernels may read, directly or through others, what a kernel computes."""
+    """Reachability of kernels: the kernels that may read a kernel's results, directly or through others."""
 
     def __init__(self, program: ir.Program) -> None:
         self.to: dict[object, set[object]] = defaultdict(set)

@@ -1,1 +1,1 @@
-"""Kernels for `numba.cuda`: generated from the same `KernelSpec` and the same stages as the processor's."""
+"""Kernels for `numba.cuda`: generated from the same `KernelSpec` and the same stages as kernels for CPUs."""

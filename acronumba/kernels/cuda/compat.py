@@ -1,7 +1,6 @@
-"""The one place that knows versions of Numba's CUDA packages: private and changing names, each checked by a test.
+"""The only module that depends on versions of Numba's CUDA packages: private and changing names, each with a test.
 
-In: the text of kernels. Out: machine code for a GPU, compiled without one. Everything else of the package uses what
-this module offers.
+In: the text of kernels. Out: machine code for a GPU, compiled without a GPU. All other modules go through this one.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from acronumba.records import record
 
 @record()
 class Machine:
-    """Machine code of one kernel, and what it needs."""
+    """Machine code of one kernel, and the resources that it needs."""
 
     code: bytes  # a cubin
     entry: str  # name of the function in it
     ptx: str
     registers: int  # of a thread
     stack: int  # bytes
-    spills: int  # bytes stored and loaded again for want of registers
+    spills: int  # bytes stored and reloaded for lack of registers
     shared: int  # bytes of memory that a block shares
 
 
 def missing() -> str:
-    """Return what is not installed that compiling for a GPU needs, and how to get it; "" if nothing is missing."""
+    """Return which package for compiling for GPUs is not installed, and how to get it; "" if all are."""
     for module, package in (("numba_cuda", "numba-cuda"), ("cuda", "cuda-bindings"), ("cuda.core", "cuda-core")):
         if find_spec(module) is None:
             return f"{package} is not installed: pip install '.[cuda]', from the sources of acronumba"
@@ -43,9 +42,9 @@ def missing() -> str:
 
 _REGISTERS = 1 << 16  # of a multiprocessor
 _SHARED = 160 << 10  # bytes that blocks may share on a multiprocessor of compute capability 8.0; later ones have more
-_RESIDENT = (4, 3)  # blocks that should fit on a multiprocessor: what one waits for, another computes meanwhile
+_RESIDENT = (4, 3)  # blocks that should fit on a multiprocessor: while one waits, another computes
 
-_LOCK = ForkLock()  # of what `_as_if_on` and `_imported` change
+_LOCK = ForkLock()  # of the globals that `_as_if_on` and `_imported` change
 
 
 @cache
@@ -64,7 +63,7 @@ def _imported() -> None:
 
 @contextlib.contextmanager
 def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
-    """Let Numba compile functions that call others without asking a driver which GPU there is."""
+    """Context in which Numba compiles for a compute capability without asking the driver for a GPU."""
     from numba.cuda import dispatcher
 
     before = dispatcher.get_current_device
@@ -84,11 +83,11 @@ def compile_text(
     Parameters
     ----------
     text : str
-        Of the kernels, and of what they call.
+        Source of the kernels and of the functions that they call.
     entries : mapping
-        The kernels, and how many parameters each has; they are of int64.
+        From names of kernels to numbers of parameters, which are int64.
     capability : tuple
-        Of the GPU: (9, 0).
+        Compute capability of the GPU, such as (9, 0).
     suffix : str
         Of its architecture: "a" for instructions that only it has.
     threads : int
@@ -124,7 +123,7 @@ def compile_text(
 
 
 def _space(text: str, *others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the functions of a text, which may call those of others."""
+    """Return the namespace of a text's functions, which may call functions of other namespaces."""
     from acronumba.kernels.cuda.functions import names
 
     space = dict(names())
@@ -136,7 +135,7 @@ def _space(text: str, *others: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _space_of(text: str, arch: Any) -> dict[str, Any]:
-    """Return the functions of a text; what is compiled of them for a GPU stays with them."""
+    """Return the namespace of a text's functions, cached: a function holds its code compiled for a GPU."""
     return _space(text)
 
 
@@ -155,7 +154,7 @@ def _fitted(entry: str, ptx: list[str], arch: Any, threads: int, shared: int) ->
 
 
 def _bounded(entry: str, ptx: list[str], arch: Any) -> Machine | None:
-    """Return machine code with a bound on its registers; None if what it calls needs more."""
+    """Return machine code with a bound on its registers; None if a function that it calls needs more."""
     from cuda.bindings.nvjitlink import nvJitLinkError
 
     try:

@@ -1,8 +1,8 @@
-"""Machine code of kernels for GPUs, kept on disk: compiled once for a text and a kind of GPU.
+"""Machine code of kernels for GPUs, cached on disk: compiled once for a text and a compute capability.
 
-In: the source of a kernel. Out: its cubins, from the private directory of `emit.cache` where they are there already,
-else from `compat`, which needs Numba's CUDA packages; a machine that has the directory needs a driver only. A folder
-holds machine code, PTX and what it needs of each function.
+In: the source of a kernel. Out: its cubins, from the private directory of `emit.cache` if cached, else from `compat`,
+which needs Numba's CUDA packages; with a filled cache a machine needs only the driver. A folder of the cache holds
+machine code, PTX and the resources of each function.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def machines(code: CudaCode | PersistentCode, capability: tuple[int, int], suffi
 def compile_missing(
     codes: Sequence[CudaCode | PersistentCode], capability: tuple[int, int], suffix: str, processes: int
 ) -> None:
-    """Compile the kernels that are not on disk, several at once by so many processes.
+    """Compile the kernels that are not on disk, in `processes` processes.
 
-    Numba's front end takes most of the time, and holds Python's lock. What fails here fails again in `machines`, which
-    says why. Other parameters as there.
+    Numba's front end takes most of the time, and holds the GIL. A kernel that fails here fails again in `machines`,
+    which raises. Other parameters as in `machines`.
     """
     absent = {key: code for code in codes if cache.read(key := _key(code, capability, suffix)) is None}
     count = min(len(absent), processes)
@@ -90,9 +90,9 @@ _WORKER = [
 
 
 def compile_jobs(text: str) -> None:
-    """Compile what another process has text, as JSON; nothing is returned but what is on disk then.
+    """Compile the jobs in a JSON text, which another process has made, into the cache on disk.
 
-    The keys are those of the other process: nothing is compiled if its acronumba is another one.
+    The keys are the other process's: nothing is compiled if its acronumba has another version.
     """
     version, jobs = json.loads(text)
     for one in jobs if version == source_version() else ():
@@ -104,11 +104,11 @@ def compile_jobs(text: str) -> None:
 
 @record(kw_only=True)
 class Job:
-    """What is compiled of a kernel."""
+    """A kernel to compile: the source of its functions, and options."""
 
     key: str
     text: str
-    entries: dict[str, int]  # functions to launch, and how many parameters each has
+    entries: dict[str, int]  # functions to launch, with their numbers of parameters
     called: list[str]  # texts of tiles
     pool: int  # bytes that a block shares besides those of the text
     capability: tuple[int, int]
@@ -144,7 +144,7 @@ def _machine(files: Mapping[str, bytes], k: int) -> compat.Machine:
 
 
 def _key(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str) -> str:
-    """Return the name of a kernel's folder: machine code is right whichever version of the compiler has made it."""
+    """Return the name of a kernel's folder, which does not depend on the compiler's version: all make valid code."""
     here = Path(__file__).parent
     parts = [str(capability), suffix, str(THREADS), *code.entries, code.source]
     parts += [(here / name).read_text() for name in ("functions.py", "compat.py")]

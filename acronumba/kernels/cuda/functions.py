@@ -1,7 +1,7 @@
-"""What the text of generated kernels calls, for `numba.cuda`: memory by address, exact arithmetic, warps.
+"""Functions that generated kernels call, for `numba.cuda`: memory by address, exact arithmetic, warps.
 
-In: nothing. Out: `names()`, to be laid under the text of a kernel. `kernels.cuda.simulator` has the same names for
-plain Python. Everything but functions of libm compiles to a few instructions. Importing it needs `numba-cuda`.
+In: nothing. Out: `names()`, the namespace of a kernel's text. `kernels.cuda.simulator` has the same names for plain
+Python. All but functions of libm compile to a few instructions. Importing this module needs `numba-cuda`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _device(f: Callable[..., Any]) -> Any:
     return cuda.jit(device=True, inline="always")(f)
 
 
-# What Numba is told of an intrinsic: the types of its result and arguments, and what writes it.
+# Declaration of an intrinsic for Numba: the types of its result and arguments, and its code generator.
 
 
 def _pointer(context: Any, builder: Any, address: Any, type: Any) -> Any:
@@ -305,7 +305,7 @@ def _functions() -> dict[str, Any]:
 
 
 def _lanes() -> dict[str, Any]:
-    """Return what is done with the lanes of a warp."""
+    """Return the functions that exchange or reduce values over the lanes of a warp, by name."""
     return {
         "exchange": _device(lambda x, d: cuda.shfl_xor_sync(ALL, x, d)),
         "of_lane": _device(lambda x, k: cuda.shfl_sync(ALL, x, k)),

@@ -1,18 +1,18 @@
 """Kernels for a GPU: from a `KernelSpec` to functions of the small language that `emit.simt` prints for `numba.cuda`.
 
-A kernel is a function per stage, launched one after the other over all nodes of a batch; what one leaves for the next
-lies in scratch memory of the batch. The compiled form:
+A kernel is a function per stage, launched one after the other over all nodes of a batch; values that a stage passes to
+a later one lie in scratch memory of the batch. The compiled form:
 
     NAME_0(P, nodes, S, T)   the first stage, NAME_1 the next; by any number of blocks of `tiles.THREADS` threads
-                             P: table as of the processor's kernels, in the GPU's memory, but
+                             P: table as for kernels on CPUs, in the GPU's memory, but
                              P[0]  address of the words of all nodes, see `kernels.cuda.nodes`
                              P[2]  of a kernel with run-time extents: bytes of T for one warp
-                             P[FIXED + k]  of one without: address of result k of all nodes
+                             P[FIXED + k]  of a kernel without: address of result k of all nodes
                              S: scratch of the batch; T: scratch of the warps
-    sizes(D, nodes, OUT)     on the processor: OUT[0] = bytes of S for so many nodes, OUT[1] = bytes of T for one warp,
-                             OUT[2 + k] = bytes of result k of a node, then those of the largest tensor of a node
-    adds(D, OUT)             on the processor, of a kernel with run-time extents: OUT[0] = bytes of S for a node beside
-                             that, then what of it is counted, see `NodeTable.counted`
+    sizes(D, nodes, OUT)     on the CPU: OUT[0] = bytes of S for so many nodes, OUT[1] = bytes of T for one warp,
+                             OUT[2 + k] = bytes of result k of a node, then bytes of the largest tensor of a node
+    adds(D, OUT)             on the CPU, of a kernel with run-time extents: OUT[0] = further bytes of S for a node, then
+                             the counts of the node, see `NodeTable.counted`
 
 An argument word is, by the operand's kind: "tensor": the address of its data; "int", "bool": the number; "float": the
 bits of a double; "list": the address of the addresses of its elements' data; "numbers": the address of the numbers.
@@ -43,7 +43,7 @@ from acronumba.strategy import DEFAULT, Strategy
 
 @record(kw_only=True)
 class Warp(Target):
-    """A warp as a processor: a vector of any type has a lane for each thread."""
+    """A warp as a target: a vector of any type has a lane for each thread."""
 
     def lanes(self, type: Ty) -> int:
         return simt.WARP
@@ -75,11 +75,11 @@ class CudaCode:
 
     @property
     def source(self) -> str:
-        """The text, and of the tiles that it calls."""
+        """Source text of the kernel and of the tiles that it calls."""
         return "\n\n".join([*(tile.text() for tile in self.tiles), self.text])
 
     def parts(self) -> tuple[simt.Part, ...]:
-        """Return the functions, those of the tiles first, for any setting."""
+        """Return the functions, tiles first, for any setting."""
         return (*(part for tile in self.tiles for part in tile.parts()), *simt.parts(self.module))
 
 
@@ -96,7 +96,7 @@ class _Generator(Generator):
         self.table = NodeTable.of(spec, places, tuple(self._counted()))
 
     def _counted(self) -> Iterator[Counted]:
-        """Yield what is counted of each node, as nodes have more or fewer of it."""
+        """Yield the counts that differ from node to node: rows, or tiles of rows."""
         found: dict[Counted, None] = {}
         for stage in self.stages.stages:
             if isinstance(stage, ProductStage) and count(stage.lead).constant is None:
@@ -134,7 +134,7 @@ class _Generator(Generator):
             grids.append((Grid(WARPS, 1),))
         for stage in self.stages.stages:
             if isinstance(stage, ProductStage):
-                # each pass is a function: what its blocks share, and its registers, are its own
+                # each pass is a function, with separate shared memory and registers
                 for one in passes_of(stage, self.stages, self.target) if stage.n else ():
                     w = self._writer(len(functions), "tiles of products")
                     grids.append(w.tiles(stage, one))

@@ -1,13 +1,13 @@
-"""What the processor runs in place of a kernel of a GPU: it writes down what the kernel needs, and that it is wanted.
+"""Marshalling of launches: the CPU runs this code in place of a kernel of a GPU, to write the kernel's parameters.
 
-In: a `KernelSpec`. Out: host functions with the signatures of the processor's kernels, `plan` and `run`. `run` goes
-over the nodes of a batch and lays out in a buffer, which is copied to the GPU in one piece, the table P that the
-kernel reads: the words of nodes (`kernels.cuda.nodes`), with the GPU's addresses in place of the processor's, and
-places for failures. Then it adds a row to the table of launches. So the machine, the schedule and the layout are the
-same for both; no Python runs per node or per batch.
+In: a `KernelSpec`. Out: host functions with the signatures of kernels on CPUs, `plan` and `run`. `run` goes over the
+nodes of a batch and writes the table P of the kernel into a buffer, which is copied to the GPU in one piece: the words
+of nodes (`kernels.cuda.nodes`), with GPU addresses in place of CPU addresses, and memory for failures. Then it adds a
+row to the table of launches. So the machine, the schedule and the layout are the same for CPU and GPU; no Python runs
+per node or per batch.
 
-The tail of the processor's table P is, behind the shared entries, the address of a stream and the kernel's number. A
-stream has the words of `STREAM`, its table rows of `ROW`.
+The table P of `run` ends, behind the shared entries, with the address of a stream and the kernel's number. A stream has
+the words of `STREAM`, its table of launches rows of `ROW`.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ def locate() -> tree.Function:
 
 
 class _Resolver:
-    """Writes how addresses become the GPU's: most lie in the region of the one before."""
+    """Writes the translation of CPU to GPU addresses; caches the last region, in which most next addresses lie."""
 
     def __init__(self, f: Builder, stream: Expr, name: str) -> None:
         self.f, self.stream, self.name = f, stream, name
         self.start, self.end, self.shift = (f.let(f"{name}_{what}", 0) for what in ("start", "end", "shift"))
 
     def __call__(self, word: Expr) -> Expr:
-        """Return the GPU's address of what is at an address, or 0."""
+        """Return the GPU address for a CPU address, or 0 if it is in no region."""
         f = self.f
         at = f.let(self.name, word)
         with f.when((at < self.start) | (at >= self.end)):
@@ -123,7 +123,7 @@ def _plan(spec: KernelSpec, code: CudaCode) -> tree.Function:
 
 
 def _leave_without_room(f: Builder, stream: Local, end: Expr, limit: Expr, wanted: Expr) -> None:
-    """Return from the function where the buffer or the table of launches is full; count what is missing."""
+    """Write a return from the function if the buffer or the table of launches is full, which counts missing bytes."""
     over = f.let("over", end - limit)
     full = tree.load(stream, STREAM.at["launches"]) >= tree.load(stream, STREAM.at["capacity"])
     with f.when((over > 0) | tree.load(stream, STREAM.at["missing"]).ne(0) | full):
@@ -137,9 +137,9 @@ def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
 
 
 class _Run:
-    """Writes the function that notes what a launch needs.
+    """Writes the function `run`, which marshals a launch.
 
-    In the buffer lie the words of the nodes and their starts, the table P, and the elements of lists.
+    The buffer holds the words of the nodes and their starts, the table P, and the elements of lists.
     """
 
     def __init__(self, spec: KernelSpec, code: CudaCode) -> None:
@@ -200,7 +200,7 @@ class _Run:
         return many * 8
 
     def begin(self) -> None:
-        """Name what is added up over the nodes: bytes of scratch, and what is counted; resolve addresses."""
+        """Make the locals of sums over nodes (bytes of scratch, counts) and the resolvers of addresses."""
         f = self.f
         self.resolve = {
             o.index: _Resolver(f, self.stream, o.name) for o in self.arguments if o.kind in ("tensor", "list")
@@ -208,10 +208,10 @@ class _Run:
         self.place = _Resolver(f, self.stream, "place")
         self.batch, self.warp = f.let("batch", 0), f.let("warp", 0)
         self.counts = [f.let("count", 0) for _ in self.nodes_table.counted]
-        self.most = f.let("most", self.nodes)  # of nodes, or of what is counted
+        self.most = f.let("most", self.nodes)  # of nodes, or of a count
 
     def each_node(self, fails: Expr) -> None:
-        """Write down the words of every node."""
+        """Write the loop that stores the words of every node."""
         f, nodes = self.f, self.nodes
         if not self.spec.dims:
             f.do(tree.Call("sizes", (const(0, I64), nodes, f["S"]), tree.VOID))
@@ -236,7 +236,7 @@ class _Run:
             f.set(row, row + 8)
 
     def own(self, row: Local, i: Expr, node: Local, extents: Local) -> None:
-        """Write down the run-time extents of a node, its results, its place and what is counted of it."""
+        """Write the words of a node: run-time extents, results, offset in the batch's scratch; add up its counts."""
         f, nodes, known = self.f, self.nodes, self.nodes_table
         for k in range(known.dims):
             f.store(row + nodes * (8 * (known.arguments + k)), 0, tree.load(extents, k))
@@ -257,7 +257,7 @@ class _Run:
             f.set(count, count + tree.load(added, 1 + k))
 
     def finish(self) -> None:
-        """Write down how much is counted of all nodes."""
+        """Write the stores of the total counts of all nodes."""
         f = self.f
         for k, count in enumerate(self.counts):
             f.store(self.starts + (self.nodes + 1) * (8 * k), self.nodes, count)
@@ -304,5 +304,5 @@ class _Run:
 
 
 def _words_of_sizes(spec: KernelSpec) -> int:
-    """Return how many words `sizes` writes."""
+    """Return the number of words that `sizes` writes."""
     return 3 + len(spec.results)

@@ -1,9 +1,9 @@
-"""What a kernel of a GPU finds of each node of a batch, beside what all have in common.
+"""Layout of the words of each node of a batch, as a kernel of a GPU reads them.
 
-Words of nodes lie word by word, as neighbours are read together: int64[words, nodes]. A node of a kernel without
-run-time extents has its argument words. With run-time extents each node has its own: then it has these too, the
-addresses of its results, and its place in the scratch of the batch. Behind the words of all nodes lie the `starts`:
-int64[counted, nodes + 1], how many rows, or tiles of rows, come before those of each node, and how many there are.
+Words lie word by word, as those of neighbouring nodes are read together: int64[words, nodes]. A node of a kernel
+without run-time extents has its argument words. With run-time extents it has these too, the addresses of its results,
+and its offset in the scratch of the batch. Behind the words of all nodes lie the `starts`: int64[counted, nodes + 1],
+the number of rows, or tiles of rows, before each node's, and their total.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from acronumba.records import record
 
 @record()
 class Counted:
-    """What is counted of each node: rows, or tiles of so many rows."""
+    """A count of each node: of rows, or of tiles of `height` rows."""
 
     rows: Poly
     height: int = 1
-    times: Poly = ONE  # how often there are so many rows
+    times: Poly = ONE  # number of matrices of so many rows
 
 
 @record()
 class NodeTable:
-    """Which words a node has, in their order: arguments, run-time extents, addresses of results, its place."""
+    """Numbers of words of a node, in order: arguments, run-time extents, addresses of results, offset in scratch."""
 
     arguments: int
     dims: int = 0
@@ -46,10 +46,10 @@ class NodeTable:
         return self.arguments + self.dims + self.results + self.places
 
     def result(self, k: int) -> int:
-        """Return which word is the address of a result."""
+        """Return the number of the word with the address of a result."""
         return self.arguments + self.dims + k
 
     @property
     def place(self) -> int:
-        """Which word is its place in the scratch of the batch."""
+        """Number of the word with the node's offset in the scratch of the batch."""
         return self.arguments + self.dims + self.results

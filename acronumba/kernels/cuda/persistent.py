@@ -8,16 +8,16 @@ at once (a cooperative launch):
         S, T        scratch of the batch and of warps, as of the functions
         barrier     words of `BARRIER`
 
-Each function is written from the same tree or template as where it is launched alone, so results have the same bits;
-only its `simt.Setting` is another. What a block's threads share would add up over the functions: here all arrays are
-parts of one pool. A function's own come behind
-those of the functions that it calls, so that two overlap only where they are never needed at once. And what depends on
-the thread alone would be computed before the loop and kept in registers for all functions: here each is told its thread
-(`here`), which is read again for every step, and by how many blocks it is run, which is as many as a launch would have.
+Each function is printed from the same tree or template as for a launch by itself, so results have the same bits; only
+its `simt.Setting` is another. The shared memory of the functions would add up: here all shared arrays are parts of one
+pool. A function's arrays lie behind the arrays of the functions that it calls, so that two overlap only if they are
+never in use at once. And values that depend on the thread alone would be computed before the loop and occupy registers
+in all functions: here each function gets its thread (`here`), which is read again for every step, and the number of
+blocks that run it, which is that of a launch.
 
-The barrier counts up and never down. One thread of each block adds 1 and looks until all have come; adding releases
-and looking acquires at the scope of the GPU, so that what was stored before by any block is read after by all. Who
-looks too often in vain adds `GONE`: everyone sees it, now or later, and leaves.
+The barrier's counter only grows. One thread of each block adds 1 and polls until all blocks have come; adding releases
+and polling acquires at the scope of the GPU, so that stores of any block before the barrier are visible to all blocks
+after it. A thread that polls too often adds `GONE`: all others see it, now or later, and leave.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def run(steps, count, S, T, barrier):
 class PersistentCode:
     """The kernel that runs all others."""
 
-    own: str  # text of what it has beside them
+    own: str  # text of its other code
     text: str  # with them
     shared: int  # bytes that a block shares
     entries: tuple[str, ...] = ("run",)
@@ -142,7 +142,7 @@ def asking(library: Mapping[str, simt.Part]) -> frozenset[str]:
 
 
 def pool(library: Mapping[str, simt.Part]) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Return for each function where in the pool its arrays begin, and where what it needs ends, with what it calls."""
+    """Map each function to the offsets of its arrays in the pool, and to the end of them and of its callees' arrays."""
     found: dict[str, tuple[tuple[int, ...], int]] = {}
 
     def end(name: str) -> int:

@@ -2,18 +2,18 @@
 
 In: the text that `emit.simt` prints, and `emit.interpret.Memory` with the arrays its addresses may reach. Out: arrays
 change as a GPU would change them. Threads are greenlets that run until they wait for others: at a barrier of the block,
-of a warp or of the whole grid, or where the lanes of a warp exchange values. Which of the threads that can run is next
-is drawn at random, and now and then another goes on at a store: most missing barriers show. Memory that a block
-shares begins as NaN, and becomes NaN again where its blocks meet others.
+of a warp or of the whole grid, or where the lanes of a warp exchange values. The next thread is drawn at random from
+those that can run, and at some stores another thread goes on, so that most missing barriers show. Shared memory begins
+as NaN, and becomes NaN again at a barrier of the grid.
 
-Blocks that are launched together may meet: `arrive` adds to a counter and publishes what the block has stored before,
-`acquire` reads it and learns of what was published. In a text that does so, reading what another block has stored and
-not published is an error.
+Blocks of a cooperative launch may synchronise: `arrive` adds to a counter and publishes all earlier stores of the
+block, `acquire` reads the counter and makes published stores visible. In a text that does so, reading an unpublished
+store of another block is an error.
 
 Types are as exact as Numba's: integers of less than 64 bits are narrowed only where the text says so, an operation on
-a float32 and a float64 is one of float64, and a literal like `0.5` is a float64. What is an error on no GPU is one
-here: accesses outside of every array, threads that wait for each other for ever, lanes that exchange values with
-threads that have ended.
+a float32 and a float64 is a float64 operation, and a literal like `0.5` is a float64. Three things are errors here that
+a GPU does not report: accesses outside of every array, deadlocks of threads, and exchange of values with lanes whose
+threads have ended.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _narrow(x: int, bits: int = 64) -> int:
 
 
 def _wrap(x: Any) -> Any:
-    """Let an integer wrap; others pass."""
+    """Return an integer wrapped to 64 bits; other values unchanged."""
     return _narrow(x) if type(x) is int else x
 
 
@@ -90,7 +90,7 @@ class Deadlock(Exception):
 
 
 class Race(Exception):
-    """A block reads what another has stored, without having waited for it."""
+    """A block reads a store of another block without having waited for it."""
 
 
 class _Wrapping(ast.NodeTransformer):
@@ -187,7 +187,7 @@ class Simulator:
         self.main = greenlet.getcurrent()
         made = [_Block(k, self.memory, shared) for k in range(blocks)]
         self.written: dict[int, tuple[_Block, int]] = {}  # of places: by which block, how often it had published
-        self.counters: dict[int, dict[int, int]] = {}  # what is known to those who have read them
+        self.counters: dict[int, dict[int, int]] = {}  # knowledge that readers of a counter acquire
         alive = [_Thread(block, k) for block in made for k in range(threads)]
 
         def run() -> None:
@@ -230,7 +230,7 @@ class Simulator:
                 raise Deadlock(", ".join(sorted({str(t.waits[0]) if t.waits else "other blocks" for t in alive})))
 
     def _everyone(self, key: Any, alive: Sequence[_Thread]) -> int:
-        """Return how many threads must have come to a meeting."""
+        """Return the number of threads that must have come to a barrier."""
         kind, *where = key
         if kind == "grid":
             return self.blocks * self.size
@@ -273,7 +273,7 @@ class Simulator:
         return int(self.memory.load(at, tree.I64))
 
     def _watch(self) -> None:
-        """Let loads and stores find races between blocks: by the word of four bytes, as it was stored."""
+        """Make loads and stores detect races between blocks, per word of 4 bytes."""
 
         def read(address: int, size: int) -> None:
             for at in range(address, address + size, 4):
@@ -347,7 +347,7 @@ class Simulator:
         return names
 
     def _perhaps_another(self) -> None:
-        """Let other threads go on here, now and then: what races shows."""
+        """Switch to another thread, at random, so that races show."""
         if self.random.random() < _SWITCH:
             thread = self.current
             self.main.switch()
@@ -460,7 +460,7 @@ def _warp_product(given: Mapping[int, Any], factors: Callable[[Any], tuple[Any, 
 
 
 class _Cuda:
-    """What the text calls `cuda`."""
+    """Stand-in for the module `cuda` of the text."""
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator

@@ -1,9 +1,9 @@
 """Sums over nodes on a GPU: the functions of `kernels.sums`, as one kernel for each dtype that does many jobs at once.
 
-In: a dtype. Out: a `CudaCode` whose one function has the signature of all, `sums(P, nodes, S, T)`: P[0] is the address
-of rows of `TASKS`, P[1] how many there are, and `nodes` the number of all tasks. A warp takes one task after the other,
-of whichever job it is; each task is done by one warp alone, in the order of `kernels.sums`. So no bit depends on how
-many blocks there are, and nothing is added atomically. Jobs of one launch must not add to the same array.
+In: a dtype. Out: a `CudaCode` whose one function has the signature of all kernels, `sums(P, nodes, S, T)`: P[0] is the
+address of rows of `TASKS`, P[1] their number, and `nodes` the number of all tasks. A warp takes one task after the
+other, of any job; each task is done by one warp alone, in the order of `kernels.sums`. So no bit depends on the number
+of blocks, and nothing is added atomically. Jobs of one launch must not add to the same array.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Writes stages in tiles for a GPU: all tasks for some rows of a node, then all for the next rows.
 
-In: a `RowStage` with a lead. Out: statements of one function. A unit is a tile of rows at one place of the other axes
-of the lead; each block of threads does one after the other. Products are tiles of all threads of the block, everything
-else is done row by row: each warp has rows of its own. What the tasks leave for each other lies in scratch memory of
-the block: `HEIGHTS[0]` rows of each value.
+In: a `RowStage` with a lead. Out: statements of one function. A unit is a tile of rows at one index of the other axes
+of the lead; each block of threads does one unit after the other. Products are tiles computed by all threads of the
+block; other tasks are done row by row, the rows shared out to warps. Values that tasks pass to each other lie in
+scratch memory of the block: `HEIGHTS[0]` rows of each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PANEL = 64  # columns of a product that are computed at a time, if their number 
 
 
 def counted(stage: RowStage) -> tuple[Counted, ...]:
-    """Return what a stage counts of each node, for each height; nothing if all nodes have equally many rows."""
+    """Return a stage's count of tiles of each node, for each height; () if all nodes have equally many rows."""
     if count(stage.lead).constant is not None:
         return ()
     return tuple(Counted(size_poly(stage.lead[-1]), height, count(stage.lead[:-1])) for height in HEIGHTS)
@@ -52,7 +52,7 @@ class BlockTiles:
         w.called.update(self.made.values())
 
     def tiling(self, products: list[Product]) -> list[Tile]:
-        """Choose the tiles of products: what a block shares must fit."""
+        """Choose the tiles of products so that they fit in the shared memory of a block."""
         for stages in range(MOST_STAGES, 1, -1):
             made = [self.tile(product, stages) for product in products]
             size = sum(tile.shared(True) for tile in {*made})
@@ -66,7 +66,7 @@ class BlockTiles:
         return Tile(kind, 1, columns, HEIGHTS[0], stages, "columns" if product.flip else "rows")
 
     def grids(self) -> tuple[Grid, ...]:
-        """Return what each height means for a launch."""
+        """Return the grid of each height, for the launch to choose from."""
         tile = next(iter(self.made.values()))
         costs = [Shape(height, tile.columns).cost(tile.kind, 1) for height in HEIGHTS]
         if self.counted:
@@ -76,7 +76,7 @@ class BlockTiles:
         return tuple(Grid(1, many, cost) for many, cost in zip(known, costs, strict=True))
 
     def units_of_node(self, height: int) -> int:
-        """Return how many units a node is, where all have equally many rows."""
+        """Return the number of units of a node, if all nodes have equally many rows."""
         rows, times = size_poly(self.stage.lead[-1]).constant, count(self.stage.lead[:-1]).constant
         assert rows is not None and times is not None
         return -(-rows // height) * times
@@ -105,7 +105,7 @@ class BlockTiles:
             self.unit(unit, high)
 
     def choose(self, blocks: Expr) -> tuple[Local, Local, Local | None]:
-        """Choose the height of tiles; return it, how many units there are, and where those of each node start."""
+        """Choose the height of tiles; return it, the number of units, and the table of the first unit of each node."""
         w, f = self.w, self.w.f
         high = w.local("high", const(HEIGHTS[0], I64))
         tables = [w.starts(one) for one in self.counted]
@@ -124,7 +124,7 @@ class BlockTiles:
         return high, units, starts
 
     def unit(self, unit: Local, high: Local) -> None:
-        """Write a tile of rows of the node at hand."""
+        """Write a tile of rows of the current node."""
         w, stage = self.w, self.stage
         rows = w.number(size_poly(stage.lead[-1]))
         tiles = w.local("tiles", (rows + (high - 1)) // high)
@@ -143,7 +143,7 @@ class BlockTiles:
         w.lead, w.stop, w.views = (), None, {}
 
     def items(self, outer: Index, first: Local) -> None:
-        """Write the tasks for the rows at hand."""
+        """Write the tasks for the current rows."""
         w = self.w
         for item in self.stage.items:
             if isinstance(item, Single):
@@ -154,10 +154,10 @@ class BlockTiles:
             w.f.do(device("meet"))
 
     def in_band(self, outer: Index, first: Local, stop: Local, band: Band) -> None:
-        """Write the tasks for the columns of the band of the rows at hand; again for all if there had to be others.
+        """Write the tasks for the columns of the band of the current rows; then for all columns, if the band was wrong.
 
-        That is known to all threads of the block: a right operand may have an element that gives no 0 when multiplied
-        by 0, and a value that is summed may not be 0 outside.
+        It is wrong, which all threads of the block see, if a right operand has an element that times 0 is not 0, or if
+        a summed value is not 0 outside of the band.
         """
         w, f = self.w, self.w.f
         size = w.graph.shape(self.stage.items[0].values[0])[-1]
@@ -189,7 +189,7 @@ class BlockTiles:
                 f.do(device("meet"))
 
     def find_odd(self, product: Product, outer: Index, low: Local, high: Local) -> None:
-        """Say so if the rows of the right operand outside of low..high have an element that is not finite."""
+        """Write a search for elements that are not finite, in rows of the right operand outside of low..high."""
         w, t = self.w, DTYPES[self.w.graph.dtype(product.value)]
         right, stride = self.right(product, outer)
         inner, columns = (w.number(size_poly(n)) for n in w.graph.shape(product.right)[-2:])
@@ -204,7 +204,7 @@ class BlockTiles:
                 w.f.store(self.flags, 0, 1)
 
     def product(self, product: Product, outer: Index, first: Local) -> None:
-        """Write the rows of a product, some columns after the other; in a band as far as it is not known to be 0."""
+        """Write the rows of a product, column block by column block; within a band, known zeros are left out."""
         w, f, made, band = self.w, self.w.f, self.made[product.value], self.w.band
         assert w.stop is not None
         t = DTYPES[w.graph.dtype(product.value)]
@@ -250,7 +250,7 @@ class BlockTiles:
         return low
 
     def addresses(self, product: Product, outer: Index, first: Local, m: Local, begin: Local | None) -> None:
-        """Write down where the rows of the left operand lie, from an element on."""
+        """Write the addresses of the rows of the left operand, from an element on."""
         w, f = self.w, self.w.f
         (piece,) = product.pieces
         shape = w.graph.shape(piece)
@@ -261,7 +261,7 @@ class BlockTiles:
             f.store(self.rows, e, w.address(piece, Index(shape, (*place.at, row, column))))
 
     def right(self, product: Product, outer: Index) -> tuple[Local, Local]:
-        """Return where the right operand begins, and bytes from one row, or column, to the next."""
+        """Return the address of the right operand, and the bytes from one row, or column, to the next."""
         w, v = self.w, product.right
         shape = w.graph.shape(v)
         place = stretch(w, outer, shape[:-2])
@@ -280,7 +280,7 @@ class BlockTiles:
         self, product: Product, outer: Index, first: Local, m: Local, column: Local, power: Local, columns: Local,
         sums: Local,
     ) -> None:  # fmt: skip
-        """Put the sums of some columns where they belong."""
+        """Write the store of the sums of some columns."""
         w, made, v = self.w, self.made[product.value], product.value
         op = w.graph.op(v)
         assert op is not None

@@ -2,38 +2,39 @@
 
 In: a `Tile`. Out: the text of a function
 
-    tile(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart)    returns where the sums are
+    tile(rows, m, apart_rows, pieces, lengths, weight, first, power, sums, apart)    returns the address of the sums
 
     rows, apart_rows   rows[s * apart_rows + r] is the address of piece s of row r of the left operand
     m                  rows, at most `Tile.rows`
     pieces, lengths    of a row: int64 elements of each
     weight             of one panel: `Tile.columns` columns of each of `Tile.gates` gates, for each k
     first, power       of the columns of each gate, 2**power from `first` on are computed
-    stride, columns    of a matrix that is no packed weight (`Tile.right`): bytes from one row to the next, or from one
-                       column; how many columns there are. Both stand behind `power`
+    stride, columns    of a matrix that is not a packed weight (`Tile.right`): bytes from one row to the next, or from
+                       one column; number of columns. Both stand behind `power`
     sums, apart        row r of the sums is at sums + r * apart, gate g at column g * `Tile.columns` of it; if `sums` is
-                       0, they are where steps were before
+                       0, they overwrite the ring of steps
 
-Rows are read where they lie, so that gathering and concatenating cost nothing. Steps of `STEP` elements of each row,
-and of as many rows of the weight, go through a ring in shared memory: while one is computed, the next ones are fetched.
-The order of summation is the same for every row, whatever its place in the tile, however many there are, and whatever
-part of a panel a block computes: k ascending in steps of `STEP`, piece by piece, a fresh accumulator every `CHUNK`
-terms. So k is never shared out to warps or blocks, which would add up in another order.
+Rows are read in place, so that gathering and concatenating cost nothing. Steps of `STEP` elements of each row, and of
+as many rows of the weight, go through a ring in shared memory: while a step is computed, the next ones are fetched.
+The order of summation is the same for every row, whatever its position in the tile, the number of rows, and the part of
+a panel that a block computes: k ascending in steps of `STEP`, piece by piece, a new accumulator every `CHUNK` terms. So
+k is never shared out to warps or blocks, which would add up in another order.
 
 float32 products are computed by tensor cores, whose factors have 11 bits: each factor is split into a large part and a
-small rest, and of their four products the three that count are added ("3xTF32"). Tensor cores cut their sums off and do
-not round them, which in a chain of hundreds goes one way: they add up 8 terms, and those sums are added as float32, so
-that all is about as exact as float32 (Ootomo and Yokota, 2022).
+small rest, and of their four products the three that count are added ("3xTF32"). Tensor cores truncate their sums
+instead of rounding them, a bias that grows over a chain of hundreds: they add up 8 terms, and these sums are added as
+float32, so that the result is about as exact as float32 (Ootomo and Yokota, 2022).
 With `precision="tf32"` there is one product, of factors rounded to 11 bits, with "bf16" of factors rounded to 8: then a
-sum of products is off by at most about 2**-10 or 2**-7 of the sum of their sizes. Sums are of float32 in all three.
-Places in the ring are unsigned (`u64`): Numba reads a negative one from the end, and asks each time whether it is one.
-Infinities, NaN and what would round to infinity can be neither split nor rounded: rows and columns that have one are
-summed again, element by element, in float32. So a row's sum does not depend on what other rows have.
+sum of products is off by at most about 2**-10 or 2**-7 of the sum of their magnitudes. Sums are float32 in all three.
+Indices into the ring are unsigned (`u64`): Numba counts a negative index from the end, and tests for it at each access.
+Infinities, NaN and numbers that would round to infinity can be neither split nor rounded: rows and columns with one are
+summed again, element by element, in float32. So a row's sum does not depend on other rows.
 
-*Shapes.* How many rows and columns a block does at a time (`Shape`) is chosen for each launch. Large tiles fetch less
-for each product: one of 64 x 80 fetches 576 bytes for 5,120 of them, one of 16 x 8 has 96 for 128. Small ones keep more
-multiprocessors busy. `shapes` makes a ladder from one to the other, and `Shape.cost` estimates from the instructions of
-a step how long each takes: the launch takes the one whose blocks, dealt out to the multiprocessors, are done first.
+*Shapes.* The number of rows and columns that a block does at a time (`Shape`) is chosen for each launch. Large tiles
+fetch less for each product: a tile of 64 x 80 fetches 576 bytes for 5,120 products, one of 16 x 8 fetches 96 for 128.
+Small ones keep more multiprocessors busy. `shapes` makes a ladder from small to large, and `Shape.cost` estimates from
+the instructions of a step how long each takes: the launch takes the shape whose blocks, dealt out to the
+multiprocessors, are done first.
 """
 
 from __future__ import annotations
@@ -327,7 +328,7 @@ def kind_of(dtype: str, precision: str) -> str:
 
 
 def right_step(width: int) -> int:
-    """Return how many elements lie from row to row of the weight in shared memory.
+    """Return the stride of the weight's rows in shared memory, in elements.
 
     A warp reads 4 rows of 8 columns at a time: they lie in different banks if rows are 8 or 24 banks apart.
     """
@@ -336,14 +337,14 @@ def right_step(width: int) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tile:
-    """What a function for tiles is made for."""
+    """Parameters of a function for tiles."""
 
     kind: str  # of products: "float32", "tf32", "bf16", "float64"
     gates: int
     columns: int  # of each gate in a panel: 8, 16, 32, 64
     rows: int  # at most: 16, 32, 64
     stages: int  # steps in shared memory: 2, 3, 4
-    right: str = "packed"  # what it multiplies with: a packed weight, or a matrix of which "rows" or "columns" are read
+    right: str = "packed"  # right operand: a packed weight, or a matrix of which "rows" or "columns" are contiguous
 
     @property
     def width(self) -> int:
@@ -357,7 +358,7 @@ class Tile:
 
     @property
     def left(self) -> int:
-        """Elements that a step has of the left operand, in shared memory."""
+        """Elements of the left operand in a step, in shared memory."""
         return self.rows * LEFT_STEP
 
     @property
@@ -366,7 +367,7 @@ class Tile:
         return self.width * LEFT_STEP if self.right == "columns" else STEP * right_step(self.width)
 
     def shared(self, own: bool) -> int:
-        """Return the bytes of shared memory that it takes; with `own`, sums lie where steps were."""
+        """Return the bytes of shared memory that the tile takes; with `own`, sums overwrite the ring of steps."""
         return 4 * self.ring(own) + 8 * (self.rows + self.width) if self.kind in MOST else 0
 
     def ring(self, own: bool = True) -> int:
@@ -375,7 +376,7 @@ class Tile:
         return max(steps, self.rows * self.width) if own else steps
 
     def text(self) -> str:
-        """Return the functions, as they are called where each kernel is launched alone."""
+        """Return the text of the functions, for kernels that are launched alone."""
         return "\n\n".join(part.write(simt.ALONE) for part in self.parts())
 
     def parts(self) -> tuple[simt.Part, ...]:
@@ -414,7 +415,7 @@ class Tile:
         )  # fmt: skip
 
     def _way(self) -> dict[str, object]:
-        """Return how its text finds the elements of the right operand, in memory and in shared memory."""
+        """Return the text that addresses elements of the right operand, in memory and in shared memory."""
         size = 4 if self.kind in MOST else 8
         step, wide = right_step(self.width), f"{self.width} * {size}"
         rows = {
@@ -443,17 +444,17 @@ class Tile:
 
 @record()
 class Shape:
-    """How many rows, and columns of each gate, a block does at a time."""
+    """Number of rows, and of columns of each gate, that a block does at a time."""
 
     rows: int
     columns: int
 
     def cost(self, kind: str, gates: int) -> int:
-        """Return about how many cycles a multiprocessor is busy with 8 terms of every sum.
+        """Estimate the cycles of a multiprocessor for 8 terms of every sum.
 
-        Counted are what the busiest warp does: for each tile of 8 columns the instructions of tensor cores (8 cycles
-        each) and what prepares their operands, then preparing 16 rows, the block's share of fetching (10 instructions
-        for 4 elements of each thread), and the loop with its barrier.
+        Counts the instructions of the busiest warp: for each tile of 8 columns the instructions of tensor cores (8
+        cycles each) and the preparation of their operands, then the preparation of 16 rows, the block's share of
+        fetching (10 instructions for 4 elements of each thread), and the loop with its barrier.
         """
         width = gates * self.columns
         tiles = -(-width // 8 // (ROWS // max(self.rows, 16)))

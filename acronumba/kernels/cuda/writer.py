@@ -1,10 +1,10 @@
-"""Writes the stages of a kernel for a GPU: a warp works like a processor whose vectors have 32 lanes.
+"""Writes the stages of a kernel for a GPU: a warp works like a CPU whose vectors have 32 lanes.
 
-In: `Stages` and the places of stored values, as for the processor. Out: statements of the small language, which
-`emit.simt` prints for `numba.cuda`. Loops over nodes are shared out to warps: all that `kernels.write.nests` writes
-for one node, a warp does, element-wise operations and reductions with one lane per thread. Tiles of products are shared
-out to blocks: the threads of a block find the rows of the left operand, compute the tile into memory that they share,
-and finish it element by element, each thread with places of its own.
+In: `Stages` and the homes of stored values, as for CPUs. Out: statements of the small language, which `emit.simt`
+prints for `numba.cuda`. Loops over nodes are shared out to warps: a warp does all that `kernels.write.nests` writes for
+one node, element-wise operations and reductions with one lane per thread. Tiles of products are shared out to blocks:
+the threads of a block find the rows of the left operand, compute the tile into shared memory, and finish it element by
+element, the elements shared out to threads.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ OWN_BYTES = PARAMETERS.at["extents"]  # the word of P that says how many bytes o
 
 @record()
 class Grid:
-    """How many blocks have something to do: `times` for every `nodes` nodes. Any number of blocks is right.
+    """Number of useful blocks of a launch: `times` for every `nodes` nodes. Any number of blocks is correct.
 
-    `cost` is about what one takes, compared with other grids of the function: a launch chooses among them by its number
-    of nodes, and the function does what its number of blocks is for.
+    `cost` is the estimated time of a block, relative to other grids of the function: a launch chooses among the grids
+    by its number of nodes, and the function infers the grid from its number of blocks.
     """
 
     nodes: int
     times: int
     cost: int = 1
-    counted: int = 0  # not nodes are meant but what number `counted - 1` of `NodeTable.counted` counts
+    counted: int = 0  # if not 0, `nodes` are units of count number `counted - 1` of `NodeTable.counted`
 
 
 def columns_of(n: int, gates: int) -> int:
-    """Return how many columns of each gate a panel has: as many as tiles can, unless many would be empty."""
+    """Return the number of columns of each gate in a panel: as many as tiles can do, unless many would be empty."""
     whole = -(-n // 8) * 8
     return max(c for c in (8, 16, 32, 64) if c == 8 or (gates * c <= WIDEST and 4 * (-(-n // c) * c) <= 5 * whole))
 
@@ -71,7 +71,7 @@ class SimtWriter(ProductWriter):
     padded = False
 
     def start_function(self, table: NodeTable, precision: str = "float32") -> None:
-        """Name what every kernel needs; `precision` is that of products, see `kernels.cuda.tiles`."""
+        """Make the names that every kernel needs; `precision`: of products, see `kernels.cuda.tiles`."""
         self.table = table
         self.precision = precision
         self.called: set[Tile] = set()
@@ -98,7 +98,7 @@ class SimtWriter(ProductWriter):
         return self.bind(f"result_{k}", self.word(self.table.result(k)))
 
     def word(self, k: int) -> Expr:
-        """Return a word of the node at hand: P[0] is a table of them, see `kernels.cuda.nodes`."""
+        """Return a word of the current node, from the table at P[0], see `kernels.cuda.nodes`."""
         assert self.node is not None
         table = self.loaded("words", self.f["P"], PARAMETERS.at["nodes"])
         column = self.bind("column", table + self.f["nodes"] * (8 * k)) if k else table
@@ -135,12 +135,12 @@ class SimtWriter(ProductWriter):
         return whose(self.kernel, slot) == "node"
 
     def memory_of(self, kind: str) -> Expr:
-        """Return where the slots of a kind lie, see `whose`."""
+        """Return the address of the slots of an owner, see `whose`."""
         if kind == "batch":
             return self.f["S"]
         known = self.cached(("memory", kind))
         if known is None:
-            if kind == "node":  # behind what all nodes have
+            if kind == "node":  # behind the scratch that all nodes share
                 place = self.f["S"] + self.end_of("batch") + self.word(self.table.place)
             else:
                 size = self.loaded("own", self.f["P"], OWN_BYTES) if self.table.dims else self.own_bytes()
@@ -150,7 +150,7 @@ class SimtWriter(ProductWriter):
         return known
 
     def own_bytes(self) -> Expr:
-        """Return the bytes of scratch of a warp, or of its part of those of its block if these are more."""
+        """Return the bytes of scratch of a warp, or a warp's share of its block's scratch if that is more."""
         warp, block = self.end_of("warp"), self.end_of("block")
         if isinstance(block, Const) and block.value == 0:
             return warp
@@ -158,7 +158,7 @@ class SimtWriter(ProductWriter):
         return self.bind("own", select(part > warp, part, warp))
 
     def offset(self, slot: int) -> Expr:
-        """Return where a slot of scratch starts: those of the batch, of a node and of a warp lie apart."""
+        """Return the offset of a slot of scratch, among the slots of its owner: batch, node, block or warp."""
         known = self.cached(("offset", slot))
         if known is None:
             before = [k for k in range(slot) if whose(self.kernel, k) == whose(self.kernel, slot)]
@@ -179,7 +179,7 @@ class SimtWriter(ProductWriter):
         return self.end_after(slots[-1]) if slots else const(0, I64)
 
     def warp(self) -> Expr:
-        """Return the number of the warp at hand, among all."""
+        """Return the number of this warp among all."""
         known = self.cached("warp")
         if known is None:
             known = self.bind("warp", device("block", type=I64) * WARPS + device("thread", type=I64) // WARP)
@@ -189,7 +189,7 @@ class SimtWriter(ProductWriter):
     # ---- lanes are threads
 
     def by_lanes(self, v: int, index: Index) -> Expr:
-        """Compute the lanes of a vector one by one: each thread its own."""
+        """Compute a vector without a vector form: each thread computes its lane."""
         lanes = self.lanes
         x = self.one_lane(v, index, device("lane", type=I64))
         return self.bind(self.kernel.names[v], device("varying", x, type=x.type.vector(lanes)))
@@ -282,7 +282,7 @@ class SimtWriter(ProductWriter):
         self.f.do(device("meet_warp"))
 
     def scattered(self, v: int) -> None:
-        """Add rows to rows where each thread has columns of its own; else each number is a sum over all there is."""
+        """Write a scatter-add of rows, the columns shared out to threads; without columns, each result is one sum."""
         op = self.graph.op(v)
         assert op is not None
         (source, index), shape, axis = op.args, op.shape, axis_of(op)
@@ -329,7 +329,7 @@ class SimtWriter(ProductWriter):
             yield var
 
     def rows_of_tile(self, size: Size) -> AbstractContextManager[Local]:
-        """A loop over the rows of a tile, of which each warp of the block has its own."""
+        """Write a loop over the rows of a tile, shared out to the warps of the block."""
         assert self.stop is not None
         first = self.number(self.lead[-1])
         return self.shared_out("i", self.stop - first, self.thread() // WARP, const(WARPS, I64), first, size)
@@ -438,10 +438,10 @@ class SimtWriter(ProductWriter):
     def tiling(
         self, gates: Sequence[int], pieces: int, n: int, dtype: Dtype, words: int
     ) -> tuple[int, list[Tile], bool]:
-        """Choose tiles for products of so many gates each: what a block shares must fit, `words` of each row in it.
+        """Choose tiles for products of so many gates each that fit in shared memory, with `words` words per row.
 
-        Return how many rows they have, the tiles, and whether sums lie where steps of the rows were: a block that has
-        but one product needs no place for them.
+        Return the number of rows, the tiles, and whether sums overwrite the ring of steps: with a single product, they
+        need no memory of their own.
         """
         columns = columns_of(n, sum(gates))
         kind = kind_of(dtype.name, self.precision)
@@ -472,7 +472,7 @@ class SimtWriter(ProductWriter):
 
     @contextmanager
     def anew(self) -> Iterator[None]:
-        """Bind inside what is computed inside: a value that leaves a loop would take a register of each tile."""
+        """Context in which values are bound inside: a value that leaves a loop would take a register of each tile."""
         outer, self.scopes = self.scopes, [Scope(self.f.body) for _ in self.scopes]
         try:
             yield
@@ -512,7 +512,7 @@ class _Tiles:
         self.apart = sum(tile.width for tile in self.made) * self.dtype.size  # bytes from one row of sums to the next
 
     def grids(self) -> tuple[Grid, ...]:
-        """Return what each shape of the ladder means for a launch."""
+        """Return the grid of each shape of the ladder, for the launch to choose from."""
         kind, lead = self.made[0].kind, count(self.stage.lead).constant or 1
         counted = self.w.table.counted.index(self.counted) + 1 if self.counted is not None else 0
         return tuple(
@@ -549,7 +549,7 @@ class _Tiles:
                 f.do(device("meet"))
 
     def choose(self, total: Expr, blocks: Expr) -> tuple[Local, Local, Local]:
-        """Choose a shape; return its rows, its columns as a power of two, and how many are side by side."""
+        """Choose a shape; return its rows, its columns as a power of two, and the number of them side by side."""
         w, f, n = self.w, self.w.f, self.stage.n
         high = w.local("high", const(self.height, I64))
         bits = w.local("power", const(self.columns.bit_length() - 1, I64))
@@ -563,7 +563,7 @@ class _Tiles:
         return high, bits, across
 
     def memory(self) -> None:
-        """Ask for what the threads of a block share: addresses of rows, lengths of their pieces, sums."""
+        """Allocate shared memory of the block: addresses of rows, lengths of their pieces, sums."""
         w, height = self.w, self.height
 
         def block_memory(size: int) -> Expr:
@@ -575,7 +575,7 @@ class _Tiles:
         self.sums = w.local("sums", const(0, I64) if self.own else block_memory(height * self.apart))
 
     def addresses(self, a: Expr, m: Expr) -> None:
-        """Write down where rows a..a+m of the left operands lie."""
+        """Write the addresses of rows a..a+m of the left operands."""
         w, f, stage = self.w, self.w.f, self.stage
         f.comment("the rows of the left operand")
         with w.anew(), w.shared_out("e", m, w.thread(), const(THREADS, I64)) as e:
@@ -597,7 +597,7 @@ class _Tiles:
         w.home_depth = 0
 
     def enter(self, row: Local, e: Expr) -> list[Poly]:
-        """Find the node of a row, number `e` of the tile; return the place of the row in the node."""
+        """Find the node of a row, number `e` of the tile; return the index of the row in the node."""
         w, lead = self.w, self.stage.lead
         if self.starts is None or self.owners is None:
             return w.enter_row(row, lead)

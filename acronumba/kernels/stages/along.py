@@ -1,9 +1,9 @@
-"""Along which axis of a nest vectors are computed.
+"""Choice of the axis of a nest that is vectorised.
 
-In: a `Nest` and what is stored. Out: an axis. It is the last one, whose elements lie side by side in what is stored.
-Where that has few elements or a number known at run time only (the columns of `w @ x`), another axis may read and
-store fewer vectors whose lanes are apart in memory. What an element is does not depend on it; a sum would, so the
-axis of a reduction is always the last.
+In: a `Nest` and the stored values. Out: an axis. By default it is the last one, along which stored values are
+contiguous. If that has few elements or a run-time extent (the columns of `w @ x`), another axis may read and store
+fewer vectors whose lanes are apart in memory. An element does not depend on the axis; a sum would, so a reduction is
+always vectorised along the last axis.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def vector_axis(stages: Stages, nest: Nest, lanes: int) -> int | None:
 
 
 def _apart(stages: Stages, nest: Nest, axis: int) -> int:
-    """Return how many vectors along an axis are loaded or stored lane by lane."""
+    """Return the number of vectors along an axis that are loaded or stored lane by lane."""
     names = [f"i{k}" for k in range(len(nest.space))]
     at = tuple(ZERO if n == 1 else Poly.of(x) for n, x in zip(nest.space, names, strict=True))
     here, lane = Index(nest.space, at), names[axis]
@@ -44,7 +44,7 @@ def _apart(stages: Stages, nest: Nest, axis: int) -> int:
 
 
 def _reads(stages: Stages, nest: Nest, v: int, here: Index, places: Symbolic) -> set[tuple[int, Index]]:
-    """Return what is loaded to compute an element of a value, and the place of it."""
+    """Return the values and indices that are loaded to compute an element of a value."""
     graph = stages.graph
     out: set[tuple[int, Index]] = set()
     seen: set[tuple[int, Index]] = set()

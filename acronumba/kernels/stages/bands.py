@@ -1,12 +1,12 @@
-"""Bands: the columns of a row that a mask leaves, where the mask is known from the places alone.
+"""Bands: the columns of a row that a mask leaves, if the mask depends on row and column numbers alone.
 
-In: a stage in tiles. Out: a `Band`, or nothing. A causal mask says `j <= i`: of the first rows of a tile of attention
-only the first columns count. `where(mask, x, c)` is `c` elsewhere, and what is computed from it is one number of the
-row there: 0 after softmax, as a rule. Then columns beyond the band need not be computed: a row's maximum takes `c` in,
-and sums and products leave out what is 0. Whether it is 0 is looked at when the kernel runs: a row that the mask hides
-entirely is computed as a whole, with its tile. What is left out of a sum is +0, and no sum of a band is -0: so bits
-differ from those of the whole row in the sign of a zero alone, where all that is added is too small for any other
-number, and do not depend on how much is left out.
+In: a stage in tiles. Out: a `Band`, or None. A causal mask is `j <= i`: in the first rows of a tile of attention only
+the first columns count. `where(mask, x, c)` is `c` elsewhere, and a value computed from it is one number of the row
+there: usually 0 after softmax. Then columns outside of the band need not be computed: a row's maximum includes `c`,
+and sums and products leave out the zeros. Whether they are 0 is tested when the kernel runs: a row that the mask hides
+entirely is computed as a whole, with its tile. A sum leaves out only terms +0, and no sum of a band is -0: so bits
+differ from a sum over the whole row only in the sign of a zero, if the sum underflows to it, and do not depend on the
+number of terms left out.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ COLUMN = "j"
 def find_band(
     chosen: Chooser, reads: Sequence[Mapping[int, bool]], lead: Sequence[Size], size: Size, tasks: Sequence[int]
 ) -> Band | None:
-    """Return the band of a stage.
+    """Return the band of a stage, or None.
 
     Parameters
     ----------
     chosen
-        What the kernel stores.
+        The stored values of the kernel.
     reads
-        Of every value: the stored values read, and whether only at the same place.
+        Per value: map from the stored values that it reads to whether it reads them only at its own index.
     lead
-        Of the stage.
+        Lead of the stage.
     size
-        The columns of its first product.
+        Number of columns of its first product.
     tasks
-        What the stage stores, in order, beginning with that product.
+        Values that the stage stores, in order, beginning with that product.
     """
     search = _Search(chosen, lead, size, tasks)
     return search.run() if all(search.in_place(v, reads[v]) for v in tasks) else None
 
 
 class _Search:
-    """What `find_band` knows."""
+    """State of `find_band`."""
 
     def __init__(self, chosen: Chooser, lead: Sequence[Size], size: Size, tasks: Sequence[int]) -> None:
         self.chosen, self.graph, self.tasks = chosen, chosen.graph, tasks
@@ -62,7 +62,7 @@ class _Search:
         self.masks: dict[tuple[int, int], tuple[Poly, ...]] = {}
 
     def in_place(self, v: int, reads: Mapping[int, bool]) -> bool:
-        """Whether a column of a task reads of rows of columns that are stored in the stage its own column only."""
+        """Whether a column of a task reads only the same column of rows that the stage stores."""
         whole = {u for u, same in reads.items() if not same and u in self.tasks and self.graph.shape(u) == self.shape}
         product = self.chosen.products.get(v)
         return not whole or (product is not None and product.pieces == (product.left,) and whole == {product.left})
@@ -118,7 +118,7 @@ class _Search:
         return False
 
     def conditions(self, v: int, index: Index, holds: bool) -> tuple[Poly, ...]:
-        """Return numbers that are not negative wherever a mask is true, or, unless it `holds`, false."""
+        """Return polynomials that are >= 0 wherever the mask `v` is equal to `holds`; () if they are not known."""
         op = self.graph.op(v)
         if op is None or self.chosen.leaf(v):
             return ()
@@ -151,7 +151,7 @@ class _Search:
         return (out,) if fits else ()
 
     def choice(self, op: KernelOp, found: Sequence[Place]) -> tuple[Place, bool, bool] | None:
-        """Return the mask that a truth value follows from, and what it is where that is true and where it is not.
+        """Return the mask that a bool depends on, and the bool where the mask is true and where it is false.
 
         `np.tril(np.ones((n, n))) == 0` compares one of two constants with a third.
         """
@@ -189,7 +189,7 @@ class _Search:
         return None if yes is None or no is None else (mask, yes, no)
 
     def seen_through(self, v: int, index: Index) -> Place:
-        """Follow views, and casts of one number to another, to what they show."""
+        """Follow views, and casts between numbers, to the value and index below."""
         while (op := self.graph.op(v)) is not None and not self.chosen.leaf(v):
             truth = "bool" in (op.dtype, self.graph.dtype(op.args[0]) if op.args else "bool")
             if self.graph.kind(v) != "view" and (op.op != "cast" or truth):
@@ -212,7 +212,7 @@ class _Search:
         return number if number.is_integer() and 0 <= number < 128 else None
 
     def affine(self, v: int, index: Index) -> Poly | None:
-        """Return an integer as a polynomial of its place, of extents and of numbers that are operands."""
+        """Return an integer as a polynomial of its index, of extents and of operands that are numbers, or None."""
         op = self.graph.op(v)
         if op is None:
             source = self.graph.source(v)

@@ -1,7 +1,7 @@
-"""What a kernel stores, and how each product is computed.
+"""Choice of the values that a kernel stores, and of the method of each product.
 
-In: the values of a kernel. Out: a `Chooser`, which knows what is stored: results, reductions, products, concatenations,
-what a product needs in rows, and what is dear and would be computed twice.
+In: the values of a kernel. Out: a `Chooser`, with the stored values: results, reductions, products, concatenations,
+operands that a product needs in rows, and expensive values that would be computed twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGE = 4096
 
 
 class Chooser:
-    """Chooses what is stored and how products are computed."""
+    """Chooses the stored values and the methods of products."""
 
     def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy) -> None:
         self.graph = Graph(spec)
@@ -38,8 +38,9 @@ class Chooser:
         return v < self.graph.first or v in self.stored
 
     def beside(self, v: int, axis: int, ends: Callable[[int], bool]) -> int | None:
-        """Return the first value below views, at the latest where `ends`; None if neighbours along `axis` of `v` are
-        apart in it.
+        """Follow views down to the first value that is no view or for which `ends` is true, and return it.
+
+        None if neighbours along `axis` of `v` are apart in it.
         """
         shape = self.graph.shape(v)
         names = [f"i{k}" for k in range(len(shape))]
@@ -54,7 +55,7 @@ class Chooser:
         return v if index.flat.slope(probe) == ONE else None
 
     def contiguous(self, v: int, axis: int) -> bool:
-        """Whether `v` is a view of something stored with neighbours along `axis` next to each other."""
+        """Whether `v` is a view of a stored value, in which neighbours along `axis` of `v` are adjacent."""
         found = self.beside(v, axis, self.leaf)
         return found is not None and self.leaf(found)
 
@@ -72,7 +73,7 @@ class Chooser:
         return True
 
     def in_rows(self, v: int) -> tuple[int, ...]:
-        """See to it that the rows of `v` lie in memory; return the pieces they consist of."""
+        """Ensure that the rows of `v` are in memory; return the pieces that they consist of."""
         op = self.graph.op(v)
         pieces: tuple[int, ...] = (v,)
         if op is not None and op.op == "concat" and v not in self.stored and op.attrs[0] == len(op.shape) - 1:
@@ -84,8 +85,8 @@ class Chooser:
         return pieces
 
     def terms(self, v: int) -> tuple[int, ...]:
-        """Return the pieces that a right operand is put together from along the axis of the sum, if it is packed from
-        them.
+        """Return the pieces of a right operand that is concatenated along the axis of the sum, if tiles pack it from
+        them; else the operand itself.
         """
         op = self.graph.op(v)
         if op is None or op.op != "concat" or v in self.stored or op.attrs[0] != len(op.shape) - 2:
@@ -145,9 +146,9 @@ class Chooser:
         return "lookups" if few and whole and many and self.target.lookups else dtype
 
     def grouped(self, v: int) -> bool:
-        """Whether nodes with the same matrix are worth finding: it is large, an operand's, read once, and its rows are
-        equally far apart. What the kernel computes itself is each node's own; what it reads twice had better be in the
-        cache the second time.
+        """Whether finding nodes with the same matrix pays: the matrix is large, an operand, read once, and its rows
+        are equally far apart. A matrix that the kernel computes differs from node to node; one that it reads twice
+        should be in the cache the second time.
         """
         graph = self.graph
         product = self.products.get(v)
@@ -191,7 +192,7 @@ class Chooser:
         return all(index.flat.slope(name) is not None for name in names[-2:])
 
     def row_step(self, matrix: int, axis: int) -> int | None:
-        """Return how many elements apart neighbours along an axis are; None if that is no number."""
+        """Return the stride of an axis in elements; None if it is not constant."""
         names = ["i0", "i1"]
         shape = self.graph.shape(matrix)
         places = Symbolic(dict(zip(names, shape, strict=True)), names[axis])
@@ -217,8 +218,8 @@ class Chooser:
             self.stored.add(v)
 
     def there(self, v: int) -> bool:
-        """Whether a view certainly has something to be read: a computed index takes nothing of what may be empty. Where
-        the index is a number, the host program has looked before there was a node.
+        """Whether a view can be read: no computed index takes elements of an axis that may be empty. If the index is a
+        number, the host program has checked it before it recorded the node.
         """
         while self.graph.kind(v) == "view":
             op = self.graph.op(v)
@@ -242,7 +243,7 @@ class Chooser:
             op = graph.op(v)
             if op is not None and graph.kind(v) in ("order", "search") and not self.view(op.args[0]):
                 self.stored.add(op.args[0])
-        while True:  # what is stored may make other things contiguous
+        while True:  # a stored value may make others contiguous
             before = set(self.stored)
             self.products = {v: self.product(v) for v in range(graph.first, graph.count) if graph.kind(v) == "product"}
             for v in range(graph.first, graph.count):
@@ -307,7 +308,7 @@ class Chooser:
 
     @staticmethod
     def repeats(shape: tuple[Size, ...], out: tuple[Size, ...]) -> bool:
-        """Whether broadcasting would compute an element again in an outer loop (inner ones keep it)."""
+        """Whether broadcasting would recompute an element in an outer loop (inner loops reuse it)."""
         padded = (1,) * (len(out) - len(shape)) + shape
         seen = False
         for size, wide in zip(padded, out, strict=True):
@@ -318,7 +319,7 @@ class Chooser:
         return False
 
     def leaves(self, places: Iterable[Place], by: Places) -> Iterator[tuple[int, Index | None]]:
-        """Yield the operands and stored values that places are computed from, and where these are read, if known."""
+        """Yield the operands and stored values that places are computed from, and the indices read, or None."""
         seen: set[Place] = set()
         todo = [*places]
         while todo:

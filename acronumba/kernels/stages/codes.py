@@ -1,8 +1,8 @@
-"""Products of codes of 8 bits, as a processor computes them.
+"""Products of 8-bit codes, as a CPU computes them.
 
-In: a `KernelSpec`. Out: one of the same results, in which the left operands of products with shared codes are as tiles
-read them: as unsigned bytes, 128 more than they are, where an instruction multiplies those by signed ones; elsewhere in
-16 bits, of which every processor multiplies pairs.
+In: a `KernelSpec`. Out: a specification with the same results, in which the left operands of products with shared codes
+have the form that tiles read: unsigned bytes, offset by 128, if the CPU has an instruction that multiplies unsigned by
+signed bytes; else 16-bit integers, of which every CPU multiplies pairs.
 """
 
 from __future__ import annotations

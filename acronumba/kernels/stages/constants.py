@@ -1,8 +1,8 @@
 """Constant folding: operations on constants alone become constants.
 
-In: a `KernelSpec`. Out: one with the same values by the same numbers. Folded is what every machine rounds alike (IEEE
-754 arithmetic and square roots, conversions, integers), so the bits are those that the kernel would compute. What only
-tells how gradients flow becomes what kernels know: a view of the same shape.
+In: a `KernelSpec`. Out: a specification with the same values by the same numbers. Only operations are folded that every
+machine rounds alike (IEEE 754 arithmetic and square roots, conversions, integers), so the bits are those that the
+kernel would compute. Operations that only direct gradients become views of the same shape.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def fold(spec: KernelSpec) -> KernelSpec:
 
 
 def _value(op: KernelOp, known: dict[int, Any]) -> Any:
-    """Return the constant that an operation computes, of its dtype; None if it is none, or is not a number."""
+    """Return the constant that an operation computes, in its dtype; None if it is not a constant scalar."""
     if op.op == "const":
         return np.asarray(op.attrs[0]).astype(op.dtype)
     if not TENSORS[op.op].exact or op.shape or op.site >= 0 or DTYPES[op.dtype].kind == "b":

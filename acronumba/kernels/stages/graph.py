@@ -1,7 +1,7 @@
-"""The values of a kernel, and where in one value an element of another lies.
+"""The graph of a kernel's values, and index arithmetic between them.
 
-In: a `KernelSpec`. Out: a `Graph`. Views (reshape, transpose, slice, take, ...) are index arithmetic: `through` says
-which place of its argument a place of a view stands for.
+In: a `KernelSpec`. Out: a `Graph`. Views (reshape, transpose, slice, take, ...) are index arithmetic: `through` maps an
+index of a view to the index of its argument.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Place: TypeAlias = "tuple[int, Index]"  # a value, and where in it
 
 
 class Untraceable(Exception):
-    """A place that is not a polynomial of the loop variables."""
+    """Raised for an index that is not a polynomial of the loop variables."""
 
 
 class Places(Protocol):
-    """What index arithmetic asks of the code around it."""
+    """Operations of index arithmetic that need code: run-time numbers, division, loaded indices."""
 
     def start(self, value: object) -> Poly:
         """Return the start of a slice: a Size or ("value", k)."""
@@ -33,7 +33,7 @@ class Places(Protocol):
         """Return quotient and remainder."""
 
     def taken(self, v: int, at: Index) -> Poly:
-        """Return the index that the `take` that is value `v` reads for the place `at` of its index tensor."""
+        """Return element `at` of the index tensor of value `v`, a `take`."""
 
 
 class Graph:
@@ -66,7 +66,7 @@ class Graph:
         return "leaf" if op is None else TENSORS[op.op].kind
 
     def has(self, v: int) -> Kind:
-        """Return what the kind of `v` means for kernels; operands are read where they lie, like views."""
+        """Return the properties of the kind of `v`; operands are read in place, like views."""
         return KINDS.get(self.kind(v), KINDS["view"])
 
     def checked(self, v: int) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ def axes_of(op: KernelOp) -> tuple[int, ...]:
 
 
 def stretch(places: Places, index: Index, shape: tuple[Size, ...]) -> Index:
-    """Return the place in an argument of `shape` that is broadcast to the shape of `index`."""
+    """Return the index in an argument of `shape` that is broadcast to the shape of `index`."""
     skip = len(index.shape) - len(shape)
     at = []
     for size, out, a in zip(shape, index.shape[skip:], index.at[skip:], strict=True):
@@ -109,7 +109,7 @@ def stretch(places: Places, index: Index, shape: tuple[Size, ...]) -> Index:
 
 
 def through(places: Places, graph: Graph, v: int, index: Index) -> tuple[int, Index]:
-    """Return the argument of the view `v` and the place in it that the place `index` of `v` stands for."""
+    """Return the argument of the view `v`, and the index in it of the element at `index` of `v`."""
     op = graph.op(v)
     assert op is not None
     source = op.args[0]
@@ -139,7 +139,7 @@ def through(places: Places, graph: Graph, v: int, index: Index) -> tuple[int, In
 
 
 def arguments(places: Places, graph: Graph, v: int, index: Index) -> list[Place]:
-    """Return the places that an element of an element-wise operation or a view is made of."""
+    """Return the arguments of an element-wise operation or a view, each with the index that an element reads."""
     op = graph.op(v)
     assert op is not None
     if graph.kind(v) == "element":
@@ -159,7 +159,7 @@ def arguments(places: Places, graph: Graph, v: int, index: Index) -> list[Place]
 
 
 def onward(places: Places, graph: Graph, views: Sequence[int], index: Index) -> Index:
-    """Return where a place of a value is in the last of some transposes and reshapes, each of the one before."""
+    """Map an index of a value to that of the same element in the last of a chain of transposes and reshapes of it."""
     for v in views:
         op = graph.op(v)
         assert op is not None
@@ -170,7 +170,7 @@ def onward(places: Places, graph: Graph, views: Sequence[int], index: Index) -> 
 
 
 class Symbolic:
-    """Index arithmetic without code: opaque numbers become symbols of their own."""
+    """Index arithmetic without code: opaque numbers become new symbols."""
 
     def __init__(self, extents: dict[str, Size], probe: str | None = None) -> None:
         self.extents = extents

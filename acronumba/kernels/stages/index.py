@@ -1,10 +1,10 @@
 """Index arithmetic of kernels: polynomials over loop variables and run-time extents.
 
-In come the shapes of a kernel's values; out come the places in memory they are read at. A `Poly` is a whole number
-known up to symbols (names of loop variables and extents), so that a generator can ask whether an access moves by one
-element along a loop. An `Index` is a place in a tensor: one `Poly` per axis, together with the shape it counts in,
-which may be any shape of the same number of elements as the tensor's own (row-major): reshapes then cost nothing
-where the tensor is contiguous.
+In: the shapes of a kernel's values. Out: the indices at which they are read. A `Poly` is an integer polynomial in
+symbols (names of loop variables and extents), so that a generator can ask whether an access moves by one element along
+a loop. An `Index` is the position of an element in a tensor: one `Poly` per axis, together with the shape that these
+count in. That may be any shape with the tensor's number of elements (row-major): reshapes of a contiguous tensor then
+cost nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Poly:
 
     @property
     def constant(self) -> int | None:
-        """The number itself if there are no symbols."""
+        """The number if the polynomial has no symbols, else None."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
@@ -66,7 +66,7 @@ class Poly:
         return Poly._make((tuple(x for x in s if x != symbol), c) for s, c in with_it)
 
     def put(self, symbol: str, value: Poly) -> Poly:
-        """Return the polynomial with `value` in the place of `symbol`."""
+        """Return the polynomial with `value` substituted for `symbol`."""
         out = Poly()
         for symbols, c in self.terms:
             term = Poly._make([(tuple(s for s in symbols if s != symbol), c)])
@@ -103,7 +103,7 @@ def strides(shape: Sequence[Size]) -> tuple[Poly, ...]:
 
 @record()
 class Index:
-    """A place: `at[k]` counts along axis k of `shape`."""
+    """Position of an element: `at[k]` counts along axis k of `shape`."""
 
     shape: tuple[Size, ...]
     at: tuple[Poly, ...]
@@ -135,7 +135,7 @@ def _divides(a: Poly, b: Poly) -> bool:
 
 
 def _small(poly: Poly, bound: Poly, extents: Mapping[str, Size]) -> bool:
-    """Whether 0 <= poly < bound is sure, from the extents of the loop variables in it."""
+    """Whether 0 <= poly < bound is certain, given the extents of the loop variables in `poly`."""
     if poly == ZERO:
         return True
     if len(poly.terms) == 1 and poly.terms[0][1] == 1 and len(poly.terms[0][0]) == 1:
@@ -179,10 +179,10 @@ def divide(flat: Poly, by: Poly, extents: Mapping[str, Size]) -> tuple[Poly, Pol
 
 
 def reindex(index: Index, shape: tuple[Size, ...], split: Divide) -> Index:
-    """Return the same place counted in `shape`, which has as many elements.
+    """Return the index of the same element in `shape`, which has as many elements.
 
-    Axes are matched in groups of equal products, so most places stay polynomials; for the others `split(flat, by)` must
-    return the quotient and the remainder as polynomials.
+    Axes are matched in groups of equal products, so most indices stay polynomials; for the others `split(flat, by)`
+    must return the quotient and the remainder as polynomials.
     """
     if index.shape == shape:
         return index

@@ -1,4 +1,4 @@
-"""The order of what a kernel computes: tasks become stages.
+"""The order of a kernel's computation: tasks become stages.
 
 In: a `KernelSpec`. Out: `Stages`.
 """
@@ -22,7 +22,7 @@ from acronumba.strategy import DEFAULT, Strategy
 
 
 def plan_stages(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> Stages:
-    """Decide what the kernel stores and in which order it computes."""
+    """Choose the stored values of a kernel and the order in which they are computed."""
     chosen = Chooser(for_machine(fold(spec), target), target, strategy)
     chosen.choose()
     return _Order(chosen).run()
@@ -67,7 +67,7 @@ class _Order:
         self.pending.finish(stage.values)
 
     def in_rows(self, ready: list[int], checks: list[int]) -> None:
-        """Put checks and the first task that is ready, with what fits, into a stage of rows."""
+        """Put checks and the first ready task, with the tasks that fit in its loops, into a stage of rows."""
         if checks:
             self.stage().items += [Single("check", v) for v in checks]
             self.pending.checks = [v for v in self.pending.checks if v not in checks]
@@ -97,7 +97,7 @@ class _Order:
         return self.current
 
     def nest(self, v: int, among: Sequence[int]) -> Nest | Single:
-        """Return a nest with a task, and with all others of some that it can hold."""
+        """Return a nest with a task, and with all of the other tasks that it can hold."""
         pending = self.pending
         loops = pending.loops_of(v)
         if loops is None:
@@ -130,7 +130,7 @@ class _Order:
         return nest
 
     def lanes(self, v: int) -> int:
-        """Return how many elements a nest handles at once for this task."""
+        """Return the number of elements that a nest handles at once for this task."""
         widths = [DTYPES[self.graph.dtype(v)].size]
         if self.graph.kind(v) != "reduce":
             op = self.graph.op(v)

@@ -1,7 +1,7 @@
-"""Passes: which products of a stage are computed together, by which calls of register tiles, and what lies where.
+"""Passes: the products of a stage that are computed together, the calls of register tiles, and the layout of tables.
 
 In: a `ProductStage`. Out: `Pass`es, and the layout of the table of left operands' rows. `kernels.write.products` writes
-them.
+their code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def tile_shape(gates: Sequence[int], n: Size, target: Target, dtype: str, strate
 
 @record(eq=False, frozen=False)
 class Call:
-    """What one call of a tile computes, for each of some rows.
+    """One call of a register tile: the products that it computes for each of its rows.
 
     The products of a member have one left operand and lie side by side in the packed weight. Members have the same
     weights: the rows of their left operands lie side by side in the table of addresses, and so do their sums.
@@ -49,7 +49,7 @@ class Call:
 
 @record(eq=False, frozen=False)
 class Pass:
-    """Products of a stage that tiles compute together, panel by panel, and what follows on each panel."""
+    """Products of a stage that tiles compute together, panel by panel, with the tail on each panel."""
 
     q: int  # vectors per gate
     rows: int  # rows that one call works on; times `members` is the height of the tile
@@ -61,7 +61,7 @@ class Pass:
 
     @property
     def vectors(self) -> int:
-        """Vectors of sums, and of what steps keep, that belong to one row of a tile."""
+        """Number of vectors of one row of a tile: its sums, and the values that steps pass on."""
         return (sum(call.gates for call in self.calls) + sum(len(step.kept) for step in self.steps)) * self.q
 
 
@@ -104,7 +104,8 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
 def table_of(passes: Sequence[Pass], rows: Poly) -> tuple[dict[Lefts, tuple[Poly, int]], Poly, int]:
     """Lay out the addresses of left operands, `rows` of each in a block.
 
-    Return where those of a call start: in the table, in bytes, and among the lengths of pieces; and the ends of both.
+    Returns a map from left operands of a call to the offset of their addresses in the table, in bytes, and the offset
+    of their lengths among those of pieces; and the ends of both.
     """
     out: dict[Lefts, tuple[Poly, int]] = {}
     end, pieces = ZERO, 0
@@ -138,10 +139,10 @@ def _side_by_side(stage: ProductStage, target: Target, form: str, strategy: Stra
 
 
 def panels_of(one: Pass, n: int, lanes: int) -> int:
-    """Return how many panels a pass over `n` columns takes."""
+    """Return the number of panels of a pass over `n` columns."""
     return -(-n // (one.q * lanes))
 
 
 def tiles_of(one: Pass, rows: Expr) -> Expr:
-    """Return how many tiles high so many rows are."""
+    """Return the number of tiles that `rows` rows take."""
     return (rows + (one.rows - 1)) // one.rows

@@ -1,6 +1,6 @@
-"""The tasks of a kernel that are still to be done.
+"""The pending tasks of a kernel.
 
-In: what is stored. Out: a `Pending`: the tasks in order, what each of them reads, what is done.
+In: the stored values. Out: a `Pending`: the tasks in order, the values that each of them reads, the tasks done.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Pending:
         self.tasks = [v for v in self.tasks if v not in self.done]
 
     def _reads(self) -> list[dict[int, bool]]:
-        """Return for every value the stored values that computing it reads, and whether only at the same place."""
+        """Return per value a map: stored values that it is computed from -> whether only at the same index."""
         graph = self.graph
         out: list[dict[int, bool]] = [{} for _ in range(graph.count)]
         for v in range(graph.first, graph.count):

@@ -1,4 +1,4 @@
-"""Stages of products with shared weights: which share one, and what is computed on their panels.
+"""Stages of products with shared weights: the products that share a stage, and the tails on their panels.
 
 In: a `Pending`. Out: a `ProductStage`.
 """
@@ -16,7 +16,7 @@ from acronumba.kernels.write.element import DTYPES
 
 
 def product_stage(pending: Pending) -> ProductStage:
-    """Return a stage of the next product that is ready, and of what can share it."""
+    """Return a stage of the next ready product, with the products and tasks that can share it."""
     ready = [v for v in pending.tasks if v in pending.products and pending.ready(v)]
     first = pending.products[ready[0]]
     best: tuple[tuple[int, int], ProductStage] | None = None
@@ -40,7 +40,7 @@ def product_stage(pending: Pending) -> ProductStage:
 
 
 def _widths(pending: Pending, product: Product) -> list[int]:
-    """Return the columns of a gate to try: all of them, or those of what the product is split into."""
+    """Return candidate widths of a gate: all columns of the product, or those of the parts that it is split into."""
     whole = product.columns
     assert isinstance(whole, int)
     out = [whole]
@@ -58,7 +58,7 @@ def _widths(pending: Pending, product: Product) -> list[int]:
 
 
 def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -> ProductStage:
-    """Return the stage of a product with gates of `n` columns: others that are alike, and what follows."""
+    """Return the stage of a product with gates of `n` columns, with compatible products and their tail."""
     group = [first.value]
 
     def fits(v: int) -> bool:
@@ -115,7 +115,7 @@ def _alike(pending: Pending, v: int, u: int) -> bool:
 
 
 def _matches(pending: Pending, v: int, n: int, space: tuple[Size, ...], group: set[int], tail: set[int]) -> bool:
-    """Whether the stored value `v` can be computed panel by panel: products are read at the panel's own columns."""
+    """Whether the stored value `v` can be computed panel by panel: it reads products at the panel's columns only."""
     names = [f"i{k}" for k in range(len(space))]
     at = tuple(ZERO if s == 1 else Poly.of(x) for s, x in zip(space, names, strict=True))
     here = Index(space, at)

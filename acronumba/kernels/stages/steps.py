@@ -1,9 +1,9 @@
-"""The steps of a tail: what follows a product, panel by panel, cut where a function of a function is computed.
+"""The steps of a tail: the tail of a product, cut by the depth of nested functions.
 
-In: the values of a tail. Out: `Step`s. `o * tanh(sigmoid(f) * c + sigmoid(i) * tanh(u))` is one long chain: a processor
-that looks a few hundred instructions ahead finds in it, and in the next row's, too little that it can begin at once. So
-all that waits for one function of exp, tanh, ... is computed for every row of a tile, then, in a loop of its own, all
-that waits for two, and so on. What a later step needs of an earlier one is kept beside the sums of the product.
+In: the values of a tail. Out: `Step`s. `o * tanh(sigmoid(f) * c + sigmoid(i) * tanh(u))` is one long chain: a CPU that
+looks a few hundred instructions ahead finds in it, and in the next row's chain, too few independent instructions. So
+the values behind one function such as exp or tanh are computed for every row of a tile, then, in a separate loop, the
+values behind two, and so on. Values that a later step needs of an earlier one are stored beside the product's sums.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ class Step:
 
 
 def column(space: Sequence[Size]) -> tuple[Index, list[str]]:
-    """Return the place that a tail is computed at, and the names of the places along its axes."""
+    """Return the symbolic index of a tail's element, and the symbols of its axes."""
     names = [f"i{k}" for k in range(len(space))]
     at = tuple(ZERO if s == 1 else Poly.of(x) for s, x in zip(space, names, strict=True))
     return Index(tuple(space), at), names
 
 
 def steps_of(tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: str) -> list[Step]:
-    """Cut a tail.
+    """Cut a tail into steps.
 
     Parameters
     ----------
     tail
-        Values that are stored, in an order in which they can be computed.
+        Stored values, in topological order.
     space
         Rows of a node and columns.
     stages
-        Of the kernel.
+        Stages of the kernel.
     dtype
-        Of the products: what is kept is of the same.
+        Dtype of the products, which values passed between steps must have too.
     """
     return _Cut(tail, space, stages, dtype).run()
 
 
 def touched_by(tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: str) -> list[Place]:
-    """Return what a tail reads of operands at each column, and the results that it stores."""
+    """Return the elements that a tail reads of operands at each column, and those of the results that it stores."""
     return _Cut(tail, space, stages, dtype).touched()
 
 
 class _Cut:
-    """What `steps_of` knows of a tail."""
+    """State of `steps_of` for one tail."""
 
     def __init__(self, tail: Sequence[int], space: Sequence[Size], stages: Stages, dtype: str) -> None:
         self.tail, self.stages, self.dtype = tail, stages, dtype
@@ -81,7 +81,7 @@ class _Cut:
         return [step for step in steps if step.kept or step.done]
 
     def touched(self) -> list[Place]:
-        """Return the places of operands and results that vary with the column."""
+        """Return the operands and results, with their indices, that vary with the column."""
         spec = self.graph.spec
         out: list[Place] = [(v, self.here) for v in self.tail if v in spec.results]
         todo: list[Place] = [(v, self.here) for v in self.tail]
@@ -97,7 +97,7 @@ class _Cut:
         return [p for p in out if not any(s.startswith("?") for at in p[1].at for s in at.symbols)]
 
     def _under(self, v: int, index: Index) -> list[Place]:
-        """Return what a value is computed from."""
+        """Return the arguments that a value is computed from, with their indices; () if it is loaded."""
         graph = self.graph
         op = graph.op(v)
         if op is None or (self.stages.leaf(v) and (v not in self.tail or index != self.here)):
@@ -119,7 +119,7 @@ class _Cut:
         )
 
     def _measure(self, root: Place) -> None:
-        """Fill in `depth` of a place and of all below."""
+        """Fill in `depth` of a value at an index, and of all that it is computed from."""
         depth = self.depth
         todo = [(root, False)]
         while todo:
@@ -133,7 +133,7 @@ class _Cut:
                 todo += [(x, False) for x in self._under(*place) if x not in depth]
 
     def _kept(self) -> dict[Place, None]:
-        """Return what later steps need of earlier ones, in an order that does not depend on hashes."""
+        """Return the values that later steps need of earlier ones, in an order that does not depend on hashes."""
         depth = self.depth
         kept: dict[Place, None] = {}
         roots: list[Place] = [(v, self.here) for v in self.tail]

@@ -1,7 +1,7 @@
-"""What is done in a kernel: products, nests of loops, and the stages that they are in.
+"""Tasks of a kernel: products, nests of loops, and the stages that contain them.
 
-Everything that is stored is a task. A `RowStage` has tasks done node by node, or for some rows of a node, then for the
-next; a `ProductStage` products of a block of nodes with shared weights. `Stages` is the whole kernel, in order.
+Every stored value is a task. A `RowStage` has tasks done node by node, or for some rows of a node, then for the next; a
+`ProductStage` has products of a block of nodes with shared weights. `Stages` is the whole kernel, in order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from acronumba.strategy import Strategy
 
 @record(eq=False, frozen=False)
 class Product:
-    """A matrix product and how it is computed."""
+    """A matrix product and its method."""
 
     value: int
     how: str  # "shared" | "panel" | "lanes" | "transposed" | "loops"
@@ -36,14 +36,14 @@ class Product:
     form: str = ""  # shared: of the tiles, see `kernels.tiles.TYPES`
 
     def in_pieces(self, v: int) -> bool:
-        """Whether a concatenation is read piece by piece, wherever the product reads it."""
+        """Whether the product reads a concatenation, of one of its operands, only piece by piece."""
         left = v != self.left or self.pieces != (v,)
         right = v != self.right or self.how == "shared" or (self.how == "panel" and self.terms != (v,))
         return left and right
 
     @property
     def matrix(self) -> tuple[object, ...]:
-        """What is packed for the product: the same for products that can share it."""
+        """Key of the packed weight: equal for products that can share it."""
         return (self.weight.operand, self.weight.steps, self.flip) if self.weight is not None else ()
 
 
@@ -63,7 +63,7 @@ class Nest:
 
 @record(eq=False, frozen=False)
 class Single:
-    """A task with loops of its own: "concat", "stack", "arg", "product" or "check" (whether the operation fails)."""
+    """A task with separate loops: "concat", "stack", "arg", "product" or "check" (whether the operation fails)."""
 
     kind: str
     value: int
@@ -75,15 +75,15 @@ class Single:
 
 @record()
 class Band:
-    """Columns of a row that are computed: where numbers are not negative, see `kernels.stages.bands`.
+    """The columns of a row that are computed: those at which all `conditions` are >= 0, see `kernels.stages.bands`.
 
-    Outside of it a value is one number of the row, and 0 where it is summed.
+    Outside of the band a value is one number per row, and 0 if it is summed.
     """
 
-    mask: int  # the value that says so
+    mask: int  # the value of the mask
     beyond: int  # the argument of `where` that is taken outside
-    conditions: tuple[Poly, ...]  # of the row and the column
-    row: str  # the symbols of these
+    conditions: tuple[Poly, ...]  # polynomials of the row and the column
+    row: str  # symbol of the row in these
     column: str
     outside: frozenset[int]  # values that are stored in the band only
     zero: frozenset[int]  # sums over the columns, and left operands of products
@@ -91,9 +91,11 @@ class Band:
 
 @record(eq=False, frozen=False)
 class RowStage:
-    """Tasks done node by node. Or, if `grouped`, one product: nodes of a block with the same matrix are done together,
-    which reads the matrix once for all of them. Or, if there is a `lead`, in tiles: all tasks for some rows of a node,
-    then all for the next rows. Rows are along the last axis of the lead, the first axes of every value of the stage.
+    """Tasks done node by node.
+
+    With `grouped`, one product: nodes of a block with the same matrix are done together, which reads the matrix once.
+    With a `lead`, in tiles: all tasks for some rows of a node, then all for the next rows. The lead are the first axes
+    of every value of the stage; its last axis are the rows.
     """
 
     items: list[Nest | Single] = field(default_factory=list)
@@ -104,12 +106,12 @@ class RowStage:
 
     @property
     def values(self) -> list[int]:
-        """What the stage stores."""
+        """Stored values of the stage."""
         found = [v for item in self.items for v in item.values]
         return [self.views[v][-1] if v in self.views else v for v in found]
 
     def last(self, u: int, reads: Mapping[int, Mapping[int, bool]]) -> list[int]:
-        """Return the tasks of the last item that reads what a task stores."""
+        """Return the tasks that read value `u`, of the last item that has any."""
         among = [[v for v in item.values if u in reads[v]] for item in self.items]
         return next((found for found in reversed(among) if found), [])
 

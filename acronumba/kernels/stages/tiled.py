@@ -1,10 +1,11 @@
-"""Stages in tiles: products of a node's own matrices and what follows them, some rows at a time.
+"""Stages in tiles: products of a node's local matrices and the tasks after them, some rows at a time.
 
-In: a `Pending` and a product that is ready. Out: what is done together with it, or nothing. Attention is such a stage:
-scores, softmax and the second product of some queries, then those of the next. The scores of all queries never exist.
+In: a `Pending` and a ready product. Out: the stage of tasks done together with it, or None. Attention is such a stage:
+scores, softmax and the second product of some queries, then those of the next. The scores of all queries are never
+stored at once.
 
-All values of a stage have the same first axes, the lead, and are independent along them: what one reads of another is
-at its own place of the lead.
+All values of a stage have the same first axes, the lead, and are independent along them: a value reads others only at
+its own index of the lead.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from acronumba.kernels.stages.tasks import Product, RowStage
 
 
 def tiled_stage(pending: Pending, seed: int) -> tuple[RowStage, list[int]] | None:
-    """Return a stage in tiles that begins with a product, still empty, and its tasks; None where it does not pay."""
+    """Return a stage in tiles that begins with a product, still empty, and its tasks; None if it does not pay."""
     product = pending.products.get(seed)
     if product is None or product.how != "panel" or not pending.strategy.vertical or not multiplied(pending, product):
         return None
@@ -26,12 +27,12 @@ def tiled_stage(pending: Pending, seed: int) -> tuple[RowStage, list[int]] | Non
 
 
 def multiplied(pending: Pending, product: Product) -> bool:
-    """Whether tiles can multiply with the right operand of a product: those of a GPU read it where it lies."""
+    """Whether tiles can multiply with the right operand of a product: tiles of a GPU read it in place."""
     return not pending.target.warps or pending.chosen.evenly(product.right)
 
 
 class _Growth:
-    """What `tiled_stage` knows of a stage."""
+    """State of `tiled_stage`: the tasks of a growing stage."""
 
     def __init__(self, pending: Pending, seed: int) -> None:
         self.pending, self.graph = pending, pending.graph
@@ -65,13 +66,13 @@ class _Growth:
         return stage, self.tasks
 
     def users(self, u: int) -> list[int]:
-        """Return the tasks that read what a task stores, and the operations that it decides the failure of."""
+        """Return the tasks that read value `u`, and the operations whose failure depends on it."""
         pending = self.pending
         failing = [v for v in pending.checks if u in pending.check_reads(v)]
         return [v for v in pending.tasks if u in pending.reads[v]] + failing
 
     def joins(self, v: int) -> bool:
-        """Whether a task computes its place of the lead from the same place of the others."""
+        """Whether a task reads the values of the stage only at its own index of the lead."""
         graph, rank = self.graph, len(self.lead)
         if (product := self.pending.products.get(v)) is not None:
             if product.how != "panel" or graph.shape(v)[:-1] != self.lead or self.read(product.right) & {*self.tasks}:
@@ -99,13 +100,13 @@ class _Growth:
         return self.at_lead(roots, here.at[:rank], places)
 
     def left(self, piece: int, here: Index, places: Symbolic) -> Index:
-        """Return a row's place in a piece of a product's left operand."""
+        """Return the index of a row in a piece of a product's left operand."""
         shape = self.graph.shape(piece)
         batch = stretch(places, Index(here.shape[:-1], here.at[:-1]), shape[:-2])
         return Index(shape, (*batch.at, here.at[-1], ZERO if shape[-1] == 1 else Poly.of("k")))
 
     def at_lead(self, roots: list[Place], lead: tuple[Poly, ...], places: Symbolic) -> bool:
-        """Whether places are computed from values of the stage at one place of the lead only."""
+        """Whether `roots` are computed from values of the stage at one index of the lead only."""
         chosen, graph = self.pending.chosen, self.graph
         for u, index in chosen.leaves(roots, places):
             if u in self.tasks:
@@ -120,11 +121,14 @@ class _Growth:
         return True
 
     def read(self, v: int) -> set[int]:
-        """Return what is stored and read to compute a value."""
+        """Return the stored values that are read to compute a value."""
         return {v} if self.pending.chosen.leaf(v) else self.pending.chosen.below(v)
 
     def views(self, u: int, users: list[int]) -> tuple[int, ...] | None:
-        """Return the views by which the only reader of a value, which is stored, can be written in its place."""
+        """Return the chain of views from a value to its only reader, if that can be stored in place of the value.
+
+        None if it cannot.
+        """
         graph = self.graph
         if len(users) != 1 or u in graph.spec.results or users[0] in self.tasks or graph.shape(u)[-1] == 1:
             return None
@@ -150,5 +154,5 @@ class _Growth:
 
     @staticmethod
     def at(space: tuple[object, ...], names: list[str]) -> Index:
-        """Return the place that has those names."""
+        """Return the symbolic index in `space` with these names as symbols."""
         return Index(space, tuple(ZERO if n == 1 else Poly.of(x) for n, x in zip(space, names, strict=True)))  # type: ignore[arg-type]

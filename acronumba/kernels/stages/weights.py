@@ -1,8 +1,8 @@
 """Shared weights of products: matrices that are the same for all nodes, or static views of shared tensors.
 
-In: the value that a product multiplies by. Out: the shared operand below it and the steps that make the matrix of it
-(`Weight`). The steps are applied once, when the weight is packed for the tiles; kernels only see the packed form, in
-which the weights of several products may lie side by side.
+In: the right operand of a product. Out: the shared operand below it and the steps from that to the matrix (`Weight`).
+The steps are applied once, when the weight is packed for the tiles; kernels only read the packed form, in which the
+weights of several products may lie side by side.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ViewPacking:
 
 @record()
 class SideBySide:
-    """Several weights as one: the gates of each after those of the one before."""
+    """Several weights packed as one, gates after gates."""
 
     parts: tuple[Packing | CodePacking | ViewPacking, ...]
 

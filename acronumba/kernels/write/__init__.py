@@ -1,1 +1,1 @@
-"""From the stages of a kernel to trees of `emit`."""
+"""Code generation: from the stages of a kernel to trees of `emit`."""

@@ -1,8 +1,8 @@
-"""Writes how a block of nodes is described whose nodes have run-time extents of their own.
+"""Writes the description of a block of nodes with run-time extents.
 
-In: the stages of a kernel. Out: statements of its function `begin`. A block has one node at least. It ends where the
-rows of its products are as many as the caches keep, where what depends on the extents takes much memory, or where the
-pieces that rows consist of have another length. What each node adds is noted in tables of the block
+In: the stages of a kernel. Out: statements of its function `begin`. A block has at least one node. It ends when the
+rows of its products fill the caches, when scratch that depends on the extents takes much memory, or before a node whose
+rows consist of pieces of another length. The times and starts of each node are stored in tables of the block
 (`kernel.RaggedSlots`).
 """
 
@@ -20,7 +20,7 @@ from acronumba.kernels.write.tiled import units
 
 
 def word_of(stage: int, name: str) -> int:
-    """Return the place of a word of UNITS, of a stage, in the scratch of a block."""
+    """Return the number of a word of a stage's UNITS in the scratch of a block."""
     return BLOCK.count + UNITS.count * stage + UNITS.at[name]
 
 
@@ -30,13 +30,13 @@ class BlockOfNodes:
     Parameters
     ----------
     w
-        Of the function.
+        Writer of the function.
     rows
-        Rows of products from which on a block is full; None: there are none.
+        Number of rows of products that makes a block full; None: no limit.
     time_of
-        What returns the nanoseconds that a stage takes for the node at hand.
+        Function from a stage's number to its nanoseconds for the current node.
     operands
-        What writes down where the operands of a node are, from its number in the block and its argument words.
+        Function that writes the addresses of a node's operands, given its number in the block and its argument words.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class BlockOfNodes:
         self.lengths = {n: w.local("length", const(0, I64)) for n in self.lengths_of_pieces()}
 
     def write(self) -> Expr:
-        """Write it for nodes i0... before `hi`; return the end of the block."""
+        """Write the description of a block of nodes from i0 on, below `hi`; return the end of the block."""
         w, f = self.w, self.w.f
         most, more = w.kernel.block.constant, w.local("more", const(True, I1))
         assert most is not None
@@ -81,7 +81,7 @@ class BlockOfNodes:
         return list(dict.fromkeys(n for n in found if isinstance(n, Dim)))
 
     def rows_of_node(self) -> Expr:
-        """Return how many rows of products the node at hand has: one at least."""
+        """Return the number of rows of products of the current node: at least one."""
         w = self.w
         out: Expr = const(1, I64)
         for lead in w.stages.leads if self.most_rows is not None else ():
@@ -91,14 +91,14 @@ class BlockOfNodes:
         return out
 
     def has_room(self, rows: Expr, size: Expr) -> Expr:
-        """Return whether the node at hand can be one more of the block."""
+        """Return whether the block can take the current node."""
         room = self.top + size <= self.fixed + self.w.stages.strategy.ragged_bytes
         for n, length in self.lengths.items():
             room = room & length.eq(self.w.number(size_poly(n)))
         return room if self.most_rows is None else room & (self.rows + rows <= self.most_rows)
 
     def add(self, row: Local, rows: Expr, size: Expr) -> None:
-        """Add the node at hand."""
+        """Write the addition of the current node to the block."""
         w, f = self.w, self.w.f
         for number, stage in enumerate(self.stages):
             if number in self.slots.times:
@@ -117,7 +117,7 @@ class BlockOfNodes:
         f.set(self.top, self.top + size)
 
     def finish(self) -> None:
-        """Write down the ends of tables, and what is known of the stages."""
+        """Write the ends of tables, and the units of each stage."""
         w, f, s = self.w, self.w.f, self.w.f["S"]
         f.store(s, BLOCK.at["own"], self.top)
         for number, stage in enumerate(self.stages):

@@ -1,7 +1,7 @@
-"""How the processor computes one element: a row per element-wise operation, with NumPy's results for every dtype.
+"""Code of one element: a table with a row per element-wise operation, with NumPy's results for every dtype.
 
-In come the arguments as scalars or vectors of the tree language, out comes the result. bool is an i1 in registers and
-a byte in memory. Where NumPy leaves a result to the machine (casts out of range) it is x86's, on every machine.
+In: the arguments as scalars or vectors of the tree language. Out: the result. bool is an i1 in registers and a byte in
+memory. Where NumPy's result depends on the machine (casts out of range) it is x86's, on every machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from acronumba.records import record
 
 
 class NeedScalar(Exception):
-    """The operation has no vector form: compute it lane by lane."""
+    """Raised by an operation without a vector form, which is then computed lane by lane."""
 
 
 @record()
@@ -36,7 +36,7 @@ class Dtype:
 
     @property
     def largest(self) -> float | int:
-        """The largest value; of unsigned integers the bits of it as a signed number."""
+        """Largest value; for unsigned integers, its bits as a signed number."""
         if self.kind == "f":
             return float("inf")
         return (1 << (self.ty.bits - 1)) - 1 if self.kind == "i" else -1 if self.kind == "u" else 1
@@ -56,10 +56,10 @@ DTYPES: Mapping[str, Dtype] = _dtypes()
 
 
 class Functions(Protocol):
-    """What element-wise code asks of the kernel around it."""
+    """Services of the surrounding kernel for element-wise code."""
 
     def bind(self, name: str, expr: Expr) -> Expr:
-        """Give an expression that is used more than once a local."""
+        """Bind an expression that is used more than once to a local."""
 
     def math(self, name: str, *args: Expr) -> Expr:
         """Call a function of `kernels.write.math`."""
@@ -288,7 +288,7 @@ def _index(w: Functions, args: list[Expr], t: Dtype) -> Expr:
 
 
 def _copysign(w: Functions, args: list[Expr], t: Dtype) -> Expr:
-    """NaN counts as positive: which sign it has, IEEE 754 leaves open."""
+    """Return copysign; a NaN counts as positive, as IEEE 754 leaves its sign open."""
     size, sign = args
     return intrinsic("copysign", size, sign if isinstance(sign, Const) else select(sign.ne(sign), like(1, sign), sign))
 
@@ -320,7 +320,7 @@ ELEMENT: Mapping[str, Rule] = {
 
 
 def combine(op: str, a: Expr, x: Expr, t: Dtype) -> Expr:
-    """One step of a reduction: `a` so far, `x` next."""
+    """Return one step of a reduction: `a` is the accumulator, `x` the next element."""
     if op == "sum":
         return a | x if t.kind == "b" else a + x
     if op == "prod":
@@ -333,7 +333,7 @@ def combine(op: str, a: Expr, x: Expr, t: Dtype) -> Expr:
 
 
 def identity(op: str, t: Dtype) -> float | int:
-    """What leaves the other side as it is."""
+    """Return the identity of a reduction."""
     if op == "max":
         return t.smallest
     if op == "min":

@@ -1,12 +1,12 @@
 """Writes grouped stages: the product of a large matrix and a vector, where several nodes may have the same matrix.
 
 In: a `RowStage` that is `grouped`. Out: statements of one function. The nodes are sorted by the address of their
-matrix. What several nodes have is packed, panel by panel, like a shared weight, and multiplied by register tiles whose
-rows are their vectors; a node that is alone with its matrix takes the loops of `ProductWriter`. Both sum in the same
-order: the bits of a node do not depend on which others have its matrix.
+matrix. A matrix of several nodes is packed, panel by panel, like a shared weight, and multiplied by register tiles
+whose rows are the nodes' vectors; a node whose matrix no other has takes the loops of `ProductWriter`. Both sum in the
+same order: the bits of a node do not depend on other nodes with its matrix.
 
-A unit is a panel of the matrices of some nodes that follow each other in that order: threads that share the stage pack
-a panel twice only where one's part ends among nodes with the same matrix.
+A unit is a panel of the matrices of some consecutive nodes in that order: threads that share the stage pack a panel
+twice only if the boundary between their units lies among nodes with the same matrix.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SPANS = 64  # into which the nodes of a block are cut, in their order: each is a
 
 
 def panel_of(kernel: Kernel, product: Product) -> tuple[int, int, int]:
-    """Return how many vectors wide a panel of a grouped product is, how high its tiles are, and how many there are."""
+    """Return the width of a grouped product's panel in vectors, the rows of its tiles, and the number of panels."""
     (n,) = kernel.stages.graph.shape(product.value)
     assert isinstance(n, int)
     t = DTYPES[kernel.stages.graph.dtype(product.value)]
@@ -43,14 +43,14 @@ def group_units(kernel: Kernel, product: Product) -> int:
 
 @record()
 class GroupSlots:
-    """Scratch slots of a grouped stage, of each thread its own."""
+    """Scratch slots of a grouped stage, one set per thread."""
 
     matrices: int  # int64: address of each node's matrix
-    vectors: int  # int64: address of its vector
-    order: int  # int64: the nodes, those with one matrix next to each other
-    rows: int  # int64: addresses of the vectors of those with one matrix
+    vectors: int  # int64: address of each node's vector
+    order: int  # int64: the nodes, sorted so that nodes with the same matrix are adjacent
+    rows: int  # int64: addresses of the vectors of nodes with one matrix
     length: int  # int64: elements of a vector
-    sums: int  # what one call of a tile computes
+    sums: int  # results of one call of a tile
     panel: int  # columns of a matrix, packed
 
 
@@ -109,7 +109,7 @@ class GroupWriter(ProductWriter):
             f.set(begin, end)
 
     def span(self, panel: Expr, nodes: Expr) -> tuple[Local, Local]:
-        """Return which nodes, in their order, a panel is computed for here: from the first to before the second."""
+        """Return the range of sorted nodes, first and end, that this call computes a panel for."""
         f = self.f
         first = self.bind("first", panel * SPANS)
         ends = []
@@ -123,7 +123,7 @@ class GroupWriter(ProductWriter):
         self, product: Product, slots: GroupSlots, n: int, size: int, matrix: Local, number: Expr, begin: Local,
         low: Local, high: Local,
     ) -> None:  # fmt: skip
-        """Multiply a panel of one matrix with the vectors of nodes low..high; those that have it begin at `begin`."""
+        """Multiply a panel of one matrix with the vectors of nodes low..high; `begin`: first node with the matrix."""
         f, v = self.f, product.value
         t = DTYPES[self.graph.dtype(v)]
         lanes = self.target.lanes(t.ty)

@@ -1,4 +1,4 @@
-"""What the functions of one kernel share: where stored values lie, scratch memory, tiles, names.
+"""State shared by the functions of one kernel: homes of stored values, scratch memory, tiles, names.
 
 In: `Stages`. Out: a `Kernel`, which a `Writer` reads and adds to.
 """
@@ -23,7 +23,7 @@ LANE_BUFFER = 1024  # bytes of scratch for values computed lane by lane
 
 @record(eq=False, frozen=False)
 class Home:
-    """Where a stored value lies."""
+    """Location of a stored value in memory."""
 
     kind: str  # "result" | "block" (of each node of the block) | "row" (of the node at hand, each thread's own), or
     # "tile" (some rows of the lead of a stage in tiles, each thread's own)
@@ -35,7 +35,7 @@ class Home:
 
 @record()
 class Gathered:
-    """Where an operand was copied to: a row per node of the block."""
+    """Location of an operand's copy: a row per node of the block."""
 
     slot: int  # of scratch
     row_bytes: Poly
@@ -45,17 +45,17 @@ class Gathered:
 class Scratch:
     """The layout of scratch memory: slots of bytes, 64-byte aligned; fixed sizes come first.
 
-    A slot is of the block, read and written by all threads that share the block's stages, or each thread has its own:
-    at one offset, in the block's scratch S or in the thread's scratch T. Behind the slots of fixed size lie those of
-    the block whose size depends on a node's run-time extents, node after node of the block, then those of the stage at
-    hand that each thread has its own of.
+    A slot belongs to the block, and all threads that share the block's stages read and write it, or is thread-local: at
+    one offset, in the block's scratch S or in the thread's scratch T. Behind the slots of fixed size lie slots of the
+    block whose size depends on a node's run-time extents, node after node of the block, then thread-local ones of the
+    current stage.
     """
 
     slots: list[tuple[str, Poly]] = field(default_factory=list)
-    own: dict[int, int] = field(default_factory=dict)  # slots that each thread has its own of, and their stage
+    own: dict[int, int] = field(default_factory=dict)  # thread-local slots -> their stage
 
     def add(self, name: str, size: Poly, own: int | None = None) -> int:
-        """Return a new slot; `own`: the stage that uses it, if each thread has its own."""
+        """Return a new slot; `own`: the stage that uses it, if it is thread-local."""
         self.slots.append((name, size))
         if own is not None:
             self.own[len(self.slots) - 1] = own
@@ -71,15 +71,15 @@ class Scratch:
         return out, top
 
     def dynamic(self, own: int | None = None) -> list[int]:
-        """Return the slots of unknown size: those of a node of the block, or those that a thread has in a stage."""
+        """Return the slots whose size depends on extents: of the nodes of a block, or thread-local ones of a stage."""
         return [k for k, (_, size) in enumerate(self.slots) if size.constant is None and self.own.get(k) == own]
 
 
 @record(eq=False, frozen=False)
 class RaggedSlots:
-    """Scratch slots of a block whose nodes have run-time extents of their own: int64 of each, and one more."""
+    """Scratch slots of a block of nodes with run-time extents: int64[nodes + 1] each."""
 
-    places: int = -1  # address of what depends on the extents of the node
+    places: int = -1  # address of the node's scratch, whose size depends on its extents
     times: dict[int, int] = field(default_factory=dict)  # by stage: nanoseconds before those of each node
     starts: dict[int, int] = field(default_factory=dict)  # by stage: units, or rows, before those of each node
     owners: dict[int, int] = field(default_factory=dict)  # by stage of products: node and row of each row
@@ -87,7 +87,7 @@ class RaggedSlots:
 
 @record(eq=False, frozen=False)
 class Kernel:
-    """What the functions of one kernel share."""
+    """State shared by the functions of one kernel."""
 
     name: str
     stages: Stages
@@ -116,7 +116,7 @@ class Kernel:
         return len(self.stages.graph.spec.results)
 
     def tile(self, vectors: int, rows: int, dtype: str) -> int:
-        """Ask for tiles of 1 to `rows` rows; return the place in P of the one-row tile, as far as it is known."""
+        """Request tiles of 1 to `rows` rows; return the index in P of the one-row tile, as known so far."""
         key = (vectors, dtype)
         self.tiles[key] = max(rows, self.tiles.get(key, 0))
         before = list(self.tiles)[: list(self.tiles).index(key)]

@@ -1,11 +1,11 @@
 """Element-wise functions of floats, as texts of the small language: the same code for scalars and vectors of any width.
 
-One function, the random generator `threefry`, is of integers: of `i64` and vectors of it.
+One function, the random generator `threefry`, takes integers: `i64` and vectors of it.
 
-In: a type, `f32`, `f64` or a vector of them. Out: its functions by name (`functions`), or those that some names need
-(`closure`), which a generator adds to its module. The value of an element depends on that element alone: lane, width
-and neighbours do not change a bit, nothing is contracted or reordered, and fma stands where it is written. NaN,
-infinities, denormals and the sign of zero come out as in NumPy.
+In: a type, `f32`, `f64` or a vector of them. Out: its functions by name (`functions`), or some functions with all that
+they call (`closure`), which a generator adds to its module. The value of an element depends on that element alone:
+lane, width and neighbours do not change a bit, nothing is contracted or reordered, and fma is used only where it is
+written. NaN, infinities, denormals and the sign of zero are as in NumPy.
 
 Worst error in units in the last place:
 
@@ -505,7 +505,7 @@ def functions(ty: tree.Ty) -> Mapping[str, tree.Function]:
 
 @functools.cache
 def _texts(ty: tree.Ty) -> Mapping[str, str]:
-    """Return the text of each function of a type by its full name, before them those of float64 that they may call."""
+    """Map full names to texts of the functions of a type, after the float64 functions that they may call."""
     source = text(ty)
     if ty.scalar == tree.F32:
         source = re.sub(r"\b(i?)vec\b", r"\1wide", text(_wide(ty))) + "\n\n" + source
@@ -515,7 +515,7 @@ def _texts(ty: tree.Ty) -> Mapping[str, str]:
 
 
 def _parsed(ty: tree.Ty, names: Sequence[str]) -> tuple[tree.Function, ...]:
-    """Return some functions of a type, callees first: the parser has to see what is called."""
+    """Return some functions of a type. Callees must come first, as the parser has to know them."""
     types = {"vec": ty, "ivec": _integer(ty), "mask": _mask(ty), "wide": _wide(ty)}
     types["word"] = tree.I32.vector(ty.lanes)
     if ty.scalar == tree.F32:

@@ -1,8 +1,8 @@
-"""Writes products of one node's own operands, and what all writers of products need.
+"""Writes products of a node's local operands, and helpers of all writers of products.
 
 In: a `Product` that reads no shared weight. Out: statements of one function. With a few rows on the left, columns of
-the right operand are packed into scratch and multiplied by register tiles; a vector takes loops of its own: along
-memory, or with squares of the matrix transposed in registers.
+the right operand are packed into scratch and multiplied by register tiles; products with a vector have separate loops:
+along memory, or with squares of the matrix transposed in registers.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Slots:
 
     rows: int  # int64: addresses of the left operand's rows, piece by piece
     lengths: int  # int64: elements of the pieces of a row
-    sums: int  # what one call of a tile computes
+    sums: int  # results of one call of a tile
     panel: int = -1  # columns of the right operand, packed: a panel, or all of them for a stage in tiles
-    tables: int = -1  # what tiles that look up sums take for themselves
+    tables: int = -1  # scratch of tiles that look up sums
 
 
 class MatrixWriter(NestWriter):
-    """Writes products of one node's own operands."""
+    """Writes products of a node's local operands."""
 
     def __init__(
         self, kernel: Kernel, slots: dict[tuple[str, int], Slots], name: str, params: Sequence[str], doc: str = ""
@@ -59,7 +59,7 @@ class MatrixWriter(NestWriter):
         self.turn: Turn | None = None  # while nodes are computed one by one
 
     def at_node(self, r: Local, first: Expr | None) -> None:
-        """From here on, in the current scope, values are those of one node."""
+        """Make a node current: from here on, in the current scope, operands are this node's."""
         self.home_depth = len(self.scopes) - 1
         if first is None:
             self.enter(None, r)
@@ -67,7 +67,7 @@ class MatrixWriter(NestWriter):
             self.enter(r, self.bind("node", first + r))
 
     def enter(self, row: Expr | None, node: Local) -> None:
-        """From here on, values are those of a node, number `row` of the block if there are blocks."""
+        """Make a node current: number `row` of the block, or None if the kernel has no blocks."""
         self.row, self.node, self.words = row, node, None
         arguments = row is None and any(o.kind != "shared" for o in self.graph.spec.operands)
         if arguments or self.kernel.ragged is not None:
@@ -75,7 +75,7 @@ class MatrixWriter(NestWriter):
 
     @contextmanager
     def next_node(self, turn: Turn) -> Iterator[None]:
-        """Inside, values are those of the node after the one at hand; nothing is done after the last one."""
+        """Context in which the node after the current one is current; its code is skipped at the last node."""
         hidden = [(scope, scope.cache) for scope in self.scopes[self.home_depth :]]
         before = self.home_depth, self.row, self.node, self.words
         for scope, _ in hidden:
@@ -89,7 +89,7 @@ class MatrixWriter(NestWriter):
             scope.cache = cache
 
     def given(self, v: int) -> bool:
-        """Whether a value is a tensor of the node's that is read where another kernel has left it, or a view of one."""
+        """Whether a value is an operand of the node that is read in place, or a view of one."""
         while not self.stages.leaf(v):
             op = self.graph.op(v)
             assert op is not None
@@ -131,7 +131,7 @@ class MatrixWriter(NestWriter):
             self.loops_product(product)
 
     def operand_places(self, product: Product, at: Sequence[Poly], m: Poly, n: Poly, k: Poly) -> tuple[Index, Index]:
-        """Return the places in x and y for the batch axes `at`, row m, column n and inner index k."""
+        """Return the indices in x and y for the batch axes `at`, row m, column n and inner index k."""
         op = self.graph.op(product.value)
         assert op is not None
         x, y = op.args
@@ -253,9 +253,9 @@ class MatrixWriter(NestWriter):
         self.space(range(rank - 1), op.shape, at, inner)
 
     def transposed_product(self, product: Product) -> None:
-        """A large matrix that is read in rows, and summed along them: squares of it are transposed in registers.
+        """Write a product that sums along the rows of a large matrix: squares of it are transposed in registers.
 
-        So sums are those of the tiles, k ascending, and a matrix that several nodes have can be multiplied by tiles.
+        So the order of summation is that of tiles, k ascending, and tiles can multiply a matrix of several nodes.
         """
         f, v, matrix = self.f, product.value, product.left
         shape = self.graph.shape(matrix)
@@ -341,7 +341,7 @@ class MatrixWriter(NestWriter):
 
 
 class PanelProduct:
-    """Writes a product of matrices that are both a node's own: some rows by some panels of columns.
+    """Writes a product of two local matrices of a node: some rows by some panels of columns.
 
     A panel is some vectors of columns of the right operand, packed. Vectors are dealt out evenly to as few panels as
     tiles allow.
@@ -404,7 +404,7 @@ class PanelProduct:
                     self.multiply(outer, first, stop, most, self.packed(vector), vector, wide)
 
     def write_terms(self, outer: Index, first: Expr, stop: Expr, most: Poly, rows: BandRows) -> None:
-        """The same where the left operand is 0 outside of a band: chunks of terms end where they would end anyway."""
+        """Like `write`, for a left operand that is 0 outside of a band: chunks end at the same terms as without."""
         w, low = self.w, rows.low
         w.f.store(w.scratch(self.slots.lengths), 0, rows.high - low)
         self.addresses(outer, first, stop, most, w.named("at", low))
@@ -428,7 +428,7 @@ class PanelProduct:
         return x + const(0.0, x.type)
 
     def find_odd(self, odd: Local) -> None:
-        """Set `odd` if the packed operand has an element that gives no 0 when it is multiplied by 0."""
+        """Set `odd` if the packed operand has an infinity or NaN, which times 0 is not 0."""
         w = self.w
         ty = self.t.ty.vector(self.lanes)
         total = w.local("total", const(0, ty))
@@ -447,19 +447,19 @@ class PanelProduct:
             self.pack(outer, self.packed(vector), vector, wide)
 
     def packed(self, vector: Expr) -> Expr:
-        """Return where the panel that begins with a vector of columns is, if all are packed."""
+        """Return the address of the packed panel that begins with a vector of columns, if all are packed."""
         inner = rounded(self.inner_size, self.lanes)
         return self.w.bind("packed", self.w.scratch(self.slots.panel) + vector * self.w.number(inner * self.width))
 
     def begin(self) -> None:
-        """Write down how long the pieces of a row of the left operand are."""
+        """Write the lengths of the pieces of a row of the left operand."""
         w = self.w
         for s, piece in enumerate(self.product.pieces):
             w.f.store(w.scratch(self.slots.lengths), s, w.number(size_poly(w.graph.shape(piece)[-1])))
 
     @contextmanager
     def each_panel(self) -> Iterator[tuple[Expr, Expr]]:
-        """Write a loop over panels; yield the first vector of columns and how many there are."""
+        """Write a loop over panels; yield the first vector of columns and the number of vectors."""
         w = self.w
         if isinstance(self.panels, Const) and self.panels.value == 1:
             yield const(0, I64), self.vectors
@@ -472,7 +472,7 @@ class PanelProduct:
                     yield first, w.local("wide", self.vectors * (p + 1) // self.panels - first)
 
     def addresses(self, outer: Index, first: Expr, stop: Expr, most: Poly, begin: Poly = ZERO) -> None:
-        """Write down where rows first..stop of the left operand lie, piece by piece, room for `most` of each."""
+        """Write the addresses of rows first..stop of the left operand, piece by piece, `most` entries for each."""
         w, many = self.w, self.many
         table = w.scratch(self.slots.rows)
         with w.loop("i", first, stop, extent=many) as i:
@@ -493,13 +493,13 @@ class PanelProduct:
             yield number, j
 
     def right(self, piece: int, outer: Index, k: Poly, j: Poly) -> Index:
-        """Return the place in a piece of the right operand of row `k` and column `j`."""
+        """Return the index of row `k` and column `j` in a piece of the right operand."""
         shape = self.w.graph.shape(piece)
         place = stretch(self.w, outer, shape[:-2])
         return Index(shape, (*place.at, ZERO if shape[-2] == 1 else k, ZERO if shape[-1] == 1 else j))
 
     def pack(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
-        """Copy the columns of a panel side by side; lanes that have none are zero or those of the last one."""
+        """Copy the columns of a panel side by side; lanes beyond the last column are zero or repeat it."""
         w, t = self.w, self.t
         step = wide * self.width
         if self.product.flip:
@@ -520,7 +520,7 @@ class PanelProduct:
             to = to + w.number(size_poly(size)) * step
 
     def turn(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
-        """The right operand lies column by column: squares of it are turned in registers."""
+        """Pack a right operand that is stored column by column: squares of it are transposed in registers."""
         w, t, lanes, right = self.w, self.t, self.lanes, self.product.right
         step = wide * self.width
         ty = t.ty.vector(lanes)
@@ -540,8 +540,8 @@ class PanelProduct:
     ) -> None:  # fmt: skip
         """Write rows first..stop of the columns of a panel, tile by tile.
 
-        Where terms that are 0 may have been left out, `passed` of them in the first chunk, no sum that is unloaded is
-        -0. `turn`: the node at hand, if there is one after it whose matrices may be fetched.
+        If zero terms may have been left out (`passed`: their number in the first chunk), no stored sum is -0. `turn`:
+        the current node, if the matrices of the next one may be prefetched.
         """
         w, width = self.w, self.width
         rows = w.bind("rows", stop - first)
@@ -595,7 +595,7 @@ class PanelProduct:
             w.f.do(intrinsic("prefetch_far", to + r * step + number * self.width, type=tree.VOID))
 
     def tiles(self, wide: Expr) -> tuple[Expr, Expr]:
-        """Return how many rows the tallest tile has, and the place of the one of no rows in P."""
+        """Return the number of rows of the tallest tile, and the index in P just before that of the one-row tile."""
         w = self.w
         known = [(n, tallest(n, w.target, w.stages.strategy.tile_rows)) for n in self.widths]
         found = [(n, rows, w.kernel.tile(n, rows, self.t.name) - 1) for n, rows in known]
@@ -610,7 +610,7 @@ class PanelProduct:
         return Index(self.op.shape, (*outer.at, ZERO if self.many == 1 else row, ZERO if self.columns == 1 else column))
 
     def target(self, outer: Index, row: Poly, vector: Expr) -> tuple[Expr, Expr] | None:
-        """Return where tiles write a row from a vector of columns on, and bytes to the next one; None: they cannot."""
+        """Return the address of a row of a tile's sums, and bytes to the next row; None if tiles cannot write there."""
         w, v = self.w, self.product.value
         stored, at = w.stored_at(v, self.place(outer, row, ZERO))
         home = w.kernel.homes[stored]

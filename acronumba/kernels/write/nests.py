@@ -40,7 +40,7 @@ class NestWriter(Writer):
         reduced = [k for k in nest.reduced if space[k] != 1]
         real = [k for k in range(len(space)) if space[k] != 1]
         rank = len(self.lead)
-        others: dict[int, Expr] = {}  # what is reduced, outside of the band
+        others: dict[int, Expr] = {}  # terms of reductions outside of the band
         at = [*self.lead[:-1], *[ZERO] * (len(space) - max(rank - 1, 0))]
         lanes = self.lanes_for(nest.values)
         vector = vector_axis(self.stages, nest, lanes)
@@ -138,7 +138,7 @@ class NestWriter(Writer):
         return self.band is not None and len(space) == len(self.lead) + 1 and space[-1] == self.band.size
 
     def axis_of_nest(self, k: int, space: Sequence[Size], vector: bool, lanes: int) -> AbstractContextManager[Local]:
-        """A loop over an axis of a nest: in a stage in tiles only over the rows and columns at hand."""
+        """Write a loop over an axis of a nest; in a stage in tiles, only over the current rows and columns."""
         if k == len(self.lead) - 1:
             return self.rows_of_tile(space[k])
         if k == len(self.lead) and self.banded(space):
@@ -163,7 +163,7 @@ class NestWriter(Writer):
                 yield var
 
     def leave_band(self, nest: Nest, at: Sequence[Poly]) -> dict[int, Expr]:
-        """Compute what the values of a nest are outside of the band of a row; return what reductions find there."""
+        """Write the values of a nest outside of a row's band; return the term that each reduction takes from there."""
         rows = self.band
         assert rows is not None
         here = Index(nest.space, (*at, Poly.of(OUTSIDE)))
@@ -190,7 +190,7 @@ class NestWriter(Writer):
             self.f.set(rows.bad, 1)
 
     def take_in(self, v: int, total: Local, x: Expr) -> None:
-        """Combine what has been reduced with what is outside of the band, if anything is."""
+        """Combine the result of a reduction with the number outside of the band, if the band is not the whole row."""
         op = self.graph.op(v)
         assert op is not None and self.band is not None
         there = self.band.partial
@@ -200,7 +200,7 @@ class NestWriter(Writer):
 
     @contextmanager
     def axis(self, k: int, size: Size, vector: bool, lanes: int) -> Iterator[Local]:
-        """A loop over one axis, in vectors if it is the vectorised one."""
+        """Write a loop over one axis, in vectors if it is the vectorised one."""
         n = self.number(size_poly(size))
         if not vector:
             with self.loop("ijklmn"[min(k, 5)], 0, n, extent=size) as var:
@@ -251,7 +251,7 @@ class NestWriter(Writer):
             self.f.set(total, combine(op.op, total, x, t))
 
     def inside(self) -> Expr:
-        """Return which lanes exist."""
+        """Return the mask of valid lanes."""
         key = ("inside", self.lane)
         known = self.cached(key)
         if known is None:

@@ -1,6 +1,6 @@
-"""Writes what is stored at computed places: sorting, and rows that are added to the rows which an index names.
+"""Writes stores to computed positions: sorts, and scatter-adds of rows.
 
-In: a value of such a kind. Out: statements of one function; one text serves processors and GPUs.
+In: a value of such a kind. Out: statements of one function; one text serves CPUs and GPUs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from acronumba.kernels.write.writer import to_memory
 
 
 class OrderWriter(MatrixWriter):
-    """Writes sorts and sums by places."""
+    """Writes sorts and scatter-adds."""
 
     def order(self, v: int) -> None:
-        """Sort places along an axis by the elements there, and equal ones by the places themselves.
+        """Write a stable argsort along an axis.
 
-        Pairs that are some steps apart are put in order: which ones depends on the extent alone, and those of one step
-        have nothing in common (Batcher's merge exchange: Knuth, The Art of Computer Programming 3, algorithm 5.2.2 M).
+        A sorting network: the pairs that are compared depend on the extent alone, and the pairs of one step are
+        disjoint (Batcher's merge exchange: Knuth, The Art of Computer Programming 3, algorithm 5.2.2 M).
         """
         op = self.graph.op(v)
         assert op is not None
@@ -115,7 +115,7 @@ class OrderWriter(MatrixWriter):
 
     @contextmanager
     def workers(self, many: Expr) -> Iterator[Expr]:
-        """Write a loop whose turns have nothing to do with one another: they may be shared out."""
+        """Write a loop of independent steps, which may be shared out to threads."""
         with self.loop("k", 0, many) as k:
             yield k
 

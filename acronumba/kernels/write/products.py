@@ -1,8 +1,8 @@
-"""Writes stages: matrix products, and what is no element-wise loop (concatenations, argmax, checks that fail a node).
+"""Writes stages: matrix products, concatenations, argmax, and checks that fail a node.
 
-In: a stage of `kernels.stages.graph`. Out: statements of one function. Products with shared weights call register tiles
+In: a stage of `kernels.stages`. Out: statements of one function. Products with shared weights call register tiles
 (`kernels.tiles`) by address, panel by panel of the packed weight, and finish the panel while it is in the cache.
-Those of a node's own operands are written by `kernels.write.matrices`.
+`kernels.write.matrices` writes products of a node's local operands.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ProductWriter(OrderWriter):
             self.turn = None
 
     def item(self, item: Nest | Single) -> None:
-        """Write a task of the node at hand."""
+        """Write a task of the current node."""
         if isinstance(item, Nest):
             self.nest(item)
         else:
@@ -96,7 +96,7 @@ class ProductWriter(OrderWriter):
                 f.store(out, k, convert(tree.load(items, k), tree.I8))
 
     def arg(self, v: int) -> None:
-        """The first place of the largest or smallest element; NaN wins."""
+        """Write argmax or argmin: the first position of the largest or smallest element, or of the first NaN."""
         op = self.graph.op(v)
         assert op is not None
         source = op.args[0]
@@ -137,7 +137,7 @@ class ProductWriter(OrderWriter):
         self.space(outer, shape, at, inner)
 
     def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
-        """The same along the innermost axis: every lane keeps its best, then the lanes are compared in order."""
+        """Write `arg` along the innermost axis: every lane keeps its best, then the lanes are compared in order."""
         op = self.graph.op(v)
         assert op is not None
         source = op.args[0]
@@ -320,9 +320,9 @@ class ProductWriter(OrderWriter):
         _Products(self, number, stage).write()
 
     def backwards(self, stage: ProductStage) -> Local | None:
-        """Return whether to begin with the last panel, or nothing where all weights of a stage stay in the cache.
+        """Return whether to begin with the last panel, or None if all weights of a stage stay in the cache.
 
-        Every other block and batch does, as what the one before has read last is in the cache still.
+        Every other block and batch does, as the panels that the one before has read last are still in the cache.
         """
         if self.stages.weight_bytes(stage) <= self.stages.strategy.turn_bytes:
             return None
@@ -345,7 +345,7 @@ class ProductWriter(OrderWriter):
         return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
 
     def packing(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> object:
-        """Return how the weights of some products are packed."""
+        """Return the packing of the weights of some products."""
         if dtype == "lookups":  # never side by side
             return LookupPacking(gates=parts[0].gates, n=n, k=self.inner(parts[0].product), q=q)
         packings: list[Packing | CodePacking | ViewPacking] = []
@@ -360,7 +360,7 @@ class ProductWriter(OrderWriter):
     def row_addresses(
         self, v: int, lead: tuple[Size, ...], table: Expr, first: Expr, members: int, member: int
     ) -> None:
-        """Store the addresses of the rows of `v` for the node at hand, from row `first` on, `members` side by side."""
+        """Store the addresses of the rows of `v` for the current node, from row `first` on, `members` side by side."""
         at = [ZERO] * len(lead)
 
         def inner() -> None:
@@ -371,7 +371,7 @@ class ProductWriter(OrderWriter):
         self.space(range(len(lead)), lead, at, inner)
 
     def enter_row(self, r: Local, lead: tuple[Size, ...]) -> list[Poly]:
-        """Find the node that row `r` of the block belongs to; return the place of the row in the node."""
+        """Make the node of row `r` of the block current; return the index of the row in the node."""
         many = self.number(count(lead))
         node = r if count(lead) == ONE else self.bind("node_of", r // many)
         self.home_depth = len(self.scopes) - 1
@@ -382,9 +382,9 @@ class ProductWriter(OrderWriter):
     def rows_of_block(
         self, begin: Expr, end: Expr, lead: tuple[Size, ...], owners: int | None
     ) -> Iterator[tuple[Local, list[Poly]]]:
-        """Write a loop over rows of the block; yield the row, and its place in the node at hand.
+        """Write a loop over rows of the block; yield the row, and its index in the current node.
 
-        `owners`: the slot of scratch that knows whose a row is, where not all nodes have equally many.
+        `owners`: the scratch slot with the node of each row, if nodes differ in their number of rows.
         """
         if owners is None:
             with self.loop("r", begin, end) as r:
@@ -403,7 +403,7 @@ class ProductWriter(OrderWriter):
             self.f.set(first, until)
 
     def place_of(self, row: Expr, lead: tuple[Size, ...]) -> list[Poly]:
-        """Return the place of a row of the node at hand."""
+        """Return the index, along the axes of the lead, of a row of the current node."""
         at = [ZERO] * len(lead)
         real = [k for k in range(len(lead)) if lead[k] != 1]
         if real:
@@ -414,7 +414,7 @@ class ProductWriter(OrderWriter):
         return at
 
     def enter_node(self, row: Expr) -> None:
-        """From here on, values are those of a node of the block."""
+        """Make a node of the block current."""
         self.enter(row, self.bind("node", self.f["i0"] + row))
 
     def finish_vector(self, stage: ProductStage, step: Step) -> None:
@@ -439,7 +439,7 @@ class ProductWriter(OrderWriter):
         return j
 
 
-# How what has loops of its own is written, by its kind.
+# Writers of tasks with separate loops, by kind.
 SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
     "concat": lambda w, v: w.concat(v),
     "stack": lambda w, v: w.stack(v),
@@ -455,7 +455,7 @@ SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
 
 
 def most_rows(kernel: Kernel, number: int, stage: ProductStage) -> Poly:
-    """Return how many rows a stage has room for in a block."""
+    """Return the maximum number of rows of a stage in a block."""
     if kernel.ragged is None:
         return kernel.block * count(stage.lead)
     known = count(stage.lead).constant
@@ -463,7 +463,7 @@ def most_rows(kernel: Kernel, number: int, stage: ProductStage) -> Poly:
 
 
 def placed(place: Place, names: Sequence[str], at: Sequence[Poly]) -> Place:
-    """Return a place of `column`, whose axes are called `names`, at a row and column."""
+    """Return a symbolic place of `column`, whose axes have these names, at a given row and column."""
     v, index = place
     for name, x in zip(names, at, strict=True):
         index = index.put(name, x)
@@ -517,7 +517,7 @@ class _Products:
             self.units(one, low, high, tiles, panels)
 
     def addresses(self, nodes: Expr) -> None:
-        """Write down where the rows of the left operands lie, and how long their pieces are."""
+        """Write the addresses of the rows of the left operands, and the lengths of their pieces."""
         w, stage = self.w, self.stage
         many = count(stage.lead)
         with w.loop("r", 0, nodes) as r:
@@ -548,7 +548,7 @@ class _Products:
 
     @contextmanager
     def first_node(self) -> Iterator[None]:
-        """Values are those of the first node: pieces are as long in the others."""
+        """Context in which the first node is current: pieces have the same lengths in all nodes."""
         with self.w.loop("r", 0, 1) as r:
             self.w.at_node(r, self.w.f["i0"])
             yield
@@ -571,7 +571,7 @@ class _Products:
                 _Tail(self, one, panel, starts).write(a, m)
 
     def fetch(self, one: Pass, panel: Local, a: Expr, m: Expr) -> None:
-        """Fetch what the tail of rows a..a+m reads, and where it stores, while the tiles compute."""
+        """Prefetch the operands and results of the tail of rows a..a+m while the tiles compute."""
         w, n = self.w, self.stage.n
         _, names = column((*self.stage.lead, n))
         w.f.comment("fetched while the tile computes: what is read, and where results go")
@@ -614,12 +614,12 @@ class _Products:
 
 
 class _Tail:
-    """Writes what follows the products of a panel.
+    """Writes the tail of a panel's products.
 
     Parameters
     ----------
     starts
-        Where products are in a row of the sums, in bytes.
+        Map from products to their offsets in a row of the sums, in bytes.
     """
 
     def __init__(self, of: _Products, one: Pass, panel: Local, starts: Mapping[int, int]) -> None:
@@ -627,7 +627,7 @@ class _Tail:
         self.one, self.panel, self.starts, self.q = one, panel, starts, one.q
         self.width = of.width
         self.apart = one.vectors * of.width * one.members  # bytes from one row of sums to the next
-        end = sum(call.gates for call in one.calls) * one.q * self.width  # of the sums; behind them lies what is kept
+        end = sum(call.gates for call in one.calls) * one.q * self.width  # of the sums; kept values follow
         _, self.names = column((*self.stage.lead, self.stage.n))
         places = (p for step in one.steps for p in step.kept)
         self.room = {place: end + k * one.q * self.width for k, place in enumerate(places)}

@@ -1,4 +1,4 @@
-"""Locals and scopes: everything computed gets a local in the outermost loop that its indices allow.
+"""Locals and scopes: every computed value gets a local in the outermost loop that its indices allow.
 
 In: expressions and polynomials. Out: locals of one function, assigned in scopes. So common subexpressions are shared
 and invariant ones leave their loop.
@@ -67,7 +67,7 @@ class Scopes:
         return out
 
     def bind(self, name: str, expr: Expr, floor: int = 0) -> Local:
-        """Give an expression a local, in the outermost scope it can be computed in (not outside scope `floor`)."""
+        """Bind an expression to a local, in the outermost scope, at or inside `floor`, that it can be computed in."""
         if isinstance(expr, Local) and self.depth[expr.name] >= floor:
             return expr
         level = max(floor, self.deep(expr))
@@ -108,7 +108,7 @@ class Scopes:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """What is loaded inside stays inside."""
+        """Write an `if`; values loaded inside are not moved out of it."""
         with self.f.when(cond), self.scope():
             outer, self.barrier = self.barrier, len(self.scopes) - 1
             try:
@@ -129,7 +129,7 @@ class Scopes:
     # ---- numbers
 
     def symbol(self, name: str) -> Local:
-        """Return the local of a symbol; extents are those of the node at hand, loaded when first asked for."""
+        """Return the local of a symbol; extents are the current node's, loaded at their first use."""
         if name in self.symbols:
             return self.symbols[name]
         key = ("symbol", name)
@@ -140,7 +140,7 @@ class Scopes:
         return known
 
     def made_of(self, name: str) -> Expr:
-        """Return what a symbol is computed from."""
+        """Return the expression that a symbol stands for."""
         if name.startswith("wide"):
             return convert(self.symbol(name[4:]).ne(1), I64, "unsigned")
         if name.startswith("tile"):
@@ -152,11 +152,11 @@ class Scopes:
         return self.extent(int(name[1:]))
 
     def extent(self, k: int) -> Expr:
-        """Return a run-time extent: of those that the function is given, or of the node at hand."""
+        """Return a run-time extent, from the function's arguments or of the current node."""
         raise NotImplementedError
 
     def tile_rows(self, row: Poly) -> Expr:
-        """Return how many rows a tile has, so that it stays in the cache."""
+        """Return the number of rows of a tile that fit in the cache."""
         chosen = self.stages.strategy
         fit = self.bind("fit", const(chosen.tile_bytes, I64) // self.bind("row_bytes", self.number(row + 1)))
         most: Expr = const(chosen.rows, I64)
@@ -191,7 +191,7 @@ class Scopes:
         return out + constant if constant > 0 else out - -constant if constant < 0 else out
 
     def named(self, name: str, expr: Expr) -> Poly:
-        """Return an expression as a polynomial: a number, or a symbol of its own."""
+        """Return an expression as a polynomial: a number, or a new symbol."""
         if isinstance(expr, Const):
             return Poly.of(int(expr.value))
         local = self.bind(name, expr)

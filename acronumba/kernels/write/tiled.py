@@ -1,7 +1,7 @@
 """Writes stages in tiles: all tasks for some rows of a node, then all for the next rows.
 
-In: a `RowStage` with a lead. Out: statements of one function. A unit is a tile of rows at one place of the other axes
-of the lead; right operands of products are packed when that place changes.
+In: a `RowStage` with a lead. Out: statements of one function. A unit is a tile of rows at one index of the other axes
+of the lead; right operands of products are packed when that index changes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Tiles:
         return node
 
     def of_node(self, low: Expr, high: Expr) -> None:
-        """Write units low..high of the node at hand."""
+        """Write units low..high of the current node."""
         w, stage, f = self.w, self.stage, self.w.f
         products = [item.value for item in stage.items if isinstance(item, Single)]
         self.products = {v: PanelProduct(w, w.stages.products[v]) for v in products}
@@ -118,7 +118,7 @@ class Tiles:
                 w.nest(item)
 
     def in_band(self, outer: Index, first: Expr, stop: Expr, band: Band, odd: Local) -> None:
-        """Write the tasks for the columns of the band of rows first..stop; again for all if there had to be others."""
+        """Write the tasks for the columns of the band of rows first..stop; then for all, if the band was wrong."""
         w, f = self.w, self.w.f
         size = w.graph.shape(self.stage.items[0].values[0])[-1]
         columns = w.number(size_poly(size))
@@ -164,11 +164,11 @@ def narrow_all(
 
 
 def tiles_of(w: Scopes, most: Poly, stage: RowStage) -> Local:
-    """Return how many tiles of at most so many rows the rows of a node are."""
+    """Return the number of tiles, of a maximum height, of a node's rows."""
     return w.bind("tiles", (w.number(size_poly(stage.lead[-1])) + (w.number(most) - 1)) // w.number(most))
 
 
 def units(w: Scopes, number: int, stage: RowStage) -> Local:
-    """Return how many units a node is."""
+    """Return the number of units of a node."""
     tiles = tiles_of(w, Poly.of(f"tile{number}"), stage)
     return w.bind("units", w.number(count(stage.lead[:-1])) * tiles)

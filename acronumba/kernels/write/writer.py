@@ -1,12 +1,12 @@
-"""Values of a kernel: lazy, they become expressions where they are needed.
+"""Values of a kernel, which are lazy: they become expressions where they are needed.
 
-In: `Stages` and the places of stored values. Out: statements of the small language, collected in a `Builder`.
-`Writer.value` gives the expression of any value at any place: operands and stored values are loaded, views are index
+In: `Stages` and the homes of stored values. Out: statements of the small language, collected in a `Builder`.
+`Writer.value` returns the expression of any value at any index: operands and stored values are loaded, views are index
 arithmetic, element-wise operations are computed from their arguments.
 
 The innermost axis is computed in vectors: a value that depends on the lane variable is a vector of its `lanes`
-neighbours, everything else is a scalar, spread where both meet. What has no vector form (a gather, a strided access)
-is computed lane by lane through a small buffer.
+neighbours, others are scalars, spread where an operation has both. An access without a vector form (a gather, a strided
+access) is computed lane by lane through a small buffer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BandRows:
 class Writer(Scopes):
     """Writes one function of a kernel."""
 
-    padded = True  # lanes beyond the end of what lies in scratch may be read
+    padded = True  # lanes beyond the end of values in scratch may be read
 
     def __init__(self, kernel: Kernel, name: str, params: Sequence[str], doc: str = "") -> None:
         super().__init__(kernel, name, params, doc)
@@ -59,15 +59,15 @@ class Writer(Scopes):
         self.inline: set[int] = set()  # stored values that are being computed here
         self.panels: dict[
             int, tuple[Expr, int, Expr]
-        ] = {}  # products of the panel at hand: (row of C, vectors per gate, q)
-        self.kept: dict[tuple[int, Index], Expr] = {}  # addresses of what earlier steps of a tail have computed
+        ] = {}  # products of the current panel: (row of C, vectors per gate, q)
+        self.kept: dict[tuple[int, Index], Expr] = {}  # addresses of values that earlier steps of a tail have computed
         self.panel_at: tuple[Poly, ...] = ()
         self.panel_n = 0
         self.home_depth = 0  # scope of the node
         self.lead: tuple[Poly, ...] = ()  # in a stage in tiles: the place of the tile's first row
         self.stop: Expr | None = None  # there: where the tile's rows end
         self.band: BandRows | None = None  # there
-        self.views: dict[int, tuple[int, ...]] = {}  # there: what is stored in the place of a value
+        self.views: dict[int, tuple[int, ...]] = {}  # there: the view that is stored in place of a value
         self.node: Local | None = None  # number in the batch
         self.row: Expr | None = None  # number in the block
         self.words: Expr | None = None  # address of the node's argument words
@@ -177,18 +177,18 @@ class Writer(Scopes):
         return known
 
     def block_place(self) -> Expr:
-        """Return where the slots of the block lie whose size depends on the node at hand."""
+        """Return the address of the block's slots whose size depends on the current node."""
         assert self.kernel.ragged is not None and self.row is not None
         return tree.load(self.scratch(self.kernel.ragged.places), self.row)
 
     def own_place(self, base: Expr) -> Expr:
-        """Return where the slots of unknown size lie that a thread has for itself; `base`: its scratch."""
+        """Return the address of a thread's local slots whose size depends on extents; `base`: its scratch."""
         if "T" not in self.f.locals:
             return base + self.kernel.scratch.fixed()[1]
         return base + self.loaded("own", self.f["S"], BLOCK.at["own"])
 
     def offset(self, slot: int) -> Expr:
-        """Return where a slot of scratch starts: from the beginning; if its size is unknown, from that of its kind."""
+        """Return the offset of a slot in scratch; if its size depends on extents, among the slots of its kind."""
         scratch = self.kernel.scratch
         fixed, _ = scratch.fixed()
         if slot in fixed:
@@ -197,7 +197,7 @@ class Writer(Scopes):
         return self.end(before[-1]) if before else const(0, I64)
 
     def end(self, slot: int) -> Expr:
-        """Return where a slot of unknown size ends, from the beginning of its kind."""
+        """Return the end of a slot whose size depends on extents, as an offset among the slots of its kind."""
         key = ("end", slot)
         known = self.cached(key)
         if known is None:
@@ -206,12 +206,12 @@ class Writer(Scopes):
         return known
 
     def ends(self, own: int | None = None) -> Expr:
-        """Return how many bytes the slots of unknown size of a kind take, see `Scratch.dynamic`."""
+        """Return the bytes of the slots whose size depends on extents, see `Scratch.dynamic`."""
         slots = self.kernel.scratch.dynamic(own)
         return self.end(slots[-1]) if slots else const(0, I64)
 
     def operand_word(self, v: int) -> Expr:
-        """Return the word of an operand of the node at hand: a tensor's address, a number's bits."""
+        """Return the word of an operand of the current node: a tensor's address, a number's bits."""
         operand = self.graph.spec.operands[v]
         if self.kernel.table and v in self.kernel.table:
             assert self.row is not None
@@ -223,7 +223,7 @@ class Writer(Scopes):
         return tree.load(self.bind("record", word)) if operand.kind == "tensor" else word
 
     def base(self, v: int) -> Expr:
-        """Return the address of an operand's or stored value's data (of the node at hand)."""
+        """Return the address of an operand's or stored value's data (of the current node)."""
         key = ("base", v)
         known = self.cached(key)
         if known is not None:
@@ -249,7 +249,7 @@ class Writer(Scopes):
         return self.keep(key, known)
 
     def block_row(self, name: str, home: Home | Gathered) -> Local:
-        """Return the address of the row in scratch of the node at hand."""
+        """Return the address of the current node's row in scratch."""
         assert self.row is not None
         place = self.scratch(home.slot)
         return self.bind(name, place if self.of_node(home.slot) else place + self.row * self.number(home.row_bytes))
@@ -267,7 +267,7 @@ class Writer(Scopes):
         return self.bind(f"result_{k}", start + self.node * self.number(home.row_bytes))
 
     def element_at(self, v: int, index: Index) -> Poly:
-        """Return which element of the memory of an operand or a stored value is at a place."""
+        """Return the number of the element, in the memory of an operand or a stored value, at an index."""
         home = self.kernel.homes.get(v)
         if home is None or home.kind != "tile":
             return index.flat
@@ -281,7 +281,7 @@ class Writer(Scopes):
         return len([n for n in self.graph.shape(v)[len(self.lead) :] if n != 1]) == 1
 
     def stored_at(self, v: int, index: Index) -> tuple[int, Poly]:
-        """Return what is stored for a value, and which element of the memory a place is."""
+        """Return the value that is stored for `v`, itself or a view of it, and the number of its element at `index`."""
         if (views := self.views.get(v)) is None:
             return v, self.element_at(v, index)
         return views[-1], self.element_at(views[-1], onward(self, self.graph, views, index))
@@ -289,7 +289,7 @@ class Writer(Scopes):
     # ---- values
 
     def value(self, v: int, index: Index) -> Expr:
-        """Return the element of `v` at a place: a vector if the place depends on the lane variable, else a scalar."""
+        """Return the element of `v` at an index: a vector if the index depends on the lane variable, else a scalar."""
         key = (v, index, None if self.guard is None else self.guard.name)
         known = self.cached(key)
         if known is not None:
@@ -324,7 +324,7 @@ class Writer(Scopes):
         return self.keep(key, out, floor)
 
     def outside(self, v: int, index: Index, rows: BandRows) -> Expr | None:
-        """Return the number of a row that `v` is outside of the band, unless it is computed as elsewhere."""
+        """Return the number that `v` is outside of the band of a row; None if it is computed as inside."""
         op = self.graph.op(v)
         t = DTYPES[self.graph.dtype(v)]
         if v in rows.band.outside and v not in self.inline:
@@ -337,7 +337,7 @@ class Writer(Scopes):
         return cast(x, DTYPES[self.graph.dtype(other)], t)
 
     def outside_at(self, v: int, row: Poly) -> Expr:
-        """Return where the number of a row is kept that `v` is outside of the band."""
+        """Return the address of the number that `v` is outside of the band of a row."""
         size = DTYPES[self.graph.dtype(v)].size
         return self.plus(self.scratch(self.kernel.outside[v]), (row - self.lead[-1]) * size)
 
@@ -418,7 +418,7 @@ class Writer(Scopes):
         return self.bind(self.kernel.names[v], out)
 
     def note(self, loc: Loc) -> None:
-        """Say which line of the user's what follows belongs to, in words where it is another than before."""
+        """Note the user's line of the statements that follow; a new line also becomes a comment."""
         if loc.line:
             self.scopes[-1].body.append(tree.Comment(f"line {loc.line}" if loc.line != self.line else "", loc))
             self.line = loc.line
@@ -477,7 +477,7 @@ class Writer(Scopes):
         return self.by_lanes(v, index) if step is None or self.guard is not None else self.apart(v, index, step)
 
     def step_of(self, slope: Poly | None) -> Expr | None:
-        """Return how many elements apart the lanes are where that is a run-time extent, which may be 1; else None."""
+        """Return the stride of the lanes if it is a run-time extent, which may be 1; else None."""
         if slope is None or len(slope.terms) != 1:
             return None
         symbols, factor = slope.terms[0]
@@ -485,7 +485,7 @@ class Writer(Scopes):
         return self.number(slope) if factor == 1 and extents else None
 
     def apart(self, v: int, index: Index, step: Expr) -> Expr:
-        """Load a vector whose lanes are `step` elements apart: from where they lie if that is 1 (a column)."""
+        """Load a vector whose lanes are `step` elements apart; directly if `step` is 1 at run time (a column)."""
         t, name = DTYPES[self.graph.dtype(v)], self.kernel.names[v]
         far = self.bind("far", step.ne(1))
         buffer = self.scratch(self.kernel.lane_slot)
@@ -536,7 +536,7 @@ class Writer(Scopes):
         return self.bind(self.kernel.names[v], out.ne(const(0, out.type))) if t.kind == "b" else out
 
     def lanes_left(self) -> Expr:
-        """Return how many lanes of the vector at hand exist."""
+        """Return the number of valid lanes of the current vector."""
         lanes = const(self.lanes, I64)
         return lanes if self.left is None else select(self.left < lanes, self.left, lanes)
 
@@ -560,7 +560,7 @@ class Writer(Scopes):
             self.lane, self.left, self.lanes = lane, left, lanes
 
     def prepare(self, v: int, index: Index) -> None:
-        """Compute what `v` needs at the same place, in order: keeps the recursion of `value` shallow."""
+        """Compute the values that `v` needs at the same index, in order: keeps the recursion of `value` shallow."""
         needed: set[int] = set()
         todo = [v]
         while todo:
@@ -596,7 +596,7 @@ class Writer(Scopes):
             self.f.store_lanes(address, x, left)
 
     def scatter(self, bases: Sequence[Expr], flat: Poly, x: Expr, t: Dtype) -> None:
-        """Store the lanes of a vector to places that are apart; at run time they may turn out not to be."""
+        """Store the lanes of a vector with a stride; if the stride is 1 at run time, as a vector."""
         assert self.lane is not None
         slope = flat.slope(self.lane)
         assert slope is not None
@@ -630,13 +630,13 @@ class Writer(Scopes):
 
 
 def row_step(shape: Sequence[Size], lanes: int) -> Poly:
-    """Return how many elements there are from one row of a tile to the next, `shape` each: rows begin with a vector."""
+    """Return the number of elements from one row of a tile to the next; rows have `shape` and begin with a vector."""
     real = [n for n in shape if n != 1]
     return rounded(real[0], lanes) if len(real) == 1 else count(shape)
 
 
 def after(base: Expr, offset: Expr) -> Expr:
-    """Return a place further on."""
+    """Return the address `base + offset`."""
     return base if isinstance(offset, Const) and offset.value == 0 else base + offset
 
 

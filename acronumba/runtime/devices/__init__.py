@@ -1,1 +1,1 @@
-"""Where kernels run that is not the processor: GPUs, and the simulator of one."""
+"""Devices other than the CPU: GPUs, and the simulator of a GPU."""

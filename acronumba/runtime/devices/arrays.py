@@ -1,8 +1,8 @@
-"""Tensors that stay on a device: for PyTorch, CuPy and others, which take them without a copy.
+"""Tensors that stay on a device: PyTorch, CuPy and others take them without a copy.
 
-In: the address of a tensor in a device's memory, and what keeps that memory. Out: `DeviceArray`, which has the two
-protocols that libraries of the field exchange arrays by: `__cuda_array_interface__` (version 3) and DLPack
-(`__dlpack__`, as a managed tensor). NumPy gets a copy of it (`np.asarray`).
+In: the address of a tensor in a device's memory, and the owner of that memory. Out: `DeviceArray`, which implements
+`__cuda_array_interface__` (version 3) and DLPack (`__dlpack__`, as a managed tensor). `np.asarray` copies it to the
+CPU.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack
 class DeviceArray:
     """A contiguous tensor on a device.
 
-    Not to be made by users: `Results.device` has them. Who takes one may write it: nothing else is in its memory. What
-    is written is then in the results, too, if they are read on the processor only later.
+    Users get them from `Results.device`. The array may be written to: its memory holds nothing else. Results that are
+    read on the CPU afterwards contain these writes.
 
     Attributes
     ----------
@@ -54,12 +54,12 @@ class DeviceArray:
 
     @property
     def ndim(self) -> int:
-        """How many axes there are."""
+        """Number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -102,7 +102,7 @@ class DeviceArray:
         self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None, copy: bool | None = None,
     ) -> Any:  # fmt: skip
-        """Return a capsule with the tensor; what computes it is done then, whatever the stream of who asks."""
+        """Return a capsule with the tensor, whose computation has finished: `stream` is not needed."""
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise BufferError("only the tensor itself can be had, where it is")
         self._ready()
@@ -112,14 +112,14 @@ class DeviceArray:
         raise TypeError("an array of a device cannot be pickled: make it NumPy's with np.asarray")
 
     def _ready(self) -> None:
-        """Wait for the tensor; others have its memory from now on, and may still read it when they have dropped it."""
+        """Wait for the tensor, and mark its memory as exported: others may read it even after they have dropped it."""
         self._device.wait()
         self._owner.check()
         self._owner.export()
 
     @staticmethod
     def stack(arrays: Sequence[DeviceArray]) -> DeviceArray:
-        """Return arrays of one shape with a leading axis: a view if they lie side by side, else a copy."""
+        """Stack arrays of one shape along a new first axis: a view if they are adjacent in memory, else a copy."""
         first = arrays[0]
         shape, size = (len(arrays), *first.shape), first.nbytes
         device = first._device
@@ -132,8 +132,9 @@ class DeviceArray:
 
     @staticmethod
     def join(arrays: Sequence[DeviceArray]) -> tuple[DeviceArray, DeviceArray]:
-        """Return the rows of arrays that differ in their first dimension, a view if they lie side by side, and where
-        those of each one begin.
+        """Return the concatenation of arrays along the first axis, and the first row of each.
+
+        The concatenation is a view if the arrays are adjacent in memory.
         """
         first, device = arrays[0], arrays[0]._device
         offsets = np.cumsum([0, *(a.shape[0] for a in arrays)], dtype=np.int64)
@@ -155,13 +156,13 @@ class DeviceArray:
 
 
 class Owner(Protocol):
-    """What a tensor's memory belongs to as long as it lives."""
+    """Owner of a tensor's memory."""
 
     def check(self) -> None:
-        """Raise if what computed the tensor has failed; all is done when this is asked."""
+        """Raise if the computation of the tensor, which has finished, has failed."""
 
     def export(self) -> None:
-        """Note that others have the memory."""
+        """Note that the memory was exported to another library."""
 
 
 class _Owners:
@@ -180,7 +181,7 @@ class _Owners:
 
 
 class OwnMemory(_Owners):
-    """Memory of one tensor; owners of what was copied there say whether it is right."""
+    """Memory of one tensor that was copied from others; `check` asks the owners of these."""
 
     def __init__(self, device: Device, size: int, owners: Sequence[Owner] = ()) -> None:
         super().__init__(owners)
@@ -191,19 +192,19 @@ class OwnMemory(_Owners):
 
 
 class DeviceMemory(Memory):
-    """The buffers of a mini-batch, whose tensors are those of the device.
+    """The buffers of a mini-batch, with tensors as arrays of the device.
 
-    What was computed is where it was computed. What was not, but given, is copied: the device's own copy changes with
-    the user's.
+    Computed tensors are returned in place. Given tensors are copied, as the device's copy of them changes with the
+    user's arrays.
 
     Parameters
     ----------
     arrays
         As for `Memory`.
     device
-        Where tensors are.
+        The device of the tensors.
     start, end, shift
-        Where what was computed lies: addresses of the processor, and the device's less the processor's.
+        Range of the computed tensors, in CPU addresses; device address minus CPU address.
     owner
         Of this memory.
     """
@@ -264,7 +265,7 @@ _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, cty
 
 @record(eq=False, frozen=False)
 class _Exported:
-    """A tensor that others have, or a capsule that nobody has taken it from."""
+    """A tensor exported to another library, or in a capsule that was not consumed yet."""
 
     tensor: _Tensor
     shape: object
@@ -273,7 +274,7 @@ class _Exported:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody has it any more."""
+        """Whether the consumer has deleted the tensor."""
         if self.capsule is None:
             return bool(self.tensor.deleted)
         if _is_valid(self.capsule, _NAME):
@@ -295,8 +296,8 @@ def sweep() -> None:
 def _deleter() -> Compiled:
     """Return compiled code that marks a tensor as deleted.
 
-    Whoever has the tensor may call it in any thread, with or without Python's lock, and while an exception is on its
-    way: no Python can run there.
+    The tensor's consumer may call it in any thread, with or without the GIL, and while an exception propagates: Python
+    code cannot run there.
     """
     index = _Tensor.deleted.offset // 8
     functions = parse(f"def delete(tensor: i64):\n    st(tensor, {index}, 1)\n")

@@ -1,10 +1,9 @@
-"""Backward passes on a device: the graph is transposed by the processor, its kernels and the sums over nodes run there.
+"""Backward passes on a device: the CPU transposes the graph, the device runs its kernels and the sums over nodes.
 
-In: a `DeviceExecutor` that has run mini-batches there, and the kernels of the backward pass. Out: a
-`runtime.backends.Backend`. Batches of backward kernels are written down and launched like those of the forward pass
-(`kernels.cuda.marshal`), the sums of adjoints among them (`runtime.library.launch_sums`). The sums over nodes are one
-launch for all that add to different arrays. What is computed has addresses of the processor's, as everything else; it
-is copied here when it is asked for.
+In: a `DeviceExecutor` that has run forward passes, and the kernels of the backward pass. Out: a
+`runtime.backends.Backend`. Batches of backward kernels are marshalled and launched like those of the forward pass
+(`kernels.cuda.marshal`), the sums of adjoints among them (`runtime.library.launch_sums`). Sums over nodes that add to
+different arrays share one launch. Results have CPU addresses, as everything else; they are copied to the CPU on demand.
 """
 
 from __future__ import annotations
@@ -52,18 +51,18 @@ def sums_module() -> tree.Module:
 
 
 class BackDevice(Launching):
-    """A device as the place of backward passes.
+    """Backend of backward passes on a device.
 
     Parameters
     ----------
     executor
-        Of the forward pass.
+        Executor of the forward pass.
     codes
-        Of the backward kernels, in their order.
+        Code of the backward kernels, in their order.
     dtypes
-        Of sums.
+        Dtypes of sums.
     calls
-        Compiled functions that launch, by their names in `runtime.library.launch`.
+        Map from names in `runtime.library.launch` to the compiled functions that launch.
     drive, note_sums
         Addresses of compiled functions.
     """
@@ -84,10 +83,10 @@ class BackDevice(Launching):
         self._write, self._apart, self._loop = calls["write"], calls["apart"], calls["launch"]
         self._note_sums = note_sums
         self.of: BackwardMemory | None = None  # of the backward pass that runs,
-        self.before: Stream | None = None  # ... and of the forward pass, which owns what its regions lead to
+        self.before: Stream | None = None  # ... and of the forward pass, which owns the memory of its regions
 
     def tail(self, kernel: int) -> tuple[int, int]:
-        """Return what the table P of a kernel ends with, for `kernels.cuda.marshal`."""
+        """Return the last words of a kernel's table P, for `kernels.cuda.marshal`."""
         return self.stream.address, kernel
 
     def adder(self, dtype: str) -> tuple[int, tuple[int, ...]]:
@@ -127,7 +126,7 @@ class BackDevice(Launching):
         return self.of
 
     def _place(self, of: BackwardMemory) -> None:
-        """Say where everything is; copy what is not there yet."""
+        """Set the stream's regions for a backward pass; copy arrays that are not on the device yet."""
         before = of.run.buffers.stream
         assert isinstance(before, Stream)
         self.before = before
@@ -160,10 +159,10 @@ class BackDevice(Launching):
             self.device.upload(have.address, np.zeros(have.size, np.uint8))
         return have.address
 
-    # ---- what is asked for
+    # ---- the protocol
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None:
-        """See `Backend`; what lies in neither of the memories of results, is here."""
+        """See `Backend`. Addresses outside of the results of both passes are on the CPU already."""
         of = self._of
         found: list[tuple[int, int]] = []
         there: list[tuple[int, int]] = []
@@ -182,7 +181,7 @@ class BackDevice(Launching):
         self._download([(of.start, of.start + of.size)])
 
     def _download(self, pieces: Sequence[tuple[int, int]]) -> None:
-        """Copy pieces of what the backward pass has computed."""
+        """Copy ranges of the backward pass's results to the CPU."""
         found = together(piece for piece in pieces if piece[0] < piece[1])
         for start, end in found:
             self.device.download(_memory(start, end), start + self.places)
@@ -208,7 +207,7 @@ class BackDevice(Launching):
         self.device.wait()
 
     def _levels(self, jobs: Sequence[Job], there: Mapping[int, int]) -> list[list[_Work]]:
-        """Return what is done at the same time, step by step: the spans of all, then what adds to an array once."""
+        """Return levels of work, each run concurrently: spans of all cut sums, then at most one sum per array."""
         cuts = [_Cut.of(job) for job in jobs]
         place = self._have("parts", sum(cut.parts * cut.size for cut in cuts if cut is not None)).address
         levels: list[list[_Work]] = [[]]
@@ -228,7 +227,7 @@ class BackDevice(Launching):
         return levels
 
     def _tables(self, levels: Sequence[Sequence[_Work]]) -> Words:
-        """Copy what is to be done; return rows of ROW: a launch for each level and dtype."""
+        """Copy the task tables to the device; return rows of ROW: a launch for each level and dtype."""
         groups = [[w for w in level if w.dtype == d] for level in levels for d in self._kernels]
         every = [work for level in levels for work in level]
         image = _Image(self, sum(2 + TASKS.count + FIXED + len(w.words) + 4 * w.many + 1 for w in every))
@@ -259,7 +258,7 @@ class BackDevice(Launching):
         return rows.reshape(-1)
 
     def _moved(self, addresses: Words) -> Words:
-        """Return the device's addresses of what is at addresses."""
+        """Return the device addresses of CPU addresses; 0 for those in no region."""
         start, end, shift = self.stream.regions.reshape(-1, 3).T
         k = np.maximum(np.searchsorted(start, addresses, side="right") - 1, 0)
         known = (addresses >= start[k]) & (addresses < end[k])
@@ -275,7 +274,7 @@ class _Image:
         self._used = 0
 
     def put(self, words: Words) -> int:
-        """Return where words will be."""
+        """Add words to the image; return their address on the device."""
         at = self._used
         self._words[at : at + len(words)] = words
         self._used += len(words)
@@ -287,17 +286,17 @@ class _Image:
 
 
 class _Work(NamedTuple):
-    """A job with the device's address of what it adds to."""
+    """A job, with the device address of the array that it adds to."""
 
     dtype: str
     function: str  # of `kernels.cuda.sums`
-    words: dict[str, int]  # of the function; those of `_ARRAYS` are addresses of the processor's
+    words: dict[str, int]  # of the function; those of `_ARRAYS` are CPU addresses
     tasks: int
     many: int  # rows that are added
 
 
 class _Cut(NamedTuple):
-    """How a long sum is cut: so that more warps have something to do, and the same whichever device it is."""
+    """How a long sum is cut into parts, to occupy more warps; the same on every device."""
 
     span: int  # rows of each part,
     parts: int  # ... how many there are,
@@ -307,7 +306,7 @@ class _Cut(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> _Cut | None:
-        """Return how a job is cut; None if it is not."""
+        """Return how a job is cut; None if it is not cut."""
         span = _SPANS.get(job.function, job.many)
         if job.many <= span:
             return None
@@ -318,7 +317,7 @@ class _Cut(NamedTuple):
         return cls(span, -(-job.many // span), size, rows, columns)
 
     def spans(self, work: _Work, place: int) -> list[_Work]:
-        """Return the parts, whose sums are at a place, one after the other."""
+        """Return one work item per part; their sums lie one after the other from address `place` on."""
         out = []
         for k in range(self.parts):
             low = k * self.span
@@ -331,7 +330,7 @@ class _Cut(NamedTuple):
         return out
 
     def sum(self, work: _Work, place: int) -> _Work:
-        """Return what adds up the parts."""
+        """Return the work that adds up the sums of the parts."""
         panels = -(-self.columns // WARP_SIZE)
         given = {
             "parts": place, "apart": self.size, "count": self.parts, "m": self.rows, "k": self.columns,

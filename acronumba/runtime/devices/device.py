@@ -1,7 +1,7 @@
-"""What kernels for GPUs run on: a GPU (`driver`) or the simulator of one (`simulated`).
+"""Devices that run kernels for GPUs: a GPU (`driver`) or its simulator (`simulated`).
 
-A `Device` has functions, memory and one stream of launches and copies. A `DeviceCopy` is memory of a device that stands
-for some of the processor's.
+A `Device` has functions, memory and one stream of launches and copies. A `DeviceCopy` is device memory that mirrors a
+range of CPU memory.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Device(Protocol):
     name: str
     number: int | None  # of the GPU; the simulator has none
     processors: int  # that run blocks at the same time: multiprocessors
-    driver: Driver  # what compiled code calls
+    driver: Driver  # functions that compiled code calls
     stream: int
 
     timed: bool  # whether the time that something takes says anything
     cooperative: bool  # whether blocks may wait for each other
 
     def __enter__(self) -> object:
-        """Be what the thread works with; each function does this by itself, but not for free."""
+        """Make the device current in this thread. Each method does this too, at a cost per call."""
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -43,13 +43,13 @@ class Device(Protocol):
         """Forget functions."""
 
     def resident(self, function: int, threads: int, shared: int) -> int:
-        """Return how many blocks of a function a multiprocessor runs at once; `shared` is asked for at the launch."""
+        """Return the number of blocks of a function that a multiprocessor runs at once; `shared`: dynamic memory."""
 
     def refuse(self, error: int) -> NoReturn:
-        """Raise what an error means that a function of the driver has returned to compiled code."""
+        """Raise the exception for an error code that a driver function has returned to compiled code."""
 
     def word(self) -> Words:
-        """Return a word of the processor's memory that the device can reach at the same address."""
+        """Return a word of CPU memory that the device can access at the same address."""
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes; see `free`."""
@@ -57,19 +57,19 @@ class Device(Protocol):
     def free(self, at: int) -> None: ...
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Return memory of the processor that is copied without its help."""
+        """Return pinned CPU memory, which the device copies by DMA."""
 
     def upload(self, at: int, data: NDArray[np.uint8]) -> None:
-        """Copy bytes to the device. Pinned memory must stay as it is until the copy is done."""
+        """Copy bytes to the device. Pinned memory must not change until the copy is done."""
 
     def download(self, data: NDArray[np.uint8], at: int) -> None:
-        """Copy bytes from the device. They are there after `wait`."""
+        """Copy bytes from the device. The copy is complete after `wait`."""
 
     def copy(self, to: int, at: int, size: int) -> None:
-        """Copy bytes from one place of the device to another."""
+        """Copy bytes within the device's memory."""
 
     def event(self) -> int:
-        """Return a new mark of a place in the stream, which compiled code sets; see `reach` and `forget`."""
+        """Return a new event, which compiled code records in the stream; see `reach` and `forget`."""
 
     def reach(self, event: int) -> None:
         """Return when everything before the mark is done."""
@@ -77,11 +77,11 @@ class Device(Protocol):
     def forget(self, event: int) -> None: ...
 
     def wait(self) -> None:
-        """Return when everything is done; raise what has failed."""
+        """Wait until all launches and copies are done; raise if one has failed."""
 
 
 class DeviceCopy:
-    """Memory of the device for some of the processor's, from an address on."""
+    """Device memory that mirrors `size` bytes of CPU memory from address `start` on."""
 
     def __init__(self, device: Device, start: int, size: int) -> None:
         self.start = start

@@ -1,9 +1,8 @@
 """A GPU as a `Device`: the driver's functions, called by ctypes.
 
-The driver's library has had these functions, with these parameters, since CUDA 9: no package stands between it and us,
-and none has to have the right version. In: machine code from `kernels.cuda.cubins`. Out: launches. Everything is done
-in one stream, in order. A thread that calls in makes the GPU's primary context its own, which it shares with PyTorch
-and others.
+The driver's library has had these functions, with these parameters, since CUDA 9, so that no package of a matching
+version is needed. In: machine code from `kernels.cuda.cubins`. Out: launches, all in one stream, in order. A thread
+that calls a method makes the GPU's primary context current, which PyTorch and others use too.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _CALLED = {  # by compiled code
     "reach": "cuEventSynchronize",
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE = 16, 75, 76, 95  # attributes of a device
-_MAPPED = 3  # memory of the processor that every context of the device can reach
+_MAPPED = 3  # CPU memory that every context of the device can reach
 _OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
 _NO_TIMES = 2  # an event that nobody measures with
@@ -74,13 +73,13 @@ class DriverError(RuntimeError):
 
 @cache
 def library() -> Any:
-    """Return the driver's library; OSError if there is none."""
+    """Return the driver's library; raise OSError if it is not installed."""
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     return ctypes.CDLL(name)
 
 
 def missing(ordinal: int = 0) -> str:
-    """Return what keeps this machine from running kernels on a GPU of this number; "" if nothing does."""
+    """Return why this machine cannot run kernels on GPU number `ordinal`; "" if it can."""
     try:
         found = library()
     except OSError:
@@ -109,9 +108,9 @@ class Gpu:
     Parameters
     ----------
     ordinal : int
-        Its number.
+        Number of the GPU.
     driver : object, optional
-        The driver's library; tests give one of their own.
+        The driver's library; tests pass a substitute.
     """
 
     timed = True
@@ -167,7 +166,7 @@ class Gpu:
         raise self._error("a mini-batch could not be launched", error)
 
     def __enter__(self) -> Gpu:
-        """Make the GPU's context that of the thread; it has its own again afterwards."""
+        """Make the GPU's context current in this thread; `__exit__` restores the previous one."""
         if os.getpid() != self._process:
             raise DriverError("a GPU cannot be used by a process that was forked from the one that has opened it")
         depth = getattr(self._inside, "depth", 0)
@@ -210,7 +209,7 @@ class Gpu:
         self._release("cuModuleUnload", *(self._modules.pop(handle) for handle in handles))
 
     def resident(self, function: int, threads: int, shared: int = 0) -> int:
-        """Return how many blocks of a function its registers and shared memory let a multiprocessor run at once."""
+        """Return the number of blocks that a multiprocessor runs at once, limited by registers and shared memory."""
         out = _INT()
         self._do("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
         return out.value
@@ -230,14 +229,14 @@ class Gpu:
         return self._memory(size, 0)
 
     def _memory(self, size: int, flags: int) -> NDArray[np.uint8]:
-        """Return memory of the processor that the driver knows."""
+        """Return CPU memory that is allocated by the driver."""
         at = self._made("cuMemHostAlloc", size, flags)
         memory = (ctypes.c_uint8 * size).from_address(at)
         weakref.finalize(memory, self._release, "cuMemFreeHost", at).atexit = False
         return np.ctypeslib.as_array(memory)
 
     def _release(self, name: str, *handles: int) -> None:
-        """Give things back to the driver, once all that may use them is done."""
+        """Release resources of the driver, once all launches that may use them are done."""
         if os.getpid() != self._process:
             return  # they are the other process's
         with self:

@@ -1,11 +1,10 @@
-"""Mini-batches on a GPU: the machine, the schedule and the layout of the processor, kernels somewhere else.
+"""Mini-batches on a GPU: the CPU runs the host machine, the schedule and the layout, the GPU runs the kernels.
 
-In: a mini-batch, as for any `driver.Executor`. The processor runs everything up to the kernels; in their place it
-writes down what each launch needs (`kernels.cuda.marshal`). Then what has been written is copied to the device in one
-piece, and the kernels are launched one after the other. If nothing can fail and no value decides, that is all: results
-are copied back when they are asked for, so that the next mini-batch is recorded while the device still computes this
-one. A `Device` is a GPU or its simulator. Memory that both have is known by regions: the arenas, what instances and
-shared values are packed in.
+In: a mini-batch, as for any `driver.Executor`. The CPU runs all stages up to the kernels, and writes the parameters of
+each launch into a buffer (`kernels.cuda.marshal`). The buffer is copied to the device in one piece, and the kernels are
+launched one after the other. If no node can fail and no decision needs a value, results are copied back only on demand,
+so that the next mini-batch is recorded while the device computes this one. A `Device` is a GPU or its simulator. Memory
+that both sides have (arenas, packed instances, packed shared values) is described by regions.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ from acronumba.runtime.trace import STAGES
 _Row = tuple[int, int, int]  # of `Stream.regions`
 
 _APART = 1 << 14  # bytes between two results that are copied with them
-_PIECES = 64  # of results, at most: what lies in more is copied in one
-_ROOM = 1 << 16  # bytes of the first buffer for what launches need
+_PIECES = 64  # of results, at most: more pieces are copied as one
+_ROOM = 1 << 16  # bytes of the first buffer for parameters of launches
 _LAUNCHES = 256  # that the first table has room for
 _ARENAS = 4  # of which it is known where they are
 _EXECUTE = STAGES.index("execute")
-UNLIMITED = 1 << 62  # nanoseconds: what `execute` does takes no time, as kernels run elsewhere
+UNLIMITED = 1 << 62  # nanoseconds: `execute` itself takes no time, as kernels run elsewhere
 
 
 @record(eq=False, frozen=False)
 class _Copy:
-    """What the device has of arrays, which may overlap: a range of memory."""
+    """Device copy of the memory range of some arrays, which may overlap."""
 
     arrays: tuple[NDArray[Any], ...]
     device_copy: DeviceCopy
@@ -63,7 +62,7 @@ class _Copy:
 
 
 class Stream:
-    """What launches of one run need: see `kernels.cuda.marshal`."""
+    """Buffers, regions and tables of one run's launches: see `kernels.cuda.marshal`."""
 
     def __init__(self, device: Device, spare: Callable[[int], int]) -> None:
         self.device = device
@@ -72,17 +71,17 @@ class Stream:
         self.address = address(self.words)
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
-        # by arenas, as results may be held while others are computed: regions, and what else they were made of
+        # by arenas, as results may be held while others are computed: (shared regions, packed arrays, all regions)
         self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[NDArray[Any]]], Words]] = {}
         self.pending: _Pending | None = None  # the results of the last run
-        self.shared: object = None  # what owns the copies of shared values that `regions` leads to
-        self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for what instances are packed in
+        self.shared: object = None  # owner of the copies of shared values in `regions`
+        self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for packed instances
         self["event"] = event = device.event()
         weakref.finalize(self, device.forget, event).atexit = False
         self.room(_ROOM, _LAUNCHES)
 
     def room(self, size: int, launches: int) -> None:
-        """Make room for so many bytes and launches."""
+        """Allocate a buffer of `size` bytes, and tables for so many launches."""
         size = size + 63 & -64
         buffer = self.device.pinned(size + self.spare(launches))
         self.device_copy = device_copy_of(self.device, address(buffer), len(buffer))
@@ -96,7 +95,7 @@ class Stream:
         self["table"], self["capacity"] = address(self.table), launches
 
     def place(self, regions: Words) -> None:
-        """Say where everything is."""
+        """Set the regions."""
         self.regions = regions
         self["regions"], self["count"] = address(regions), len(regions) // 3
 
@@ -129,7 +128,7 @@ class Stream:
 
 
 def together(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return pieces of memory, start and end, as what is to be copied: few, with what lies between some of them."""
+    """Merge ranges of memory, (start, end) each, into a few to copy, with the gaps between near ones."""
     out: list[tuple[int, int]] = []
     for start, end in sorted(pieces):
         if out and start - out[-1][1] <= _APART:
@@ -182,13 +181,13 @@ class _Pending:
         self.size = 0
 
     def some(self, starts: Words, sizes: Words) -> None:
-        """Copy those that lie at these addresses and have so many bytes."""
+        """Copy the results at these addresses, of these sizes in bytes, to the CPU."""
         inside = (starts >= self.start) & (starts + sizes <= self.start + self.size)
         begins = starts[inside]
         self._copy(together(zip(begins.tolist(), (begins + sizes[inside]).tolist(), strict=True)))
 
     def memory(self, arrays: Sequence[NDArray[Any]]) -> DeviceMemory:
-        """Return what reads the results where they are."""
+        """Return a reader of the results that leaves them on the device."""
         device_copy = self.arena.device_copy
         assert isinstance(device_copy, DeviceCopy)
         end = self.arena.address + self.arena.size
@@ -207,7 +206,7 @@ class _Pending:
 
 
 class Launching:
-    """Launches functions of kernels that it has loaded, with scratch memory for them.
+    """Loads kernels and launches their functions, with scratch memory for them.
 
     Parameters
     ----------
@@ -223,7 +222,7 @@ class Launching:
         self._scratch: dict[str, DeviceCopy] = {}
 
     def _loaded(self, codes: Sequence[CudaCode]) -> list[list[tuple[int, int, tuple[Grid, ...]]]]:
-        """Load kernels; return of each function the handle, how many blocks run at once, and its grids."""
+        """Load kernels; return for each function the handle, the number of blocks that run at once, and the grids."""
         device = self.device
         handles = device.load(codes)
         weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
@@ -247,7 +246,7 @@ class Launching:
             self.device.refuse(error)
 
     def _room_for(self, name: str, size: int) -> tuple[int, int]:
-        """Return the address of scratch memory of a name, and how many bytes it has: at least so many."""
+        """Return the address and the size, at least `size` bytes, of scratch memory of a name."""
         have = self._scratch.get(name)
         if have is None or have.size < size:
             self.launches[f"{name}_size"] = 0
@@ -255,7 +254,7 @@ class Launching:
         return have.address, have.size
 
     def _more(self, name: str, size: int) -> DeviceCopy:
-        """Return new memory of a name; what it had is given back before more is asked for."""
+        """Return new scratch memory of a name; its old memory is freed first."""
         self._scratch.pop(name, None)
         self._scratch[name] = device_copy_of(self.device, 0, max(size + size // 4, 1 << 16))
         return self._scratch[name]
@@ -293,7 +292,7 @@ class DeviceExecutor(Launching):
         )
         self.host, self.engine, self.prepared = executable.host, executable.engine, executable.shared
         plan, device = executable.plan, self.device
-        self._once = {once.kernel for once in plan.program.once}  # these are the processor's
+        self._once = {once.kernel for once in plan.program.once}  # these run on the CPU
         there = [k for k in range(len(plan.kernels)) if k not in self._once]
         self._fallible = any(op.site >= 0 for k in there for op in plan.kernels[k].body)
         with _lock:
@@ -329,7 +328,7 @@ class DeviceExecutor(Launching):
     def _copy(
         self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool, last: Mapping[int, _Copy]
     ) -> _Copy:
-        """Return the device's copy of a range of memory, made anew if arrays are others or have other bits."""
+        """Return the device copy of a range of memory, renewed if its arrays are other ones or have other bits."""
         bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
         known = last.get(start)
         if known is not None and len(known.arrays) == len(arrays) and all(map(operator.is_, known.arrays, arrays)):
@@ -338,7 +337,7 @@ class DeviceExecutor(Launching):
         else:
             known = _Copy(arrays, device_copy_of(self.device, start, end - start), None)
         own = bits.copy() if changes else bits  # the user may change it before it is on the device
-        # Sets of shared values that have an array in common have its copy in common, and what it is a copy of.
+        # Sets of shared values with an array in common share its device copy, and the bits that were copied.
         known.bits = None
         self.device.upload(known.device_copy.address, own)
         known.bits = own if changes else None
@@ -362,7 +361,7 @@ class DeviceExecutor(Launching):
             yield start, end, tuple(those)
 
     def _share(self, prepared: Prepared, stable: bool) -> list[_Row]:
-        """Copy shared values that the device does not have; say where they are."""
+        """Copy shared values that the device does not have; return the regions of all."""
         known, rows = self._shared.get(prepared, _NONE)
         if not stable or rows is _NOWHERE:
             # the user's own memory, also where it came as something else that has an array
@@ -381,7 +380,7 @@ class DeviceExecutor(Launching):
         return rows
 
     def _pack(self, stream: Stream, keep: Sequence[NDArray[Any]]) -> list[_Row]:
-        """Copy what instances are packed in; what comes for the second time has a place of its own, and stays."""
+        """Copy the arrays of packed instances; an array that is used a second time gets a permanent copy."""
         rows: list[_Row] = []
         fresh: dict[int, NDArray[Any]] = {}
         for array in keep:
@@ -406,7 +405,7 @@ class DeviceExecutor(Launching):
         return rows
 
     def _regions(self, m: MiniBatch) -> Stream:
-        """Say where on the device is what the processor has."""
+        """Return a mini-batch's stream with its regions set, which map CPU memory to device memory."""
         stream, arenas, keep = self._stream(m.buffers), m.arenas, m.keep
         shared = self._share(m.prepared, m.stable)
         stream.shared = self._shared[m.prepared][0]
@@ -414,7 +413,7 @@ class DeviceExecutor(Launching):
             own = tuple([self._arena_copy(arena).region for arena in arenas])
             rows = sorted([*shared, *self._pack(stream, keep), *own])
             stream.place(np.array(rows, np.int64).reshape(-1))
-            # what lies in memory of the stream's own may be overwritten: only what has a place of its own is known
+            # the stream's own memory may be overwritten: only arrays with permanent copies are cached
             if all(self._packed[address(a)][1] is not None for a in keep if a.nbytes):
                 stream.known.pop(own, None)
                 stream.known = dict([*stream.known.items()][1 - _ARENAS :])
@@ -424,7 +423,7 @@ class DeviceExecutor(Launching):
     def _placed(
         self, stream: Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]
     ) -> bool:
-        """Return whether it is known where these are; the regions of the stream say so, then."""
+        """Whether regions for these arrays are cached; the stream uses them, then."""
         known = stream.known.get(tuple([self._arena_copy(arena).region for arena in arenas]))
         if known is None or known[0] is not shared or not _alike(known[1], keep):
             return False
@@ -441,7 +440,7 @@ class DeviceExecutor(Launching):
     # ------------------------------------------------------------------------------------------------------- stages
 
     def whole(self, m: MiniBatch) -> bool:
-        """Run all stages in one call if everything is where it was, and nothing must grow; else some, or none."""
+        """Run all stages in one call if the regions are cached and no memory must grow; else some stages, or none."""
         if not m.stable or m.last < _EXECUTE or m.timed or m.by_caller or self.host.waiting:
             return False
         with self._lock, self.device:
@@ -481,7 +480,7 @@ class DeviceExecutor(Launching):
             self.memory_policy.grow(m, status)
 
     def _execute(self, m: MiniBatch) -> None:
-        """Write down what the launches of a round need, and launch; bring back what must be known now."""
+        """Marshal and launch the kernels of a round; copy back the values and failures that are needed now."""
         buffers = m.buffers
         with self._lock, self.device:
             sweep()
@@ -500,7 +499,9 @@ class DeviceExecutor(Launching):
             self._settle(m, stream, word)
 
     def _settle(self, m: MiniBatch, stream: Stream, word: Words | None) -> None:
-        """Note where results will be, and what says whether the run has failed; bring back what must be known now."""
+        """Note where results will be, and the word that tells whether the run has failed (`word`); copy back what is
+        needed now: all results if the program waits for values, and failures of nodes.
+        """
         start, size = m.buffers["arena"], m.buffers["arena_used"]
         stream.pending = _Pending(self.device, m.arenas[-1], start, size, word, self.persistent)
         if self.host.waiting:
@@ -509,7 +510,7 @@ class DeviceExecutor(Launching):
             self._note_failures(m, stream, stream.pending)
 
     def _write_down(self, m: MiniBatch, stream: Stream) -> None:
-        """Let the schedule write down what launches need."""
+        """Run the schedule and write the parameters of the launches."""
         status = self._write(self._words, stream.address, m.buffers.address)
         if status < 0:
             self.device.refuse(-status)
@@ -518,13 +519,13 @@ class DeviceExecutor(Launching):
             self._drive(m)
 
     def finish(self, m: MiniBatch, run: Run) -> None:
-        """Say where the results are; they are copied from the device when they are asked for."""
+        """Give the run its pending results, which are copied from the device on demand."""
         stream = m.buffers.stream
         if isinstance(stream, Stream) and stream.pending is not None:
             run.pending, stream.pending = stream.pending, None
 
     def _launch(self, stream: Stream) -> Words | None:
-        """Launch everything, in one kernel or many; return what says if that has failed, if it can."""
+        """Launch all kernels, as one or one by one; return the word that blocks set on a time-out, if there is one."""
         launches, at = stream["launches"], stream.address
         if not launches:
             return None
@@ -554,7 +555,7 @@ class DeviceExecutor(Launching):
         return taken
 
     def _note_failures(self, m: MiniBatch, stream: Stream, pending: _Pending) -> None:
-        """Bring failures of nodes where the processor's kernels leave them."""
+        """Copy failures of nodes to where kernels on the CPU store them."""
         buffers = m.buffers
         low, high = stream["end"] - stream.start, stream["tail"] - stream.start
         self.device.download(stream.buffer[low:high], stream.device_copy.address + low)
@@ -590,7 +591,7 @@ _lock = ForkLock()  # of these
 
 
 def device_copy_of(device: Device, start: int, size: int) -> DeviceCopy:
-    """Return memory of a device; what all models keep there for later mini-batches is given up for it."""
+    """Return memory of a device; if it is full, the arenas that models hold there for later are freed first."""
     try:
         return DeviceCopy(device, start, size)
     except MemoryError:

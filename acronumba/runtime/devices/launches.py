@@ -1,7 +1,7 @@
-"""The words that compiled code reads for launches, see `runtime.library.launch`.
+"""Tables that compiled code reads to launch kernels, see `runtime.library.launch`.
 
-In: the driver's functions; handles and grids of the functions of all kernels. Out: the words, and the tables that they
-lead to; and the module of the compiled code.
+In: the driver's functions; handles and grids of the functions of all kernels. Out: the table LAUNCH, and the tables
+that it points to; and the module of the compiled code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def launch_module() -> tree.Module:
 
 @record(kw_only=True)
 class Driver:
-    """Addresses of functions of C: what `cuLaunchKernel` and so on are, or stand-ins for them."""
+    """Addresses of C functions: `cuLaunchKernel` and others, or stand-ins for them."""
 
     launch: int
     cooperate: int  # cuLaunchCooperativeKernel
@@ -40,7 +40,7 @@ class Driver:
 
 @record(eq=False)
 class Launches:
-    """The words, and what they lead to."""
+    """The table LAUNCH, and the tables that it points to."""
 
     words: Words
     kernels: Words
@@ -66,9 +66,9 @@ def launches(
     kernels: Sequence[Sequence[tuple[int, int, Sequence[Grid]]]],
     drive: int = 0,
 ) -> Launches:
-    """Return the words for kernels, which have functions: of each the handle, the most blocks and the grids.
+    """Return the tables for kernels, each a list of functions: handle, maximum number of blocks, and grids.
 
-    `drive` is the address of what runs the stages of a mini-batch. There is no scratch memory yet.
+    `drive` is the address of the function that runs the stages of a mini-batch. Scratch memory is not set yet.
     """
     counts = np.zeros((len(kernels), KERNEL.count), np.int64)
     functions: list[tuple[int, ...]] = []

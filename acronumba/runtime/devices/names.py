@@ -1,4 +1,4 @@
-"""Names of devices: which there are, which is asked for, and how it is opened."""
+"""Names of devices: which exist, which is requested, and how a device is opened."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def default_device() -> str:
 
 
 def check_device(device: str) -> str:
-    """Return the device, or raise where there is none of that name."""
+    """Return the name of a device; raise if this machine has none of that name."""
     if device == "cpu":
         return device
     if device == "simulator":

@@ -1,9 +1,9 @@
 """Mini-batches as one launch of all kernels, with a barrier of all blocks after each, instead of a launch for each.
 
-In: a device and the code of the kernels (`kernels.cuda.persistent` makes one of them). Out: what compiled code must
-know of it (`runtime.library.launch`); `run` runs a mini-batch. Which way is faster depends on the
-model, the mini-batch and the GPU: a barrier may take less time than a launch, but all kernels have the registers and
-the shared memory of the largest. Unless an option says it, both are measured: results have the same bits, so the first
+In: a device and the code of the kernels (`kernels.cuda.persistent` makes one kernel of them). Out: the words that
+compiled code needs for it (`runtime.library.launch`); `run` runs a mini-batch. Which way is faster depends on the
+model, the mini-batch and the GPU: a barrier may take less time than a launch, but all kernels get the registers and the
+shared memory of the largest. Unless an option decides, both are measured: results have the same bits, so the first
 mini-batch of a size is run several times.
 """
 
@@ -40,16 +40,16 @@ log = logging.getLogger("acronumba")
 
 
 class PersistentRun:
-    """Runs mini-batches, together or apart.
+    """Runs mini-batches as one launch ("together") or as one launch per batch ("apart").
 
     Parameters
     ----------
     device : Device
-        Where.
+        The device to run on.
     codes : sequence of CudaCode
         The kernels, in the order of their functions' numbers.
     wanted : bool, optional
-        Whether to run them together; None: as it turns out.
+        Whether to run them together; None: whichever is faster, by measurement.
     """
 
     def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | None) -> None:
@@ -106,13 +106,13 @@ class PersistentRun:
         return 64 + BARRIER.size + STEP.size * self._stages * launches if self._code else 0
 
     def way(self, size: tuple[int, int]) -> bool | None:
-        """Return whether mini-batches of a size are run together; None: that is to be found out."""
+        """Return whether mini-batches of a size are run together; None: not yet measured."""
         if not self._code:
             return False
         return self._wanted or self.together.get(size)
 
     def word(self) -> Words:
-        """Return what the blocks of the next run set if they have waited in vain; see `give`."""
+        """Return the word that blocks of the next run set if a barrier times out; see `give`."""
         if not self._spare and len(self._late) >= _LATE:
             self.wait()
         word = self._spare.pop() if self._spare else self._device.word()
@@ -121,18 +121,18 @@ class PersistentRun:
         return word
 
     def give(self, word: Words) -> None:
-        """Take a word that nobody asks any more. Its run may go on: it serves another one when all is done."""
+        """Take back a word that is no longer read. Its run may still go on, so it is reused only after a `wait`."""
         self._late.append(word)
 
     def wait(self) -> None:
-        """Return when everything is done that the device has been told."""
+        """Wait until all launches and copies are done; words given back before may be reused then."""
         late = len(self._late)
         self._device.wait()
         for _ in range(min(late, len(self._late))):
             self._spare.append(self._late.popleft())
 
     def run(self, size: tuple[int, int], word: Words, together: Callable[[], None], apart: Callable[[], None]) -> None:
-        """Run a mini-batch of a size, whose `way` is not False, in one kernel or in many; both copy what they need."""
+        """Run a mini-batch in one launch or many; `way(size)` is not False. Both callables copy their parameters."""
         if self._wanted:
             together()
         elif size not in self.together:

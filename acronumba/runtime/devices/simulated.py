@@ -1,4 +1,4 @@
-"""A device that is no device: kernels for GPUs run by the simulator, in memory apart from the host's."""
+"""A simulated device: the simulator runs kernels for GPUs, in memory apart from the CPU's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ILLEGAL = 700  # the driver's number of an illegal address
 
 
 class SimulatedDevice:
-    """The simulator as a device: its memory is apart from the processor's, and checked."""
+    """The simulator as a device: its memory is apart from the CPU's, and accesses to it are checked."""
 
     name = "the simulator"
     number: int | None = None
@@ -119,7 +119,7 @@ class SimulatedDevice:
 
     @property
     def allocated(self) -> dict[int, NDArray[np.uint8]]:
-        """What is allocated, by address."""
+        """Map from addresses to allocated arrays."""
         while self._freed:  # here, as a collection of garbage may come in the middle of anything
             self.memory.remove(self._arrays.pop(self._freed.pop()))
         return self._arrays

@@ -1,1 +1,1 @@
-"""The compiled library: what runs as machine code at each mini-batch, whatever the model."""
+"""The compiled library: run-time code that is the same for every model, as machine code."""

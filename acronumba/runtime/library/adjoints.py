@@ -1,7 +1,7 @@
-"""Adjoints while the graph is transposed: their parts, where these lie, and the rows of sums over nodes.
+"""Adjoints while the graph is transposed: their parts, the addresses of these, and the rows of sums over nodes.
 
-An adjoint has a head (`HEAD`). Its only part is named there; several are links, in a list, which is put into the order
-in which the forward nodes that give them were recorded, when they are added up.
+An adjoint has a head (`HEAD`). A single part is named in the head; several are links of a list, which is sorted, when
+they are added up, by the order in which their forward nodes were recorded.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from acronumba.runtime.library.back_words import (  # isort: skip
 
 
 def rows_of(ST: i64, kernel: i64, v: i64) -> i64:
-    """Return how many rows a node is."""
+    """Return the number of rows of a node."""
     if ld(kernel, BK_ROWS) == 0:
         return 1
     return ld(ld(ld(ld(ST, ROW), v) + ld(kernel, BK_RECORDS), RECORD_SHAPE))
 
 
 def forward_of(ST: i64, W: i64, kernel: i64, v: i64, r: i64) -> i64:
-    """Return the row of a forward node; of a node of several rows what stands for one, behind its backward row."""
+    """Return the row of a forward node; for a node of several rows, the stand-in for row r, behind its backward row."""
     if ld(kernel, BK_ROWS) == 0:
         return ld(ld(ST, ROW), v)
     words = ld(kernel, BK_BEFORE) + ld(kernel, BK_RESULTS) + ld(kernel, BK_OWN)
@@ -42,9 +42,9 @@ def forward_of(ST: i64, W: i64, kernel: i64, v: i64, r: i64) -> i64:
 
 
 def stand_in(ST: i64, kernel: i64, k: i64, node: i64, r: i64, to: i64, sizes: i64) -> None:
-    """Write what stands for row r of a forward node: argument words, extents, and the places of results.
+    """Write the stand-in for row r of a forward node: argument words, extents, and addresses of results.
 
-    Behind it lies, for each argument of which the row has its own part, the first word of a value record.
+    Behind it lies, for each argument of which the row reads a part, the first word of a value record.
     """
     at = ld(ST, TABLE) + 8 * K_WORDS * k
     args, dims, results = lds(at, K_ARGS, K_DIMS, K_RESULTS)
@@ -71,7 +71,7 @@ def stand_in(ST: i64, kernel: i64, k: i64, node: i64, r: i64, to: i64, sizes: i6
 
 
 def head_of(ST: i64, W: i64, record: i64, reader: i64) -> i64:
-    """Return the head of the adjoint of a value that a node (or n + a loss) reads; 0 if nobody asks for it."""
+    """Return the head of the adjoint of a value that a node (or n + a loss) reads; 0 if the value has none."""
     v = node_of(ld(record, RECORD_HEAD))
     heads = ld(W, B_HEADS)
     most = ld(W, B_MOST)
@@ -102,7 +102,7 @@ def head_of(ST: i64, W: i64, record: i64, reader: i64) -> i64:
 
 
 def give(W: i64, head: i64, source: i64, key: i64, size: i64, start: i64, index: i64, width: i64, last: i64) -> None:
-    """Note a part of an adjoint. Links are in order as long as later parts have lower keys: see `in_order`."""
+    """Add a part to an adjoint. Links are in order as long as later parts have lower keys: see `in_order`."""
     known = ld(head, HEAD_KEY)
     if known == 0:
         if size < 0:
@@ -126,7 +126,7 @@ def give(W: i64, head: i64, source: i64, key: i64, size: i64, start: i64, index:
 
 
 def new_link(W: i64, source: i64, key: i64) -> i64:
-    """Return a link for all of an adjoint, 0 if there is no room."""
+    """Return a new link for a part that is all of an adjoint; 0 if the memory of links is full."""
     link = ld(W, B_LINKS)
     st(W, B_LINKS, link + LINK_BYTES)
     if link + LINK_BYTES > ld(W, B_LINKS_END):
@@ -142,7 +142,7 @@ def new_link(W: i64, source: i64, key: i64) -> i64:
 
 
 def in_order(first: i64) -> i64:
-    """Return the first of links that are in order of their keys: equal ones as they were."""
+    """Sort links by their keys, stably; return the first one."""
     if first == 0:  # there was no room for links
         return 0
     while ld(last_in_order(first), LINK_NEXT) != 0:
@@ -182,14 +182,14 @@ def in_order(first: i64) -> i64:
 
 
 def last_in_order(link: i64) -> i64:
-    """Return the last of the links, from one on, whose keys do not fall."""
+    """Return the last link of the run of non-decreasing keys that begins with `link`."""
     while ld(link, LINK_NEXT) != 0 and ld(ld(link, LINK_NEXT), LINK_KEY) >= ld(link, LINK_KEY):
         link = ld(link, LINK_NEXT)
     return link
 
 
 def sum_at(W: i64, head: i64, size: i64) -> i64:
-    """Return a row for the sum of an adjoint's parts; from now on the sum is its only part."""
+    """Return a new row for the sum of an adjoint's parts; the sum replaces them as the only part."""
     row = ld(W, B_ROWS)
     st(W, B_ROWS, row + SUM_BYTES)
     to = take_place(W, size)
@@ -202,7 +202,7 @@ def sum_at(W: i64, head: i64, size: i64) -> i64:
 
 
 def rows_of_links(link: i64, width: i64, to: i64) -> i64:
-    """Write down the rows that the parts of an adjoint are for, if `to` is there; return how many, -1: one is for all.
+    """Write the rows that the parts of an adjoint are for, unless `to` is 0; return their number; -1: one is for all.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def rows_of_links(link: i64, width: i64, to: i64) -> i64:
 
 
 def take_place(W: i64, size: i64) -> i64:
-    """Return a place for so many bytes."""
+    """Allocate so many bytes; return the address."""
     place = ld(W, B_PLACE)
     st(W, B_PLACE, place + ((size + 63) & -64))
     return place
@@ -246,7 +246,7 @@ def extent(at: i64, dims: i64) -> i64:
 
 
 def locate(W: i64, kernel: i64, forward: i64, row: i64, source: i64) -> i64:
-    """Return the address of what a source is; or the number, of AS_NUMBER."""
+    """Return the address of a source's data; for AS_NUMBER, the number itself."""
     kind, number, start = lds(source, SOURCE_KIND, SOURCE_NUMBER, SOURCE_START)
     if kind == AS_NUMBER:
         return ld(forward, number)
@@ -286,7 +286,7 @@ def count_rows(W: i64, kernel: i64, entries: i64) -> None:
 
 
 def collect(ST: i64, W: i64) -> None:
-    """Write down where the rows of parts of sums are, of the nodes of each kernel in the order of recording."""
+    """Write the addresses of the rows of parts of sums, for each kernel's nodes in the order of recording."""
     for v in range(ld(ST, N)):
         kernel = ld(W, B_TABLE) + BK_BYTES * ld32(ld(ST, KIND), v)
         if ld(kernel, BK_SUMMED) != 0 and ld(ld(W, B_ROW_OF), v) != 0:
@@ -295,7 +295,7 @@ def collect(ST: i64, W: i64) -> None:
 
 
 def collect_row(ST: i64, W: i64, kernel: i64, v: i64, r: i64) -> None:
-    """Write down where the parts of one row of a node are."""
+    """Write the addresses of the parts of one row of a node."""
     row = ld(ld(W, B_ROW_OF), v) + r * ld(kernel, BK_WIDTH)
     forward = forward_of(ST, W, kernel, v, r)
     dims = forward + 8 * ld(kernel, BK_FORWARD)

@@ -1,6 +1,6 @@
-"""The words of the tables of the backward pass, for `runtime.library.transpose` and `runtime.back_rows`.
+"""Layouts of the tables of the backward pass, for `runtime.library.transpose` and `runtime.back_rows`.
 
-`B_HEADS` is the place of the word `heads` of `BACK`, `B_KERNEL_OWN` that of `own` in a row of `KERNEL`, and so on; a
+`B_HEADS` is the number of the word `heads` of `BACK`, `BK_OWN` the number of `own` in a row of `KERNEL`, and so on; a
 row of a table has `..._BYTES` bytes.
 """
 

@@ -1,7 +1,7 @@
 """Batches: nodes of one level and key, in the order in which they were recorded.
 
-In: the level of each node. Out: `order` (nodes in order of execution; those of a batch as they were recorded, which
-keeps instances in order), `args`, and where each batch begins, with its key.
+In: the level of each node. Out: `order` (nodes in order of execution; within a batch, in order of recording, and so of
+instances), `args`, and the start and the key of each batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def count_levels(ST: i64) -> None:
 
 
 def sort_level(ST: i64, low: i64, high: i64) -> None:
-    """Order positions low..high, all of one level, by key; nodes of one key keep their order."""
+    """Sort positions low..high, all of one level, by key, stably."""
     order, key = lds(ST, ORDER, KEY)
     if high - low < 24:
         for i in range(low + 1, high):
@@ -93,7 +93,7 @@ def make_batches(ST: i64, by_component: i64) -> None:
 
 
 def cut(ST: i64, batch: i64, begin: i64, end: i64, mixed: i64) -> i64:
-    """Make batches of levels begin..end, of which each may hold several keys if `mixed`; number them from `batch`."""
+    """Make batches of levels begin..end, numbered from `batch`; with `mixed`, a level may hold several keys."""
     key, order, counts, row, args, bstart, bkey = lds(ST, KEY, ORDER, COUNTS, ROW, ARGS, BSTART, BKEY)
     blevel = ld(ST, BLEVEL)
     low = 0

@@ -1,11 +1,11 @@
-"""Levels: when each node runs, by depth, in the strongly connected components of the graph of keys or alone.
+"""Levels of nodes: by depth within the strongly connected components of the graph of keys, or by depth alone.
 
-In: the nodes with their keys. Out: `level`, `counts`. An edge of the graph of keys is where a node of one key feeds a
-node of the other. Its components run one after the other in topological order, and depth counts inside a component.
-Some optimal schedule runs component by component: a stable sort of any schedule by component keeps all dependences and
+In: the nodes with their keys. Out: `level`, `counts`. The graph of keys has an edge if a node of one key feeds a node
+of the other. Its components run one after the other in topological order, and depth counts inside a component. Some
+optimal schedule runs component by component: a stable sort of any schedule by component preserves all dependences and
 splits no batch. So nothing is lost, and leaf transforms, hoisted products and classifiers become one batch each.
-Components are kept, with the graph of keys that they are of, and those that are expected are tried: one pass then both
-measures depths and proves that the graph is the expected one.
+Graphs of keys are cached with their components, and the expected one is tried first: one pass then both measures depths
+and proves that the graph is the expected one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def find_components(ST: i64) -> None:
-    """Give each node its component and its depth in it, in one pass if the graph of groups is that which is expected.
+    """Give each node its component and its depth in it, in one pass if the graph of groups is the expected one.
 
-    It is expected to follow the last one as it did before: mini-batches are alike, and so are rounds in their order.
+    The expected graph is the one that followed the last graph before: mini-batches are alike, and so are their rounds.
     """
     keys, group = lds(ST, KEYS, KEY)
     groups = keys
@@ -63,7 +63,7 @@ def find_components(ST: i64) -> None:
 
 
 def take_graph(ST: i64, graph: i64) -> None:
-    """Let a known graph of groups, of this number, be that which nodes have components of."""
+    """Make the cached graph of groups with this number the current one."""
     groups, marks = lds(ST, GROUPS, MARKS)
     st(ST, GRAPH, graph)
     st(ST, KNOWN, ld(ST, KNOWN_FIRST) + 8 * graph * groups * marks)
@@ -71,7 +71,7 @@ def take_graph(ST: i64, graph: i64) -> None:
 
 
 def add_graph(ST: i64) -> None:
-    """Remember the graph that nodes make, with its components; in the place of another where there are many."""
+    """Cache the nodes' graph of groups, with its components; if the cache is full, in place of another."""
     graph = ld(ST, GRAPHS)
     if graph == MOST_GRAPHS:
         graph = (ld(ST, REPLACED) + 1) % MOST_GRAPHS
@@ -85,13 +85,13 @@ def add_graph(ST: i64) -> None:
 
 
 def measure_depths(ST: i64) -> None:
-    """Give each node its depth in its component, and note which groups read which."""
+    """Give each node its depth in its component, and note the edges between groups."""
     n, groups, group, marks = lds(ST, N, GROUPS, GROUP, MARKS)
     kind, row, place, table, adjacent = lds(ST, KIND, ROW, PLACE, TABLE, ADJACENT)
     component, deepest = lds(ST, COMPONENT, DEEPEST)
     fill_bytes(adjacent, 0, 8 * groups * marks)
     fill_bytes(deepest, 0, 4 * groups)
-    st(place, -1, groups - 65536)  # what is no node: of a group of its own, and not deep enough to count
+    st(place, -1, groups - 65536)  # inputs, which are no nodes: a separate group, and not deep enough to count
     for v in range(n):
         g, k, at = ld32(group, v), table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
         reads, c = adjacent + 8 * marks * g, ld32(component, g)
@@ -120,7 +120,7 @@ def measure_depths(ST: i64) -> None:
 
 
 def components(ST: i64) -> None:
-    """Number the strongly connected components of `known`, what is read before what reads it (Tarjan 1972)."""
+    """Number the strongly connected components of `known` in topological order, operands first (Tarjan 1972)."""
     groups, marks, known, component, number = lds(ST, GROUPS, MARKS, KNOWN, COMPONENT, VISIT)
     lowest = number + 4 * groups
     stack = lowest + 4 * groups

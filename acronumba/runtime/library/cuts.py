@@ -1,8 +1,8 @@
-"""Where threads cut a batch whose nodes take different times: into parts that take equal ones.
+"""Partition of a batch, whose nodes take different times, into parts of equal time for threads.
 
-In: nanoseconds before each node. Out: where parts begin and end, in nodes or in units of a stage; a part may begin
-inside of a node. If there are more parts than threads, the first ones are larger: what is left at the end is shared out
-in small parts.
+In: nanoseconds before each node. Out: bounds of the parts, in nodes or in units of a stage; a part may begin inside of
+a node. If the parts are more than the threads, the first ones are larger: the end of the work is shared out in small
+parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def end_of_part(total: i64, k: i64, parts: i64, threads: i64) -> i64:
-    """Return how much of a total lies before part k of several: a half in as many as threads, then a quarter, ..."""
+    """Return how much of a total lies before part k: a half in as many parts as threads, then a quarter, ..."""
     if parts != 4 * threads:
         return total * k // parts
     done = 4 * min(k, threads) + 2 * min(max(k - threads, 0), threads) + max(k - 2 * threads, 0)
@@ -28,7 +28,7 @@ def cut_units(
     times: i64, starts: i64, nodes: i64, before: i64, first: i64, total: i64, k: i64, parts: i64, threads: i64,
     cuts: i64,
 ) -> i64:  # fmt: skip
-    """Cut the units of the nodes of a block where part k, k + 1, ... begin; return the first part that begins later.
+    """Write the starts, in units, of parts k, k + 1, ... within the nodes of a block; return the first later part.
 
     Parameters
     ----------

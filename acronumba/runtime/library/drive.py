@@ -1,8 +1,8 @@
 """All stages of a mini-batch: `drive` is the one function that is called for it.
 
-It runs machine, schedule, layout and execution, and returns early only where the caller must make room. A mini-batch
-whose values would not fit into the caches runs in parts, one after the other: the machine starts some instances only,
-and when they have run, their work area, columns and scratch serve the next ones (`grow_part`).
+It runs machine, schedule, layout and execution, and returns early only if the caller must grow memory. A mini-batch
+whose values would not fit into the caches runs in parts, one after the other: the machine starts only some instances,
+and when they have run, the next ones reuse their work area, columns and scratch (`grow_part`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def warm_up(ST: i64) -> None:
-    """Fetch what the machine is about to read and write.
+    """Prefetch the memory that the machine is about to read and write.
 
-    Kernels of the last mini-batch have driven it out of the cache, and the machine, which follows references, would
-    wait for each line by itself.
+    Kernels of the last mini-batch have evicted it from the cache, and the machine, which follows references, would wait
+    for each cache line in turn.
     """
     warm = ld(ST, AHEAD)
     for k in range(ld(ST, AHEAD_COUNT)):
@@ -49,9 +49,9 @@ def warm_up(ST: i64) -> None:
 
 
 def next_round(ST: i64) -> None:
-    """Forget the nodes that have run and let the fibers that wait for them go on, in the order in which they came.
+    """Drop the nodes that have run and make the fibers that wait for them runnable, in the order in which they came.
 
-    What has run is input from now on: `layout` has made its results values of no node.
+    Results of these nodes are inputs from now on: `layout` has written into their records that no node computes them.
     """
     runnable, waiting, count = lds(ST, RUNNABLE, WAITING, WTOP)
     for k in range(count):
@@ -66,7 +66,7 @@ def next_round(ST: i64) -> None:
 
 
 def fetch_fibers(ST: i64, runnable: i64, count: i64) -> None:
-    """Fetch the frames of fibers, and then what they lead to: kernels have driven it out of the cache."""
+    """Prefetch the frames of fibers, then the data they refer to, which kernels have evicted from the cache."""
     leads = ld(ST, LEADS)
     for k in range(count):
         prefetch(ld(runnable, 2 * k))
@@ -79,7 +79,7 @@ def fetch_fibers(ST: i64, runnable: i64, count: i64) -> None:
 
 
 def forget(ST: i64) -> None:
-    """Begin to record anew; results of what has run stay where they are."""
+    """Drop all recorded nodes; their results stay in memory."""
     used = ld(ST, ARENA_USED)
     st(ST, KEPT, ld(ST, KEPT) + used)
     st(ST, ARENA, ld(ST, ARENA) + used)
@@ -98,7 +98,7 @@ def forget(ST: i64) -> None:
 
 
 def next_part(ST: i64) -> None:
-    """Go on with the instances after those that have run."""
+    """Begin the next part, with the instances after those that have run."""
     st(ST, WORK_MOST, max(ld(ST, WORK_MOST), ld(ST, WORK_USED)))
     st(ST, PART_MOST, max(ld(ST, PART_MOST), ld(ST, ARENA_USED) + ld(ST, WORK_USED)))
     if ld(ST, PLANNED) == 2:
@@ -112,7 +112,7 @@ def next_part(ST: i64) -> None:
 
 
 def weigh(ST: i64) -> None:
-    """Add what the nodes take that were recorded since the last call to `part_bytes`."""
+    """Add the bytes of the nodes recorded since the last call to `part_bytes`."""
     kind, row, table, sizes, weight = lds(ST, KIND, ROW, TABLE, SIZES, PART_BYTES)
     for v in range(ld(ST, PART_NODES), ld(ST, N)):
         k = K_WORDS * ld32(kind, v)
@@ -131,10 +131,10 @@ def weigh(ST: i64) -> None:
 
 
 def grow_part(ST: i64) -> i64:
-    """Return whether the part should have more instances; if so, let the machine record some of them.
+    """Return whether the part should have more instances; if so, raise the number that the machine may start.
 
-    The more are recorded, the better is known what they take. All parts that are left should take the same; they take
-    a little more each where the last would have less than a quarter.
+    The estimate of an instance's bytes improves with each that is recorded. The remaining parts should be equal; they
+    are a little larger if the last one would have less than a quarter.
     """
     if ld(ST, PART_END) == ld(ST, INSTANCES):
         return 0
@@ -162,7 +162,7 @@ def unfinished(ST: i64) -> i64:
 
 
 def quiet(ST: i64) -> i64:
-    """Return whether whoever has called may be left alone for another round: see `until`."""
+    """Return whether another round may run before returning to the caller: see `until`."""
     until, more, ended, failed, known = lds(ST, UNTIL, MORE, ENDED_COUNT, ETOP, ETOP_KNOWN)
     going = 0
     if until != 0 and more != 0 and ended == 0 and failed == known:

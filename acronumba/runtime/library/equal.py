@@ -3,29 +3,27 @@
 In: the row of a node that is about to be recorded, and a hash of it. Out: the recorded node that is equal to it, if
 there is one.
 
-The invariant: two nodes are one only if they have the same kernel and the same words in their rows, but for the
+The invariant: two nodes are one only if they have the same kernel and the same words in their rows, except for the
 records of their results. These words are all that differs between calls of a kernel (`ir.spec`): its arguments, its
-run-time extents, and the extents of its results, of which the first is how many rows a node has that is several. An
+run-time extents, and the extents of its results, of which the first is the number of rows of a node of several. An
 argument is a number, compared by its bits, or the address of a value record, which stands for one tensor as long as
 the mini-batch runs: no operation writes into the result of another, and the heap gives no address twice. A list may
-grow behind its address, and what may fail has a failure of its own in each instance: nodes of such kernels are never
-one (`host.instructions.once_if_equal`). With ACRONUMBA_VERIFY=3 nodes are computed again for those that share them.
+grow behind its address, and failures belong to one instance: nodes of kernels with list arguments, or that may fail,
+are never one (`host.instructions.once_if_equal`). With ACRONUMBA_VERIFY=3 shared nodes are computed again for each use.
 
-Nodes are found in a table by the hash, one place after the other (linear probing). An entry is the hash
-and a node, or -1 where none is. The table is small at first, so that a round of few nodes needs little of the cache;
-where it is half full, one that is four times as large (the largest may be twice as large) is made of it, behind it.
-What counts is what the node's row holds now: an entry of a node that was dropped, as its instance has failed, is free
-or that of the node which has its number since.
+Nodes are found in a hash table with linear probing. An entry is the hash and a node, or -1 if it is empty. The table is
+small at first, so that a round of few nodes needs little of the cache; when it is half full, it is copied to one behind
+it that is four times as large (the largest may be twice as large). The node's present row counts: the entry of a node
+that was dropped, as its instance has failed, is empty, or an entry of the node that has its number since.
 
-A kernel whose nodes are seldom equal is looked for seldom: its credit falls by one where none is found, and where one
-is rises by what that saves. Where it is used up, looking pauses until so many nodes have been recorded, and begins
-again with little credit; the next pause is four times as long, or twice if any node of the mini-batch has been found,
-up to where looking in vain costs little beside the work. Where many have been recorded and none has been found,
-entries and code that are looked at so seldom are not in the cache, and looking takes several times as long: pauses
-may be longer then.
-Kernels that read results of others begin with little credit, as they are seldom equal where nothing else is, and get
-more when the first node is found. Whether nodes are looked for changes how many there are, and no bit of what they
-compute.
+Kernels whose nodes are seldom equal are searched seldom: the credit of a kernel falls by one for each failed search,
+and rises by the saved time for each success. When the credit is used up, the search pauses for a number of recorded
+nodes, and resumes with little credit; the next pause is four times as long, or twice if any node of the mini-batch has
+been found, up to a length at which failed searches cost little compared with the work. If many nodes have been recorded
+and none found, the table and the code of the search are no longer in the cache, and a search takes several times as
+long: pauses may be longer then. Kernels that read results of others begin with little credit, as they are seldom equal
+if no other node is, and get more when the first node is found. Whether nodes are searched for changes the number of
+nodes, and no bit of their results.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def find_equal(ST: i64, k: i64, at: i64, given: i64, count: i64, extents: i64, more: i64, hash: i64, n: i64) -> i64:
-    """Return the node of kernel k that has the same words in its row; -1: there is none, and node n will be it.
+    """Return the node of kernel k that has the same words in its row, or -1; node n is entered then.
 
     Parameters
     ----------
@@ -51,9 +49,9 @@ def find_equal(ST: i64, k: i64, at: i64, given: i64, count: i64, extents: i64, m
     at
         The row of the node.
     given, count
-        The first word of the arguments and run-time extents, and how many there are.
+        The first word of the arguments and run-time extents, and their number.
     extents, more
-        The first word of the extents of the results, and how many there are.
+        The first word of the extents of the results, and their number.
     hash
         Of the kernel and all these words: 31 bits.
     n
@@ -87,7 +85,7 @@ def find_equal(ST: i64, k: i64, at: i64, given: i64, count: i64, extents: i64, m
 
 
 def gain(ST: i64, k: i64) -> None:
-    """Add to the credit of a kernel what an equal node saves; the first one lets all kernels be looked for."""
+    """Add the saving of an equal node to the credit of its kernel; the first one gives credit to all kernels."""
     credit = ld(ST, CREDIT) + 16 * k
     kernel = ld(ST, TABLE) + 8 * K_WORDS * k
     st(credit, 0, min(ld(credit) + ld(kernel, K_EQUAL_GAIN), ld(kernel, K_EQUAL_TRIES)))
@@ -96,7 +94,7 @@ def gain(ST: i64, k: i64) -> None:
 
 
 def pay(ST: i64, k: i64, n: i64) -> None:
-    """Take from the credit of a kernel what it takes to look for a node; where nothing is left, pause."""
+    """Take the cost of a failed search from the credit of a kernel; pause if none is left."""
     credit = ld(ST, CREDIT) + 16 * k
     left = ld(credit) - 1
     if left == 0:
@@ -111,7 +109,7 @@ def pay(ST: i64, k: i64, n: i64) -> None:
 
 
 def enlarge(ST: i64, n: i64) -> None:
-    """Make a larger table; begin anew where failed instances have left too little room for one."""
+    """Make a larger table; start with an empty one if failed instances have left too little memory for it."""
     table, mask = lds(ST, EQUAL, EQUAL_MASK)
     slots = min(4 * (mask + 1), ld(ST, EQUAL_MOST))
     if slots == mask + 1:
@@ -133,7 +131,7 @@ def enlarge(ST: i64, n: i64) -> None:
 
 
 def begin_table(ST: i64, table: i64, slots: i64) -> None:
-    """Let an empty table be the one that nodes are looked for in."""
+    """Start with an empty table of so many slots."""
     fill_bytes(table, 255, 8 * slots)
     st(ST, EQUAL, table)
     st(ST, EQUAL_MASK, slots - 1)
@@ -163,7 +161,7 @@ def begin_looking(ST: i64, found: i64) -> None:
 
 
 def next_equals(ST: i64) -> None:
-    """Begin another round or part: forget the nodes that can be found; the next ones are counted anew."""
+    """Begin another round or part: empty the table, as nodes are numbered from 0 again."""
     look, n = lds(ST, LOOK, N)
     if ld(ST, EQUAL_FIRST) != 0:
         st(ST, NROOM, ld(ST, NCAP))

@@ -1,7 +1,7 @@
 """Execution: the calls of the kernels, batch by batch.
 
-In: the batches with their places. Out: kernels run. Threads share a batch by its rows or, where these are few, by the
-stages of its kernel (`run_batch`).
+In: the batches, with addresses of their results. Out: the results. Threads share a batch by its rows or, if these are
+few, by the units of its kernel's stages (`run_batch`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
-    """Run a batch of nodes of several rows; a node fails as its first row that fails. Return how many rows it has."""
+    """Run a batch of nodes of several rows; a node fails like its first failing row. Return the number of rows."""
     table = ld(ST, TABLE)
     count = count_rows(ST, k, low, high)
     words = ld(ST, SCRATCH) + ld(ST, STRIDE) * ld(ST, AREAS)
@@ -52,7 +52,7 @@ def run_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
 
 
 def execute(ST: i64) -> i64:
-    """Run the kernels, batch by batch; go on where it returned before if called again."""
+    """Run the kernels, batch by batch; a further call resumes where the last one returned."""
     most, offset, bstart, bkey, keytab, table = lds(ST, MOST, OFFSET, BSTART, BKEY, KEYTAB, TABLE)
     args, fail, shared, failures, run_slice = lds(ST, ARGS, FAIL, PLANNED, FAILURES, RUN_SLICE)
     time = 0
@@ -96,7 +96,7 @@ def execute(ST: i64) -> i64:
 
 
 def weigh_nodes(ST: i64, k: i64, low: i64, high: i64) -> i64:
-    """Find how long the nodes, or their rows, of a kernel with run-time extents take; return the most nanoseconds.
+    """Estimate the time of each node, or row, of a kernel with run-time extents; return the most nanoseconds.
 
     The mean becomes `cost` of the kernel.
     """
@@ -117,16 +117,16 @@ def weigh_nodes(ST: i64, k: i64, low: i64, high: i64) -> i64:
 
 
 def run_batch(ST: i64, k: i64, low: i64, count: i64, longest: i64) -> None:
-    """Run a kernel over a batch: by all threads where that pays.
+    """Run a kernel over a batch: by all threads if that pays.
 
-    They share the nodes of a large batch. Where a kernel has stages and a thread would have less than a block of rows,
-    they share each stage of a block: otherwise every thread would read all weights. Without weights it takes four nodes
-    for each thread, none of which is long.
+    Threads share the nodes of a large batch. If a kernel has stages and a thread would have less than a block of rows,
+    threads share each stage of a block: otherwise every thread would read all weights. Without weights, nodes are
+    shared if each thread gets at least four, none of them long.
 
     Parameters
     ----------
     low
-        Place of the first node in the order; -1: they are rows of nodes.
+        Position of the first node in the order; -1: the batch consists of rows of nodes.
     longest
         Nanoseconds of the longest node of a kernel with run-time extents, otherwise 0.
     """
@@ -164,7 +164,7 @@ def run_batch(ST: i64, k: i64, low: i64, count: i64, longest: i64) -> None:
 
 
 def weights_of(kernel: i64) -> i64:
-    """Return about how many nanoseconds it takes to read the shared weights of a kernel with stages."""
+    """Estimate the nanoseconds of reading the shared weights of a kernel with stages."""
     total = 0
     for s in range(ld(kernel, K_STAGES)):
         total = total + ld(ld(kernel, K_SHARES) + STAGE_BYTES * s, STAGE_WEIGHTS)
@@ -172,15 +172,15 @@ def weights_of(kernel: i64) -> i64:
 
 
 def units_of(ST: i64, time: i64) -> i64:
-    """Return into how many units it pays to cut so many nanoseconds of work."""
+    """Return the number of units into which it pays to cut so many nanoseconds of work."""
     return time // ld(ST, UNIT)
 
 
 def run_stages(ST: i64, k: i64, count: i64) -> None:
-    """Run a kernel stage by stage, some blocks at once: each stage by all threads where that pays.
+    """Run a kernel stage by stage, some blocks at once: each stage by all threads if that pays.
 
-    A thread gets one unit of equal ones: of a single block it is mostly the same part of the weights from batch to
-    batch, which stays in its cache.
+    Units are equal, and a thread gets one: for a single block that is mostly the same part of the weights in each
+    batch, which stays in the thread's cache.
     """
     table, threads = lds(ST, TABLE, THREADS)
     kernel = table + 8 * k
@@ -200,7 +200,7 @@ def run_stages(ST: i64, k: i64, count: i64) -> None:
 
 
 def begin_blocks(ST: i64, kernel: i64, first: i64, low: i64, count: i64, finer: i64) -> i64:
-    """Describe blocks from node `low` on, as many as threads share at once; return how many."""
+    """Describe blocks from node `low` on, as many as threads share at once; return their number."""
     stride, threads = lds(ST, STRIDE, THREADS)
     most = max(ld(ST, AREAS) - threads, 1)
     enough = ld(ST, UNIT) * GROUP * threads
@@ -217,7 +217,7 @@ def begin_blocks(ST: i64, kernel: i64, first: i64, low: i64, count: i64, finer: 
 
 
 def share_stage(ST: i64, kernel: i64, s: i64, first: i64, blocks: i64) -> None:
-    """Run a stage of some blocks: by all threads where that pays."""
+    """Run a stage of some blocks: by all threads if that pays."""
     threads, scratch, stride, firsts = lds(ST, THREADS, SCRATCH, STRIDE, FIRSTS)
     stage = ld(kernel, K_SHARES) + STAGE_BYTES * s
     known = first + BLOCK_BYTES + UNITS_BYTES * s
@@ -246,7 +246,7 @@ def share_stage(ST: i64, kernel: i64, s: i64, first: i64, blocks: i64) -> None:
 
 
 def wants_finer(ST: i64, kernel: i64, first: i64, blocks: i64, finer: i64) -> i64:
-    """Return whether tiles of blocks had better have fewer rows: there are few for each thread, and they are long."""
+    """Return whether tiles of blocks should have fewer rows: they are few per thread, and long."""
     if finer == 2:
         return 0
     threads, stride = lds(ST, THREADS, STRIDE)

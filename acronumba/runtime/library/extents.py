@@ -1,4 +1,4 @@
-"""Run-time extents of nodes: each node of a batch has its own, and what it takes, `plan` says for them."""
+"""Run-time extents of nodes, which differ within a batch: `plan` computes the sizes of a node from them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def extents_of(ST: i64, k: i64, i: i64) -> i64:
-    """Return the address of the run-time extents of the node at place i of the order."""
+    """Return the address of the run-time extents of the node at position i of the order."""
     return ld(ld(ST, ARGS), i) + 8 * ld(ld(ST, TABLE), k + K_ARGS)
 
 
 def same_words(one: i64, other: i64, count: i64) -> i64:
-    """Return whether so many words are the same at both places."""
+    """Return whether `count` words at two addresses are equal."""
     for j in range(count):
         if ld(one, j) != ld(other, j):
             return 0
@@ -23,7 +23,7 @@ def same_words(one: i64, other: i64, count: i64) -> i64:
 
 
 def hash_words(at: i64, count: i64, h: i64) -> i64:
-    """Return a number that so many words make of another."""
+    """Return the hash `h` updated by `count` words."""
     for j in range(count):
         h = (h ^ ld(at, j)) * 6364136223846793005
         h = h ^ lshr(h, 29)
@@ -31,10 +31,10 @@ def hash_words(at: i64, count: i64, h: i64) -> i64:
 
 
 def plan_node(ST: i64, k: i64, at: i64, known: i64) -> i64:
-    """Leave in `sizes` what a node takes whose extents lie at an address; return that address.
+    """Fill `sizes` with the sizes of a node whose extents are at address `at`; return `at`.
 
-    `known` is what this has returned for another node of the kernel, or 0: with the same extents `sizes` stays, and it
-    is returned.
+    `known` is the return value for the last node of the kernel, or 0: if its extents are equal, `sizes` stays, and
+    `known` is returned.
     """
     table = ld(ST, TABLE)
     if known != 0:

@@ -1,8 +1,8 @@
-"""The frontier: which nodes are ready, by kind. It serves the agenda and the search of `lookahead`.
+"""The frontier: the ready nodes, by kind, for the agenda and the search of `lookahead`.
 
-In: the nodes, of one component or all. Out: operands and successors of each (`graph`), and what is ready at first
-(`start`) and after a step (`advance`). The agenda (DyNet, Neubig et al. 2017) runs all ready nodes of the key whose
-nodes have the least mean depth, and again.
+In: the nodes, of one component or all. Out: operands and successors of each (`graph`), and the nodes that are ready at
+first (`start`) and after a step (`advance`). The agenda (DyNet, Neubig et al. 2017) repeatedly runs all ready nodes of
+the key whose nodes have the least mean depth.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def edges(ST: i64) -> i64:
-    """List the operands of all nodes that are nodes."""
+    """List, for all nodes, the operands that nodes compute."""
     return operands(ST, -1)
 
 
 def operands(ST: i64, c: i64) -> i64:
-    """List the operands of each node of component c (-1: of all nodes) that are in it.
+    """List, for each node of component c (-1: all nodes), the operands that are in the component.
 
-    Its members are numbered by their place in `order`, or as they were recorded.
+    Members are numbered by their position in `order`, or (-1) as they were recorded.
     """
     low = 0
     high = ld(ST, N)
@@ -118,7 +118,7 @@ def graph(ST: i64, c: i64) -> i64:
 
 
 def start(ST: i64, back: i64) -> None:
-    """Make those members ready that have no operands (back: no successors)."""
+    """Make all members without operands (back: without successors) ready."""
     n = ld(ST, MEMBERS)
     first = ld(ST, SFIRST if back else EFIRST)
     kind, begin, degree, queue, ready = lds(ST, SKIND, SSTART, DEGREE, QUEUE, READY)
@@ -136,7 +136,7 @@ def start(ST: i64, back: i64) -> None:
 
 
 def advance(ST: i64, back: i64, t: i64, number: i64, step: i64) -> None:
-    """Run all members of kind t that are ready, as step `number`, which is noted in the column `step`."""
+    """Run all ready members of kind t, as step `number`, which is noted in the column `step`."""
     first = ld(ST, EFIRST if back else SFIRST)
     next = ld(ST, EFROM if back else SNEXT)
     kind, degree, queue, ready = lds(ST, SKIND, DEGREE, QUEUE, READY)

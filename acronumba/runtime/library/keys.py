@@ -1,5 +1,5 @@
-"""Keys: a node's kernel or, where batches have one length, that with its run-time extents. Nodes of one key may be one
-batch.
+"""Keys of nodes: the kernel or, if all nodes of a batch must have equal extents, kernel and run-time extents. Nodes of
+one key may be one batch.
 
 In: the node columns of the state table. Out: `key`, and the table of keys.
 """
@@ -15,7 +15,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def number_keys(ST: i64) -> None:
-    """Give each node the number of its key; where extents do not count, that is the kernel's."""
+    """Give each node the number of its key; the kernel's number, if extents are not part of keys."""
     n, kernels, keytab = lds(ST, N, KERNELS, KEYTAB)
     for k in range(kernels):
         st(keytab, 2 * k, k)

@@ -1,21 +1,21 @@
-"""What compiled code does for a mini-batch on a GPU; the functions of the driver are called by their addresses.
+"""Launches of a mini-batch on a GPU; the functions of the driver are called by their addresses.
 
-In: what `kernels.cuda.marshal` has written down. Out: everything is copied to the GPU, and every function of every
-kernel is launched, in order, or one kernel that runs all. The driver copies a launch's parameters at once, so that one
-place for them serves all. The words of `words` and `about` are in `runtime.library.launch_words`.
+In: a buffer that `kernels.cuda.marshal` has filled. Out: the buffer is copied to the GPU, and every function of every
+kernel is launched, in order, or one kernel that runs all. The driver copies a launch's parameters at once, so all
+launches use the same memory for them. The layouts of `words` and `about` are in `runtime.library.launch_words`.
 
-    write(words, stream, state) lets a mini-batch write down what its launches need, into a stream of
-                                `kernels.cuda.marshal`, once what the last one has written there is on the GPU; returns
-                                what `drive` returns, or minus an error of the driver
-    send(words, stream)         copies what has been written
+    write(words, stream, state) runs `drive`, which marshals the launches of a mini-batch into a stream of
+                                `kernels.cuda.marshal`, once the last buffer is on the GPU; returns the status of
+                                `drive`, or minus an error of the driver
+    send(words, stream)         copies the buffer
     launch(words, table, count) launches so many rows of a stream's table
     apart(words, stream)        send, and launch all
     together(words, stream, about)      send, with steps for the one kernel, and launch that
-    whole(words, stream, state) all stages of a mini-batch, then write, then apart; as far as nothing has to be decided
+    whole(words, stream, state) all stages of a mini-batch, then write, then apart; stops where the caller must decide
 
-`whole` returns LAUNCHED, WRITTEN (launches are left to the caller), UNWRITTEN (everything is: the word `status` is what
-`drive` has returned), or minus an error of the driver. The four before it return 0, an error, or -1 where there is too
-little scratch memory: nothing is done then.
+`whole` returns LAUNCHED, WRITTEN (launches are left to the caller), UNWRITTEN (all is left to the caller: the word
+`status` is the status of `drive`), or minus an error of the driver. The four before it return 0, an error, or -1 if the
+scratch memory is too small: nothing is done then.
 
 Of a function's grids the launch takes the one whose blocks, dealt out to the multiprocessors, are done first; but only
 the first if all blocks cannot run at the same time.
@@ -44,7 +44,7 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
 
 
 def wanted_of(grid: i64, row: i64) -> i64:
-    """How many blocks have something to do in a launch: for its nodes, or for what is counted of them."""
+    """Return the number of useful blocks of a launch, by its number of nodes, or by a count of them."""
     nodes = ld(row, ROW_NODES)
     many = nodes
     if ld(grid, GRID_COUNTED) != 0:
@@ -53,7 +53,7 @@ def wanted_of(grid: i64, row: i64) -> i64:
 
 
 def blocks_of(words: i64, function: i64, row: i64, most: i64) -> i64:
-    """By how many blocks, `most` at most, a function is run in a launch."""
+    """Return the number of blocks, at most `most`, of a launch of a function."""
     grid = ld(words, LAUNCH_GRIDS) + ld(function, FUNCTION_GRIDS) * GRID_BYTES
     wanted = wanted_of(grid, row)
     blocks = min(wanted, most)
@@ -88,7 +88,7 @@ def write(words: i64, stream: i64, state: i64) -> i64:
 
 
 def ready(words: i64, stream: i64) -> i64:
-    """Whether there is scratch memory for all launches; where a warp needs much, fewer blocks run at once."""
+    """Return whether scratch memory suffices for all launches; if a warp needs much, fewer blocks run at once."""
     most = ld(words, LAUNCH_MOST)
     own = ld(stream, STREAM_WARP) * WARPS
     if own > 0:
@@ -100,7 +100,7 @@ def ready(words: i64, stream: i64) -> i64:
 
 
 def copy(words: i64, stream: i64, end: i64) -> i64:
-    """Copy arguments, and what lies from the failures of nodes to an address, and mark the place behind it."""
+    """Copy the arguments, and the buffer from the failures of nodes to `end`, to the GPU, and record the event."""
     start, low, delta = lds(stream, STREAM_START, STREAM_END, STREAM_DELTA)
     error = low_half(
         call_address_i64(
@@ -164,7 +164,7 @@ def apart(words: i64, stream: i64) -> i64:
 
 
 def steps(words: i64, stream: i64, about: i64) -> i64:
-    """Write the barrier, and a step for each function of each kernel, in order; return where they end."""
+    """Write the barrier, and a step for each function of each kernel, in order; return their end."""
     out, table = lds(stream, STREAM_TAIL, STREAM_TABLE)
     st(out, BARRIER_COME, 0)
     st(out, BARRIER_WORD, ld(about, ABOUT_WORD))

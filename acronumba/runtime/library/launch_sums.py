@@ -1,8 +1,8 @@
-"""What the processor runs in place of the sums of adjoints of a GPU: it writes down what they need.
+"""Marshalling of the sums of adjoints: the CPU runs this code in place of a GPU's sums, to write their parameters.
 
-In: sums of adjoints, as `runtime.library.transpose` has written them down. Out: the same rows and links in the buffer
-of a stream of `kernels.cuda.marshal`, with the GPU's addresses, and a launch of `kernels.cuda.sums` for them. The tail
-of the table P is the address of the stream and the number of the kernel, as of the kernels of a plan.
+In: sums of adjoints, as `runtime.library.transpose` has written them. Out: the same rows and links in the buffer of a
+stream of `kernels.cuda.marshal`, with GPU addresses, and a launch of `kernels.cuda.sums` for them. The table P ends
+with the address of the stream and the number of the kernel, as for the kernels of a plan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
 
 
 def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
-    """Write down what the sums low..high need: the table P, one job, where the rows are, the rows, the links."""
+    """Write the parameters of the sums low..high: the table P, one job, addresses of the rows, the rows, the links."""
     stream, kernel = lds(P, FIXED, FIXED + 1)
     given = ld(P, PARAMETERS_NODES)
     count = high - low
@@ -65,7 +65,7 @@ def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
 
 
 def count_links(given: i64, low: i64, high: i64) -> i64:
-    """Return how many links sums have."""
+    """Return the number of links of sums."""
     count = 0
     for k in range(low, high):
         next = ld(ld(given, k), SUM_LINKS)
@@ -76,7 +76,7 @@ def count_links(given: i64, low: i64, high: i64) -> i64:
 
 
 def room_for(stream: i64, end: i64) -> i64:
-    """Return whether the buffer and the table of launches have room; if not, count what is missing."""
+    """Return whether the buffer and the table of launches have room; if not, count the missing bytes."""
     full = ld(stream, STREAM_MISSING)
     if ld(stream, STREAM_LAUNCHES) >= ld(stream, STREAM_CAPACITY):
         full = 1
@@ -89,7 +89,7 @@ def room_for(stream: i64, end: i64) -> i64:
 
 
 def write_link(stream: i64, link: i64, to: i64, delta: i64) -> None:
-    """Copy a link; the next one, if there is one, lies behind it."""
+    """Copy a link; the next one, if it has one, is written behind it."""
     st(to, LINK_SOURCE, there(stream, ld(link, LINK_SOURCE)))
     st(to, LINK_KEY, ld(link, LINK_KEY))
     st(to, LINK_NEXT, 0)
@@ -103,7 +103,7 @@ def write_link(stream: i64, link: i64, to: i64, delta: i64) -> None:
 
 
 def there(stream: i64, at: i64) -> i64:
-    """Return the GPU's address of what is at an address; 0 of what it does not have, also of 0."""
+    """Return the GPU address for a CPU address; 0 if it is in no region, or 0."""
     region = region_of(stream, at)
     if region == 0:
         return 0

@@ -1,4 +1,4 @@
-"""The tables that `runtime.library.launch` reads, and their words by name: `LAUNCH_NODES` is `nodes` of `LAUNCH`.
+"""Layouts of the tables that `runtime.library.launch` reads: `LAUNCH_NODES` is the number of word `nodes` of `LAUNCH`.
 
 A table of rows also has `ROW_BYTES`, the bytes of a row.
 """
@@ -11,7 +11,7 @@ from acronumba.kernels.cuda.persistent import BARRIER, STEP
 from acronumba.kernels.cuda.sums import TASKS
 from acronumba.kernels.cuda.tiles import THREADS
 
-LAUNCHED, WRITTEN, UNWRITTEN = range(3)  # what `whole` returns
+LAUNCHED, WRITTEN, UNWRITTEN = range(3)  # results of `whole`
 WARPS = THREADS // 32
 OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
 

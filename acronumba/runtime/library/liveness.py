@@ -1,15 +1,15 @@
-"""Which results share memory: places are used again once nothing reads what lies there.
+"""Liveness of results: memory is reused once nothing reads the result in it.
 
-In: the batches of `schedule` and the sizes of their results. Out: the place of each result of each batch, for
-`layout`. What results of the model lead to is found first (`mark_returned`): only that outlives the run. Then one pass
-over the nodes finds the last batch that reads each result of each batch, and one over the batches gives out places by
-best fit and takes them back (the linear scan of Poletto and Sarkar, TOPLAS 1999, for pieces of memory instead of
-registers).
+In: the batches of `schedule` and the sizes of their results. Out: the position in memory of each result of each batch,
+for `layout`. First the values reachable from results of the model are found (`mark_returned`): only these outlive the
+run. Then one pass over the nodes finds the last batch that reads each result of each batch, and one over the batches
+allocates memory by best fit and frees it (the linear scan of Poletto and Sarkar, TOPLAS 1999, for pieces of memory
+instead of registers).
 
-There are two areas. The arena holds what is returned, and lives as long as any array of it: if at least half of a
-batch's result is returned, the batch writes it there; otherwise the nodes that are returned are copied there as soon
-as the batch has run, and the rest does not keep them company. Everything else lies in the work area, which other runs
-use as soon as this one is over. Only the last round is planned: what fibers that wait may still read is not known.
+There are two areas. The arena holds returned values, and lives as long as any array of it: if at least half of a
+batch's result is returned, the batch writes it there; otherwise the returned nodes are copied there as soon as the
+batch has run, so that they do not keep the other nodes alive. All other results lie in the work area, which other runs
+use as soon as this one is over. Only the last round is planned, as reads of waiting fibers are not known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def in_heap(ST: i64, address: i64) -> i64:
-    """Return whether the machine has allocated what lies there: it is no row of a packed instance."""
+    """Return whether an address is in the heap of the machine, and not in a packed instance."""
     heap = ld(ST, HEAP)
     for c in range(ld(ST, CHUNKS)):
         if ld(heap, 2 * c) <= address and address < ld(heap, 2 * c + 1):
@@ -40,10 +40,10 @@ def in_heap(ST: i64, address: i64) -> i64:
 
 
 def mark_returned(ST: i64) -> i64:
-    """Mark the value records of this round's nodes that results of this part lead to.
+    """Mark the value records of this round's nodes that are reachable from results of this part.
 
-    An entry of `found` is a row or a list, as: address of the items, how many, their form, address of the word whose
-    bits are inverted as long as the entry is there, so that nothing is entered twice.
+    An entry of `found` is a row or a list, as: address of the items, their number, their form, and address of the word
+    whose bits are inverted as long as the entry exists, so that nothing is entered twice.
     """
     room = ld(ST, FOUND_ROOM)
     if room == 0:
@@ -99,7 +99,7 @@ def mark_returned(ST: i64) -> i64:
 
 
 def node_bytes(ST: i64, k: i64, i: i64, x: i64, j: i64) -> i64:
-    """Return the bytes of result j, whose number is x, of the node at place i of the order."""
+    """Return the bytes of result j, whose number is x, of the node at position i of the order."""
     if ld(ld(ST, TABLE), k + K_DIMS) != 0:
         plan_node(ST, k, extents_of(ST, k, i), 0)
         return ld(ld(ST, SIZES), 1 + j) * count_rows(ST, k, i, i + 1)
@@ -144,7 +144,7 @@ def find_last(ST: i64) -> None:
 
 
 def take_place(ST: i64, size: i64) -> i64:
-    """Return where in the work area so many bytes are free, by best fit."""
+    """Allocate so many bytes of the work area, by best fit; return the offset."""
     free, count = lds(ST, FREE_PIECES, FREE_COUNT)
     best = -1
     least = 1 << 62
@@ -173,7 +173,7 @@ def take_place(ST: i64, size: i64) -> i64:
 
 
 def give_place(ST: i64, at: i64, size: i64) -> None:
-    """Note that these bytes of the work area are free, together with the free ones on either side."""
+    """Free bytes of the work area, and merge them with free neighbours."""
     free, count = lds(ST, FREE_PIECES, FREE_COUNT)
     i = count
     while i > 0 and ld(free, 2 * i - 2) > at:
@@ -201,7 +201,7 @@ def give_place(ST: i64, at: i64, size: i64) -> None:
 
 
 def share_places(ST: i64) -> i64:
-    """Give each result of each batch its place: in the arena, as -1 - offset, or in the work area."""
+    """Assign each result of each batch an offset: in the arena, as -1 - offset, or in the work area."""
     most, batches = lds(ST, MOST, BATCHES)
     if batches * most > ld(ST, XCAP):
         st(ST, NEED, batches * most)
@@ -250,7 +250,7 @@ def share_places(ST: i64) -> i64:
 
 
 def settle(ST: i64, b: i64) -> None:
-    """Copy the nodes of a batch that are returned to the arena; spoil what nothing reads any more, if wanted."""
+    """Copy the returned nodes of a batch to the arena; overwrite dead results, if that is requested for tests."""
     most, bstart, table, args, offset, returned = lds(ST, MOST, BSTART, TABLE, ARGS, OFFSET, RETURNED)
     k = K_WORDS * ld(ld(ST, KEYTAB), 2 * ld32(ld(ST, BKEY), b))
     record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))

@@ -1,12 +1,11 @@
 """The schedule `lookahead`: components of the graph of keys one by one, each with few batches, and a bound below them.
 
 In: the node columns, as for `schedule`, whose components, levels, frontier and batches are used. Out: levels of fewer
-batches, and `bound`, -1 if it was not looked for. Compiled library code, the same for every
-model.
+batches, and `bound`, -1 if it was not computed. Compiled library code, the same for every model.
 
 A batch runs all ready nodes of one key, so a schedule is a word over keys, and only the keys are to be chosen. It is
 feasible iff the keys of every path of the graph are a subsequence of it: the shortest common supersequence of all
-paths is sought, which is NP-hard with two keys already.
+paths is to be found, which is NP-hard with two keys already.
 
 Bound. Of each key, the nodes of one path run in different batches: no schedule has fewer batches than the sum, over
 the keys, of the most nodes of the key on one path. A component of one key (a leaf, a classifier, an LSTM, a tree)
@@ -14,23 +13,23 @@ has as many depths: the schedule by depth is optimal, and nothing more is done. 
 over its nodes finds the sum (`chains`). If the schedule by depth has as many batches, it is proved optimal; this is
 the usual end. Otherwise the component is searched, as far as `effort` says, until the bound is reached:
 
-    0   `look`: run the key next of which the largest share of nodes is ready, where nodes count that begin the longest
-        chains of their key that are left ("soft tightness"). If all those of the longest chains are ready, the bound
-        of what remains falls with the batch: such keys go first. Where there is none, a key that would make one.
+    0   `look`: run next the key with the largest share of ready nodes, counting nodes that begin the longest remaining
+        chains of their key ("soft tightness"). If all nodes that begin the longest chains are ready, the bound of the
+        rest falls with the batch: such keys go first. If no key is such, a key whose run makes one.
     1   `prune`: leave out the steps that no node needs.
     2   the same on the reversed graph, pruned.
     3   also the schedules by the agenda, by depth in the component and by depth without components, restricted to the
         component and pruned. A schedule restricted to the keys of a component is feasible for the component, and
         pruning adds nothing: so there are never more batches than the best of these three has.
 
-Each is compared with the schedule by depth in the component. Without an `effort`, nothing is searched where a third of
-the batches above the bound (about what a search saves) costs less time than a search takes: on a processor a batch is
-cheap, and a schedule that takes longer to find than it saves is no gain. Where that is so even if one batch were
-enough, the bound is not looked for either, until somebody asks (`bound`: a trace). Where it pays, 2 and 3 are left
-out again if what the first search left is too little.
+Each is compared with the schedule by depth in the component. Without an `effort`, a search is skipped if a third of the
+batches above the bound (about the number that a search saves) costs less time than the search: on a CPU a batch is
+cheap, and a schedule that takes longer to find than it saves is no gain. If that is so even if one batch were enough,
+the bound is not computed either, until it is requested (`bound`: a trace). If a search pays, 2 and 3 are still left out
+if the first search has left too few batches above the bound.
 
 The bound is of ED-Batch (Chen et al. 2023), whose condition for a safe batch implies a tight one; soft tightness,
-pruning and the guarantee are this project's own. All tables are linear in the nodes and edges of a component.
+pruning and the guarantee are new here. All tables are linear in the nodes and edges of a component.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ SAVES = 3  # one in so many batches above the bound is saved by it
 
 
 def lookahead(ST: i64, improve: i64) -> i64:
-    """Make batches by component; compute the bound; search the components that have more, if `improve`."""
+    """Make batches by component; compute the bound; with `improve`, search the components above the bound."""
     find_components(ST)
     make_batches(ST, 1)
     groups, size, bfirst = lds(ST, GROUPS, SIZE, BFIRST)
@@ -167,7 +166,7 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
 
 
 def pays(ST: i64, c: i64, batches: i64) -> i64:
-    """Return whether one more search of component c may be worth its time, if it can save so many batches at most."""
+    """Return whether one more search of component c may be worth its time, if it can save at most so many batches."""
     bstart, bfirst = lds(ST, BSTART, BFIRST)
     members = ld32(bstart, ld32(bfirst, c + 1)) - ld32(bstart, ld32(bfirst, c))
     if batches * ld(ST, LAUNCH) > members * SEARCH * SAVES:
@@ -176,7 +175,7 @@ def pays(ST: i64, c: i64, batches: i64) -> i64:
 
 
 def search(ST: i64, c: i64, least: i64) -> i64:
-    """Find a schedule of component c, of `least` batches if it can be, and give its nodes their steps."""
+    """Search a schedule of component c, until it has `least` batches, and give the nodes their steps."""
     bfirst = ld(ST, BFIRST)
     first = ld32(bfirst, c)
     depths = ld32(bfirst, c + 1) - first
@@ -219,7 +218,7 @@ def search(ST: i64, c: i64, least: i64) -> i64:
 
 
 def consider(ST: i64, length: i64, most: i64, more: i64) -> i64:
-    """Keep the schedule in `word`, pruned if `more`, if it is shorter than `most`; return the length that is kept."""
+    """Make the schedule in `word`, pruned if `more`, the best if it is shorter than `most`; return the best length."""
     if more != 0:
         length = prune(ST, length)
     if length >= most:
@@ -285,7 +284,7 @@ def restrict(ST: i64, time: i64, words: i64, lengths: i64) -> None:
 
 
 def prune(ST: i64, length: i64) -> i64:
-    """Leave out the steps of `word` that no member needs. Returns how many are left; none of these can go.
+    """Leave out the steps of `word` that no member needs. Returns the number of remaining steps, all of them needed.
 
     Members run as late as they can in one pass from the back; then from the front as early as they can, where a step
     is skipped if it is the last chance of no member that has not run.
@@ -392,7 +391,7 @@ def tightness(ST: i64, t: i64) -> f64:
 
 
 def peek(ST: i64, back: i64, otherwise: i64) -> i64:
-    """Return the best kind among those after whose run some kind is tight, if there is one."""
+    """Return the best kind whose run makes some kind tight; `otherwise` if none does."""
     kinds, kind = lds(ST, GKINDS, SKIND)
     first = ld(ST, EFIRST if back else SFIRST)
     next = ld(ST, EFROM if back else SNEXT)

@@ -1,7 +1,7 @@
-"""Arrays of instances whose adjoints are wanted: found by where their data lie, and by the instance.
+"""Look-up of arrays of instances with requested adjoints, by address of their data and instance.
 
-An array that several instances hold is stored once, but has an adjoint for each. One that a shared object holds has one
-for all: its instance is -1.
+An array that several instances hold is stored once, but has an adjoint for each. An array of a shared object has one
+adjoint for all: its instance is -1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from acronumba.runtime.library.back_words import OWN_BYTES, OWN_DATA, OWN_INSTAN
 
 
 def number_of_own(own: i64, count: i64, data: i64, instance: i64) -> i64:
-    """Return the number of an array, a row of OWN; -1 if its adjoint is not wanted."""
+    """Return the number of an array, a row of OWN; -1 if its adjoint is not requested."""
     k = row_of_own(own, count, data, instance)
     if k >= 0:
         return k
@@ -19,7 +19,7 @@ def number_of_own(own: i64, count: i64, data: i64, instance: i64) -> i64:
 
 
 def row_of_own(own: i64, count: i64, data: i64, instance: i64) -> i64:
-    """Return the row of OWN with these two words; -1 if there is none."""
+    """Return the row of OWN with these two words; -1 if no row has them."""
     low = 0
     high = count
     while low < high:

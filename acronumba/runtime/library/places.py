@@ -1,8 +1,8 @@
-"""Layout: where the results of each batch lie.
+"""Layout: addresses of the results of each batch.
 
 In: the batches of `schedule`. Out: value records filled in. The results of a batch are contiguous rows in its order, in
-one arena of bytes; each result of each batch begins at a multiple of 64 bytes. Where they are large, see `plenty`,
-`liveness` gives places anew once nothing reads what lies there.
+one arena of bytes; each result of each batch begins at a multiple of 64 bytes. If results are large, see `plenty`,
+`liveness` lets them reuse memory of dead results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def layout(ST: i64) -> i64:
-    """Place the results of all batches and write their addresses into the value records."""
+    """Assign memory to the results of all batches and write their addresses into the value records."""
     if ld(ST, PLANNED) == 0:
         status = measure(ST)
         if status != DONE:
@@ -55,7 +55,7 @@ def layout(ST: i64) -> i64:
 
 
 def measure(ST: i64) -> i64:
-    """Find the sizes of all results, places for them none of which two share, and how much scratch is needed."""
+    """Compute the sizes of all results, disjoint offsets for them, and the scratch that is needed."""
     most, sizes, offset, bstart, bkey, keytab = lds(ST, MOST, SIZES, OFFSET, BSTART, BKEY, KEYTAB)
     table, batches = lds(ST, TABLE, BATCHES)
     total = 0
@@ -111,7 +111,7 @@ def measure(ST: i64) -> i64:
 
 
 def plan_nodes(ST: i64, k: i64, b: i64) -> None:
-    """Leave in `sizes` what a batch of nodes with run-time extents takes: of results the sums, else the most."""
+    """Fill `sizes` for a batch of nodes with run-time extents: sums of the sizes of results, maxima of the others."""
     sizes, offset, bstart = lds(ST, SIZES, OFFSET, BSTART)
     results = ld(ld(ST, TABLE), k + K_RESULTS)
     at = offset + 16 * b * ld(ST, MOST)
@@ -144,7 +144,7 @@ def times_rows(size: i64, rows: i64) -> i64:
 
 
 def give_addresses(ST: i64) -> None:
-    """Write the addresses of all results into the value records; those of a round that is not the last are inputs."""
+    """Write the addresses of all results into the value records; results of a round before the last become inputs."""
     most, offset, bstart, bkey, keytab, table = lds(ST, MOST, OFFSET, BSTART, BKEY, KEYTAB, TABLE)
     args, arena, sizes = lds(ST, ARGS, ARENA, SIZES)
     work = arena

@@ -1,7 +1,7 @@
-"""How words are made of parts, for all who ask: compiled code, what generates it, and Python.
+"""Packing of parts into words and back, for compiled code, its generators, and Python.
 
-What comes in are numbers, arrays of them, or expressions of the small language; what goes out is the same. A file of
-the library may call such a function: its result stands in place of the call.
+In: numbers, arrays of them, or expressions of the small language. Out: the same kind. A file of the library may call
+these functions as macros: the returned expression replaces the call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def high_half(word: _W) -> _W:
 
 
 def node_of(head: _W) -> _W:
-    """Return the node of a value, from the head of its record; negative: it was given."""
+    """Return the node that computes a value, from the head of its record; negative: the value was given."""
     return high_half(head)
 
 
@@ -43,12 +43,12 @@ def node_of(head: _W) -> _W:
 
 
 def results_at(args: _W, dims: _W) -> _W:
-    """Return where in the row of a node the records of its results begin, in bytes."""
+    """Return the offset in bytes of the records of results in the row of a node."""
     return 8 * (args + dims)
 
 
 def result_of(row: _W, results: _W, j: _W) -> _W:
-    """Return the address of the record of result j, in a row of which `results_at` is known."""
+    """Return the address of the record of result j, in a row with the given `results_at`."""
     return row + results + RECORD.size * j
 
 
@@ -56,7 +56,7 @@ def result_of(row: _W, results: _W, j: _W) -> _W:
 
 
 def place_of(component: _W, depth: _W, group: _W) -> _W:
-    """Return the word."""
+    """Return the word made of component, depth and group."""
     return (component << 48) | (depth << 16) | group
 
 

@@ -1,7 +1,7 @@
-"""Nodes of several rows: how many there are, and argument words for each.
+"""Nodes of several rows: the number of rows, and argument words for each.
 
 A node of several rows has one result record, whose shape begins with the number of rows. Just before its batch runs,
-each row gets argument words of its own, so that kernels see a row as they see a node.
+each row gets separate argument words, so that kernels see a row as they see a node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def count_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
-    """Return how many rows the nodes at low..high of the order have, all of one kernel; at most 1 << 40."""
+    """Return the number of rows of the nodes at low..high of the order, all of one kernel; at most 1 << 40."""
     table = ld(ST, TABLE)
     if ld(table, k + K_ROWS) == 0:
         return high - low
@@ -29,7 +29,7 @@ def count_rows(ST: i64, k: i64, low: i64, high: i64) -> i64:
 
 
 def rows_width(ST: i64, k: i64) -> i64:
-    """Return the bytes that a row of a kernel takes while its batch runs: see `split_rows`."""
+    """Return the bytes of scratch for a row of a kernel while its batch runs: see `split_rows`."""
     kernel = ld(ST, TABLE) + 8 * k
     args, dims, results, tensors = lds(kernel, K_ARGS, K_DIMS, K_RESULTS, K_TENSORS)
     if dims != 0:
@@ -38,7 +38,7 @@ def rows_width(ST: i64, k: i64) -> i64:
 
 
 def split_rows(ST: i64, k: i64, low: i64, high: i64, words: i64, count: i64) -> None:
-    """Give each row of the nodes at low..high argument words of its own.
+    """Write separate argument words for each row of the nodes at low..high.
 
     At `words` are the addresses of the rows' words, then `count` words for failures, then for each row its argument
     words; if there are run-time extents, these and records of its results, as in the row of a node; and for each of its
@@ -81,7 +81,7 @@ def split_rows(ST: i64, k: i64, low: i64, high: i64, words: i64, count: i64) -> 
 
 
 def extend_rows(ST: i64, k: i64, node: i64, rows: i64, at: i64, width: i64) -> None:
-    """Give each row of a node, `width` words from `at` on, its run-time extents and the places of its results."""
+    """Write run-time extents and addresses of results for each row of a node, `width` words each from `at` on."""
     kernel = ld(ST, TABLE) + 8 * k
     args, dims, results = lds(kernel, K_ARGS, K_DIMS, K_RESULTS)
     for j in range(args, args + dims):

@@ -1,12 +1,12 @@
-"""Scheduling: which nodes of the recorded dataflow graph run together, and in which order.
+"""Scheduling: partitions the recorded dataflow graph into batches, in order of execution.
 
 In: the node columns of the state table. Out: `order`, and the batches: nodes of one key, that is kernel and run-time
-extents. It is compiled library code, the same for every model.
+extents. Compiled library code, the same for every model.
 
 depth      A node's level is its depth: 1 + that of its deepest operand (ACRoBat, TensorFlow Fold). With phases it
            counts inside a component of the graph of keys, see `components`.
 agenda     See `frontier`.
-lookahead  Always by components; a search where depth is not proved optimal. See `lookahead`.
+lookahead  Always by components; a search if depth is not proved optimal. See `lookahead`.
 caller     The levels are given: batch numbers from a user's function, checked by `runtime.levels`.
 """
 
@@ -44,6 +44,6 @@ def schedule(ST: i64) -> i64:
 
 
 def bound(ST: i64) -> i64:
-    """Compute the lower bound of batches, for a schedule that did not need it."""
+    """Compute the lower bound of the number of batches, for a schedule that did not need it."""
     number_keys(ST)
     return lookahead(ST, 0)

@@ -1,12 +1,12 @@
 """The recorded graph, transposed: backward nodes, batch by batch from the last forward batch to the first.
 
-In: a mini-batch that was recorded, scheduled and laid out (`ST`), what is known of each kernel's derivative, and where
-the losses lie (`W`, see `back_words`). Out: batches for `execute` (`BT`, the state table of the backward pass): of each
-forward batch the nodes whose results have an adjoint, and before it the sums of those adjoints that have several parts.
+In: a mini-batch that was recorded, scheduled and laid out (`ST`); the tables of each kernel's derivative and the value
+records of the losses (`W`, see `back_words`). Out: batches for `execute` (`BT`, the state table of the backward pass):
+for each forward batch the nodes whose results have an adjoint, and before them the sums of adjoints with several parts.
 
-Readers come before what they read, so the head of an adjoint is complete when its node's turn comes, and every address
-is final at once. A single part is read where it lies. Several are added in the order in which the forward nodes that
-give them were recorded, whatever the schedule.
+Readers come before their operands, so the head of an adjoint is complete when its node's turn comes, and addresses are
+final when they are written. A single part is read in place. Several are added in the order in which their forward nodes
+were recorded, whatever the schedule.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def transpose(ST: i64, W: i64, BT: i64) -> None:
 
 
 def join(ST: i64) -> None:
-    """Number the nodes of all rounds, in their value records too; find depths of which no round is the bottom."""
+    """Number the nodes of all rounds, in their value records too; compute their depths over all rounds."""
     kind, row, depth, table = lds(ST, KIND, ROW, DEPTH, TABLE)
     for v in range(ld(ST, N)):
         k, at = table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
@@ -87,7 +87,7 @@ def join(ST: i64) -> None:
 
 
 def depth_of_value(depth: i64, record: i64) -> i64:
-    """Return the depth of the node that computes a value; -1: it was given."""
+    """Return the depth of the node that computes a value; -1: the value was given."""
     v = node_of(ld(record, RECORD_HEAD))
     if v < 0:
         return -1
@@ -95,7 +95,7 @@ def depth_of_value(depth: i64, record: i64) -> i64:
 
 
 def add_up_own(W: i64, BT: i64, heads: i64) -> None:
-    """Make batches of sums for the adjoints of arrays of instances that have several parts; `heads`: the first's."""
+    """Make batches of sums for adjoints of arrays of instances with several parts; `heads`: the head of the first."""
     last = -1
     for k in range(ld(W, B_OWNS)):
         head = heads + HEAD_BYTES * k
@@ -108,7 +108,7 @@ def add_up_own(W: i64, BT: i64, heads: i64) -> None:
 
 
 def add_up_parts(W: i64, BT: i64, head: i64, size: i64, k: i64) -> None:
-    """Add to a batch of sums: the adjoint of what is given, shared tensors first; remember its links."""
+    """Add the adjoint of input k (shared tensors, then arrays of instances) to a batch of sums; remember its links."""
     row = sum_at(W, head, size)
     st(ld(BT, ARGS), ld(W, B_MADE), row)
     st(W, B_MADE, ld(W, B_MADE) + 1)
@@ -116,7 +116,7 @@ def add_up_parts(W: i64, BT: i64, head: i64, size: i64, k: i64) -> None:
 
 
 def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
-    """Make the batches that go back over a forward batch."""
+    """Make the backward batches of a forward batch."""
     key = ld(ST, KEYTAB) + 16 * ld32(ld(ST, BKEY), b)
     kernel = ld(W, B_TABLE) + BK_BYTES * ld(key)
     if ld(kernel, BK_ACTIVE) == 0:
@@ -146,7 +146,7 @@ def back(ST: i64, W: i64, BT: i64, b: i64) -> None:
 
 
 def make_room(ST: i64, W: i64) -> None:
-    """Find how many entries and bytes all backward nodes need at most."""
+    """Compute upper bounds of the entries and bytes of all backward nodes."""
     entries = 0
     total = 0
     for v in range(ld(ST, N)):
@@ -160,7 +160,7 @@ def make_room(ST: i64, W: i64) -> None:
 
 
 def plan_results(W: i64, BT: i64, kernel: i64, entries: i64, offset: i64) -> None:
-    """Take places for the results of a batch of backward nodes, and note its scratch."""
+    """Allocate the results of a batch of backward nodes, and note its scratch."""
     k, results, forward = K_WORDS * ld(kernel, BK_KERNEL), ld(kernel, BK_RESULTS), ld(kernel, BK_FORWARD)
     sizes = ld(BT, SIZES)
     for r in range(results):
@@ -176,7 +176,7 @@ def plan_results(W: i64, BT: i64, kernel: i64, entries: i64, offset: i64) -> Non
 
 
 def find_alive(ST: i64, W: i64, kernel: i64, k: i64, b: i64) -> i64:
-    """Write down the nodes of a batch of which a result has an adjoint, and their largest; return how many."""
+    """Write the nodes of a batch with an adjoint of any result; note the largest size; return their number."""
     heads, most, alive = lds(W, B_HEADS, B_MOST, B_ALIVE)
     order, bstart = lds(ST, ORDER, BSTART)
     count = 0
@@ -198,9 +198,9 @@ def find_alive(ST: i64, W: i64, kernel: i64, k: i64, b: i64) -> i64:
 
 
 def find_entries(ST: i64, W: i64, kernel: i64, k: i64, alive: i64) -> i64:
-    """Write down the rows of the nodes that have an adjoint; return how many there are.
+    """Write an entry for each row of the nodes that have an adjoint; return the number of entries.
 
-    Of each: its node, which row of it it is, and its forward row; of a node of several rows what stands for one.
+    An entry is the node, the number of the row in it, and its forward row, or stand-in for a node of several rows.
     """
     there, of, turns = lds(W, B_THERE, B_OF, B_TURNS)
     first, width = ld(W, B_ROWS), ld(kernel, BK_WIDTH)
@@ -230,7 +230,7 @@ def find_entries(ST: i64, W: i64, kernel: i64, k: i64, alive: i64) -> i64:
 
 
 def add_up(ST: i64, W: i64, BT: i64, kernel: i64, k: i64, alive: i64) -> None:
-    """Make batches of sums for the adjoints that have several parts, one for each result."""
+    """Make batches of sums for adjoints with several parts, a batch for each result of the kernel."""
     heads, most = lds(W, B_HEADS, B_MOST)
     for j in range(ld(kernel, BK_OWN)):
         adds = ld(ld(kernel, BK_DTYPES), j)
@@ -251,7 +251,7 @@ def add_up(ST: i64, W: i64, BT: i64, kernel: i64, k: i64, alive: i64) -> None:
 
 
 def open_batch(W: i64, BT: i64, number: i64) -> None:
-    """Begin a batch at the next entry of `args`; each batch has a key of its own."""
+    """Begin a batch at the next entry of `args`; each batch has a new key."""
     nb = ld(W, B_BATCHES)
     st32(ld(BT, BSTART), nb, ld(W, B_MADE))
     st32(ld(BT, BKEY), nb, nb)
@@ -261,7 +261,7 @@ def open_batch(W: i64, BT: i64, number: i64) -> None:
 
 
 def write_rows(ST: i64, W: i64, BT: i64, kernel: i64, k: i64, first: i64, entries: i64, offset: i64) -> None:
-    """Write backward rows, from `first` on, whose results lie where `offset` says."""
+    """Write backward rows, from `first` on, with results at the addresses in `offset`."""
     there, of, turns = lds(W, B_THERE, B_OF, B_TURNS)
     args, before, results, width = lds(kernel, BK_ARGS, BK_BEFORE, BK_RESULTS, BK_WIDTH)
     extents = 8 * ld(kernel, BK_FORWARD)
@@ -301,7 +301,7 @@ def write_rows(ST: i64, W: i64, BT: i64, kernel: i64, k: i64, first: i64, entrie
 
 
 def give_all(ST: i64, W: i64, kernel: i64, first: i64, entries: i64, g: i64) -> None:
-    """Note what nodes give to the adjoints of one of their arguments, the last node first."""
+    """Add the parts that nodes give to the adjoints of one of their arguments, the last node first."""
     what = ld(kernel, BK_GIVEN) + GIVE_BYTES * g
     of, turns, heads, most = lds(W, B_OF, B_TURNS, B_HEADS, B_MOST)
     adjoint = -1
@@ -321,7 +321,7 @@ def give_all(ST: i64, W: i64, kernel: i64, first: i64, entries: i64, g: i64) -> 
 
 
 def give_row(ST: i64, W: i64, kernel: i64, v: i64, row: i64, e: i64, what: i64, key: i64) -> None:
-    """Note what an entry gives to one argument."""
+    """Add the part that an entry gives to the adjoint of one argument."""
     forward = ld(ld(W, B_THERE), e)
     dims = forward + 8 * ld(kernel, BK_FORWARD)
     data = locate(W, kernel, forward, row, what + 8 * GIVE_SOURCE)
@@ -347,7 +347,7 @@ def give_row(ST: i64, W: i64, kernel: i64, v: i64, row: i64, e: i64, what: i64, 
 def give_part(
     W: i64, kernel: i64, forward: i64, row: i64, what: i64, dims: i64, head: i64, data: i64, key: i64
 ) -> None:
-    """Note rows of an adjoint, from one on that is a constant, a number, or computed."""
+    """Add a part that is rows of an adjoint; the first row is a constant, a host number, or computed."""
     size = extent(what + 8 * GIVE_SIZE, dims)
     width = extent(what + 8 * GIVE_WIDTH, dims)
     rows = extent(what + 8 * GIVE_ROWS, dims)
@@ -377,7 +377,7 @@ def pack_turned(array: i64, stride: i64, to: i64, k: i64, gates: i64, n: i64, co
 
 
 def turn(source: i64, stride: i64, to: i64, step: i64, rows: i64, columns: i64, size: i64) -> None:
-    """Write a piece transposed."""
+    """Write a piece of an array transposed."""
     if size == 4:
         for i in range(rows):
             for c in range(columns):

@@ -1,7 +1,7 @@
-"""The words of tables by their names, for the files of the library.
+"""Numbers of the words of tables, by name, for the files of the library.
 
-`N` is the place of the word `n` of `state.STATE`, `K_ARGS` that of `args` in a row of `state.KERNEL`, which has
-`K_WORDS` words; `RECORD_HEAD` that of `head` in a value record, of `RECORD_BYTES` bytes, and so on.
+`N` is the number of the word `n` of `state.STATE`, `K_ARGS` the number of `args` in a row of `state.KERNEL`, which has
+`K_WORDS` words; `RECORD_HEAD` the number of `head` in a value record, of `RECORD_BYTES` bytes, and so on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Threads that share batches: what they run, without Python's lock. `runtime.threads` starts them.
+"""Code of the threads that share batches, which runs without the GIL. `runtime.threads` starts them.
 
 One job at a time: a function of a range, the rows of a batch or the units of a stage, cut into units; a unit is claimed
 by compare-and-swap on one word, epoch << 32 | next unit, so the caller waits only for units that were really claimed,
-and a late worker touches nothing. Who waits lets other threads of the system run now and then. A caller that finds the
-pool busy does its job alone. No result depends on who computes what.
+and a late worker touches nothing. Waiting threads yield the CPU now and then. A caller that finds the pool busy does
+its job alone. No result depends on which thread computes it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def pool_work(pool: i64, slot: i64) -> None:
 
 
 def wait_turn(turn: i64) -> None:
-    """Wait a moment; now and then let others have the processor: it may be them one waits for."""
+    """Wait a moment; now and then yield the CPU, which the awaited thread may need."""
     if turn & 1023 == 0:
         give_way()
     else:
@@ -82,7 +82,7 @@ def wait_turn(turn: i64) -> None:
 
 
 def pool_worker(pool: i64, slot: i64, idle_turns: i64) -> None:
-    """Work while a mini-batch runs that wants this worker; return after so many idle turns in which none does."""
+    """Work as long as a mini-batch uses this worker; return after `idle_turns` turns without one."""
     idle = 0
     turn = 1
     while idle < idle_turns:
@@ -102,10 +102,10 @@ def pool_run(
     pool: i64, run: i64, params: i64, rows: i64, units: i64, cuts: i64, firsts: i64, scratch: i64, stride: i64,
     slots: i64,
 ) -> None:  # fmt: skip
-    """Call run(params, low, high, scratch) for ranges that make up 0..rows, with whoever helps.
+    """Call run(params, low, high, scratch) for ranges that partition 0..rows, shared with free workers.
 
-    They begin and end where `cuts` says, int64[units + 1]; 0: they are equally long. If `firsts` is not 0, the rows lie
-    in blocks (`state.JOB`). Each thread has scratch of its own, `stride` bytes apart; the caller's is the first.
+    `cuts`, int64[units + 1], has the bounds of the ranges; 0: they are equally long. If `firsts` is not 0, the rows lie
+    in blocks (`state.JOB`). Threads have separate scratch, `stride` bytes apart; the caller's is the first.
     """
     if atomic_cas(pool + 8 * POOL_LOCK, 0, 1):
         epoch = (high_half(atomic_load(pool + 8 * POOL_CLAIM)) + 1) & 1073741823

@@ -1,4 +1,4 @@
-"""Columns of integers as text: small in JSON, and read with what Python and every browser have.
+"""Columns of integers as text: small in JSON, and decoded by the standard library of Python and every browser.
 
 A column is ``{"n": length, "zlib": text}``: base64 of zlib of the first differences as little-endian int32.
 """
@@ -20,7 +20,7 @@ def column(values: Iterable[int] | NDArray[Any]) -> dict[str, Any]:
     Raises
     ------
     OverflowError
-        A number, or what lies between two neighbours, takes more than 32 bits.
+        A number, or the difference of two neighbours, takes more than 32 bits.
     """
     array = np.asarray(values if isinstance(values, np.ndarray) else list(values), np.int64)
     differences = np.diff(array, prepend=0)

@@ -1,7 +1,7 @@
-"""The data of the explorer: what a mini-batch was compiled to and how it ran, as plain values for JSON.
+"""The data of the explorer: the compiled code and the trace of a mini-batch, as plain values for JSON.
 
-In: an `Explored`. Out: a dict in the format of `schema.json`, which others may draw, too. Every place is numbers: a
-file of `files`, a line from 1, columns in characters (`ast` counts bytes). -1 stands for none.
+In: an `Explored`. Out: a dict in the format of `schema.json`, which other viewers may read, too. A source position is
+numbers: index into `files`, line from 1, columns in characters (`ast` counts bytes). -1 stands for none.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Explored:
 
     model: str
     instances: int
-    schedules: Sequence[Scheduled]  # the first is what ran
+    schedules: Sequence[Scheduled]  # the first one was executed
     options: Mapping[str, Any]  # of the model
     runs: int = 1  # so often the mini-batch ran; the fastest is shown
     errors: Mapping[int, BaseException] = field(default_factory=dict)
-    explained: Explained | None = None  # what was decided; without it, only the run is shown
+    explained: Explained | None = None  # the compiler's decisions; without them, only the run is shown
     uses: Sequence[Sequence[Use]] = ()  # of each kernel
     sites: NDArray[Any] | None = None  # which of these recorded each node; None: known only where there is one
     texts: Sequence[Text] = ()
@@ -78,7 +78,7 @@ class Files:
         self.number: dict[str, int] = {}
 
     def place(self, loc: Loc | None) -> list[int]:
-        """Return [file, line, column, end line, end column], columns in characters; nothing for no place."""
+        """Return [file, line, column, end line, end column], columns in characters; [] for None."""
         if loc is None or not loc.line:
             return []
         start, end = _characters(loc.file, loc.line, loc.column), _characters(loc.file, loc.end_line, loc.end_column)
@@ -97,7 +97,7 @@ def _characters(file: str, line: int, column: int) -> int:
 
 
 def file_title(file: str) -> str:
-    """Return how people call a file: its own name; of a cell of a notebook, ``In [3]``."""
+    """Return the display name of a file: its base name; for a cell of a notebook, ``In [3]``."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
@@ -213,7 +213,7 @@ def _kernels(given: Explored, files: Files) -> list[dict[str, Any]]:
 
 
 def _block(block: Block | None, k: int) -> dict[str, Any]:
-    """Return what was decided of a kernel; if that is not known, a letter."""
+    """Return the explanation of a kernel; if it has none, a letter and empty fields."""
     if block is None:
         empty: dict[str, Any] = {key: [] for key in ("calls", "phases", "stages", "shared", "varying", "results")}
         return {**empty, "letter": letter(k), "batches": 0, "once": False}
@@ -238,7 +238,7 @@ def _text(text: Text, files: Files) -> dict[str, Any]:
 
 
 def _kept(trace: TraceData) -> NDArray[Any]:
-    """Return the nodes that are in the data one by one: all, or those of the first instances that fit."""
+    """Return the nodes that the data list one by one: all, or those of as many first instances as fit."""
     if trace.nodes <= MOST_NODES:
         return np.arange(trace.nodes)
     whole = int(np.searchsorted(np.cumsum(np.bincount(trace.instance)), MOST_NODES, side="right"))
@@ -300,9 +300,10 @@ def _keys(trace: TraceData, number: Mapping[str, int], ragged: bool) -> Iterable
 
 
 def placed(text: str, places: Iterable[Loc], kernels: Mapping[str, int]) -> Iterator[tuple[str, Loc | None, int]]:
-    """Yield the lines of an analysis with the place and the kernel that they name: "encode line 15", "encode_15:".
+    """Yield the lines of an analysis, each with the source position and the kernel that it names: "encode line 15",
+    "encode_15:".
 
-    A line that names no function is taken to be of the only file that has something at that line.
+    A line that names no function belongs to the only file with a source position at that line, if there is only one.
     """
     found: dict[tuple[str, int], Loc] = {}
     files: dict[int, set[str]] = {}

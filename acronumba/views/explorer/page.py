@@ -1,8 +1,8 @@
-"""The explorer's page: one HTML file that needs nothing else and loads nothing.
+"""The explorer's page: one self-contained HTML file that loads nothing.
 
 In: the data of `data.explorer_data`. Out: the text of the page, the data as JSON, or a frame for a notebook. The
-scripts of `js` are one module here, in the order of `MODULES`, without their `import` statements. Only this script and
-this style are allowed, by their hashes; the user's strings are data, of which the scripts never make markup.
+scripts of `js` are concatenated to one module, in the order of `MODULES`, without their `import` statements. Only this
+script and this style are allowed, by their hashes; the scripts never turn the user's strings into markup.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def script() -> str:
 
 
 def frame(data: Mapping[str, Any]) -> str:
-    """Return the page in a frame of its own, which can reach nothing of the notebook around it."""
+    """Return the page in a sandboxed iframe, which cannot access the notebook around it."""
     label = html.escape(headline(data), quote=True)
     return (
         f'<iframe sandbox="allow-scripts" title="{label}" width="100%" height="{HEIGHT}" '
@@ -68,12 +68,12 @@ def frame(data: Mapping[str, Any]) -> str:
 
 
 def display(data: Mapping[str, Any]) -> None:
-    """Show the page in a notebook; elsewhere, say how to have it.
+    """Show the page in a notebook.
 
     Raises
     ------
     RuntimeError
-        There is no notebook.
+        IPython is not installed; the message says how to write the page to a file.
     """
     try:
         from IPython.display import publish_display_data

@@ -1,5 +1,5 @@
-"""Static summaries for notebooks: a table, and the schedule as a strip. No script: they are readable wherever scripts
-are stripped, and in what is exported.
+"""Static summaries for notebooks: a table, and the schedule as a strip. Without scripts, so that they are readable
+where scripts are stripped, and in exported notebooks.
 
 In: a `TraceData`, or a few numbers. Out: a piece of HTML below 30 KB.
 """
@@ -22,7 +22,7 @@ ROWS = 12  # of a table
 
 
 def trace_summary(trace: TraceData, name: str, instances: int) -> str:
-    """Return a trace: what it came to, its kernels, its schedule."""
+    """Return a summary of a trace: its counts, its kernels, its schedule."""
     letters = kernel_letters(trace.batches)
     bound = "proved optimal" if trace.optimal else f"at least {trace.lower_bound:,}"
     facts = [
@@ -49,9 +49,9 @@ def strip(batches: Sequence[BatchRecord], letters: dict[str, str]) -> str:
 
 
 def strip_bars(batches: Sequence[BatchRecord], letters: dict[str, str]) -> tuple[str, float, list[str]]:
-    """Return the batches in words, how wide their bars are together, and the bars, `TALL` pixels high.
+    """Return the batches in words, the total width of their bars, and the bars as SVG, `TALL` pixels high.
 
-    The height of a bar is the number of nodes, which stands above it where there is room; colour and letter say the
+    The height of a bar is the number of nodes, which is printed above it if it fits; colour and letter identify the
     kernel.
     """
     each = -(-len(batches) // BARS)
