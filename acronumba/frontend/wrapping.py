@@ -1,4 +1,4 @@
-"""What the results of a model are beside their words: `data.wraps` makes it of them."""
+"""What the results of a model are beside their words: `data.result_wrappers` makes it of them."""
 
 from __future__ import annotations
 
