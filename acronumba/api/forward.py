@@ -47,7 +47,7 @@ class Part(Protocol):
 class _Compiled:
     """Instances that ran as a mini-batch of compiled code."""
 
-    there: Pullback
+    passes: Pullback
     run: Run
     found: Mapping[int, Sequence[Found]]  # by instance: the arrays of its result
     place: Mapping[int, int]  # by instance: its number in the run
@@ -64,7 +64,7 @@ class _Compiled:
             pairs, unread = adjoints(found, cotangents[k], self.references)
             seeds += [(self.place[k], word, g) for word, g in pairs]
             mine[k] = _handed_on(unread, wanted, k, of)
-        gradients, own = self.there.pullback(self.run, seeds, self.asked)
+        gradients, own = self.passes.pullback(self.run, seeds, self.asked)
         number = {place: k for k, place in self.place.items()}
         for a, x in zip(self.asked, own, strict=True):
             if x is not None and a.instance >= 0:
@@ -145,9 +145,9 @@ class Forward:
             if packed is not None:
                 tensors = wanted.tensors(compiled, leaves)
                 given = frozenset(wanted.columns), wanted.packed(compiled, leaves), model.device
-                there = pullback(compiled, frozenset(tensors), *given)
-                run = there.run(packed, leaves, some.frozen)
-                self._together(members, there, packed, run, tensors, leaves)
+                passes = pullback(compiled, frozenset(tensors), *given)
+                run = passes.run(packed, leaves, some.frozen)
+                self._together(members, passes, packed, run, tensors, leaves)
             else:
                 self._apart(members, compiled, leaves)
             for param, leaf in zip(compiled.program.shared, leaves, strict=False):
@@ -155,10 +155,10 @@ class Forward:
                     self._marks[id(a)] = param.path, a, self._mark(a)
 
     def _together(
-        self, members: Sequence[int], there: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int],
+        self, members: Sequence[int], passes: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int],
         leaves: Sequence[Any],
     ) -> None:  # fmt: skip
-        compiled = there.compiled
+        compiled = passes.compiled
         decode = compiled.decoder(run, packed)
         heap = run.buffers.chunks[: run.buffers.used]
         references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts, heap)
@@ -179,7 +179,7 @@ class Forward:
         asked += self.wanted.asked_of_shared(compiled, leaves, run)
         self.parts.append(
             _Compiled(
-                there=there,
+                passes=passes,
                 run=run,
                 found=found,
                 place=place,

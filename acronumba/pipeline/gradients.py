@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @record(kw_only=True, eq=False)
-class There:
+class ForwardAndBackward:
     """Result of the forward and backward pass of a mini-batch."""
 
     result: Callable[[int], Any]  # from the number of an instance that did not fail
@@ -102,7 +102,7 @@ def own_of(run: Run, asked: Sequence[Asked]) -> Own:
     return Own(instances.tolist(), [a.data for a in asked], [a.array for a in asked], by_rows)
 
 
-def there_and_back(
+def executable_of(
     compiled: Compiled, device: str, wanted: Collection[int], width: int | None, params: Collection[int],
     packed: Collection[int],
 ) -> BackwardExecutable:  # fmt: skip
@@ -155,13 +155,13 @@ class Trained:
         self.compiled, self.loss = compiled, loss_type(compiled.program.result, aux)
         self.width = len(words(self.loss))
         self.slices = Slices()
-        self.back = there_and_back(compiled, device, wanted, self.width, params, packed)
+        self.back = executable_of(compiled, device, wanted, self.width, params, packed)
 
     def run(
         self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
         asked: Callable[[Run], Sequence[Asked]] = lambda run: (), tables: Collection[int] = (), mean: bool = False,
         tight: bool = False,
-    ) -> There:  # fmt: skip
+    ) -> ForwardAndBackward:  # fmt: skip
         """Run the forward and backward pass of a mini-batch.
 
         Parameters
@@ -195,7 +195,7 @@ class Trained:
         done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
         self.back.forward.shared.give(run.prepared)
         failures = {k: failure for k, failure in run.errors.items() if k not in crowded}
-        return There(
+        return ForwardAndBackward(
             result=compiled.decoder(run, packed), failures=failures, crowded=crowded, mean=mean, back=done, asked=arrays
         )
 

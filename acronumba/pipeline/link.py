@@ -82,10 +82,10 @@ def link_backward(
     params, packed
         Positional parameters, and shared objects and lists, whose arrays to differentiate by, too.
     """
-    from acronumba.analysis.backward.program import way_back
+    from acronumba.analysis.backward.program import plan_backward
     from acronumba.runtime.backward import BackwardExecutable, library_of_gradients
 
-    back = way_back(plan, wanted, width, params, packed)
+    back = plan_backward(plan, wanted, width, params, packed)
     forward = link(back.plan, replace(options, equal=False, recycle=False, parts=False), progress=progress)
     forward.keeps_nodes = True
     engine, entries = with_kernels((library(),), back.specs, options.decisions, progress)

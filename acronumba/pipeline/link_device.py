@@ -61,17 +61,17 @@ def link_back_device(
     params: Collection[int] = (), packed: Collection[int] = (), progress: Progress | None = None,
 ) -> BackwardExecutable:  # fmt: skip
     """Return the executable of a plan and its backward pass on a device; see `pipeline.link.link_backward`."""
-    from acronumba.analysis.backward.program import way_back
+    from acronumba.analysis.backward.program import plan_backward
     from acronumba.runtime.backward import BackwardExecutable, dtypes_of, library_of_gradients
     from acronumba.runtime.devices.back import BackDevice, sums_module
 
-    back = way_back(plan, wanted, width, params, packed)
+    back = plan_backward(plan, wanted, width, params, packed)
     forward = link_device(back.plan, options.replace(equal=False), device, progress)
     forward.keeps_nodes = True
     assert isinstance(forward.executor, DeviceExecutor)
     codes = back_codes(back, options)
     written = [marshal(spec, code) for spec, code in zip(back.specs, codes, strict=False)]
-    engine, pulls = with_kernels(
+    engine, pullbacks = with_kernels(
         (library(), sums_module(), launch_module(), *written), back.specs[len(codes) :], options.decisions, progress
     )
     loaded = engine.loaded[3 : 3 + len(codes)]
@@ -83,7 +83,7 @@ def link_back_device(
         for k, (code, c) in enumerate(zip(codes, loaded, strict=True))
     ]
     transposed = load([library_of_gradients()])[0]
-    return BackwardExecutable(forward, back, engine, [*entries, *pulls], transposed, place)
+    return BackwardExecutable(forward, back, engine, [*entries, *pullbacks], transposed, place)
 
 
 def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
@@ -95,7 +95,7 @@ def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
 
 def back_codes(back: BackwardPlan, options: Options) -> list[CudaCode]:
     """Return the code of the backward kernels for the device; those that run once, at the end, are for the CPU."""
-    return _codes(back.specs[: len(back.specs) - len(back.pulls)], options)
+    return _codes(back.specs[: len(back.specs) - len(back.pullbacks)], options)
 
 
 def _codes(specs: Sequence[KernelSpec], options: Options) -> list[CudaCode]:

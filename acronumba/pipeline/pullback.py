@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from acronumba.errors.codes import refuse
 from acronumba.memory import address
-from acronumba.pipeline.gradients import Asked, own_of, there_and_back
+from acronumba.pipeline.gradients import Asked, executable_of, own_of
 from acronumba.pipeline.slices import memory_refused
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Pullback:
         self, compiled: Compiled, wanted: frozenset[int], params: frozenset[int], packed: frozenset[int], device: str
     ) -> None:
         self.compiled = compiled
-        self.back = there_and_back(compiled, device, wanted, None, params, packed)
+        self.back = executable_of(compiled, device, wanted, None, params, packed)
 
     def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str]) -> Run:
         """Run a mini-batch and keep the state of its backward pass. See `Compiled.run`."""

@@ -122,7 +122,9 @@ class BackwardExecutable:
         self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
         self.backend = backend or CpuBackend(engine, self.sums, forward.threads)
         self.costs = [e.cost or cost_of(spec) for spec, e in zip(back.specs, entries, strict=True)]
-        self.pulls = dict(zip(back.pulls, range(len(back.specs) - len(back.pulls), len(back.specs)), strict=True))
+        self.pullbacks = dict(
+            zip(back.pullbacks, range(len(back.specs) - len(back.pullbacks), len(back.specs)), strict=True)
+        )
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES, kept=KEPT_IN_TRAINING)
@@ -321,9 +323,9 @@ class _Run:
         `numbers`: the shared numbers that are the kernel's arguments.
         """
         arrays, spec = self.prepared.arrays, self.back.plan.kernels[k]
-        if (k, value) in self.of.pulls:
-            made = self.back.pulls[k, value]
-            found = list(zip(made.of, self._pulled(self.of.pulls[k, value], made, g, numbers), strict=True))
+        if (k, value) in self.of.pullbacks:
+            made = self.back.pullbacks[k, value]
+            found = list(zip(made.of, self._pulled(self.of.pullbacks[k, value], made, g, numbers), strict=True))
         else:
             given = [self.prepared.given[n] for n in numbers]
             operands = [

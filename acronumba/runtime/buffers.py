@@ -28,8 +28,8 @@ from acronumba.runtime.state import (
     NEVER,
     NOTED,
     PIECES,
+    READS_GIVEN,
     TABLE,
-    TOLD,
 )
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
@@ -534,7 +534,7 @@ class Buffers:
         self.tables["recorded_reads"][:] = (address(values) + 8 * places).reshape(-1)
         self.tables["values_told"] = values
         self.reach(values)
-        self["reading"] = TOLD
+        self["reading"] = READS_GIVEN
 
     @property
     def all_reads_recorded(self) -> bool:

@@ -108,7 +108,7 @@ class MemoryPolicy:
         """Raise MemoryError if a backward pass needs too much: `need` bytes, `more` of them still to be allocated."""
         limit = self.options.memory_limit
         if (more > 0 and more > self.limit) if limit is None else need > limit:
-            raise MemoryError(f"there and back the mini-batch needs {need:,} bytes at once, more than `memory_limit`")
+            raise MemoryError(f"the forward and backward pass need {need:,} bytes at once, more than `memory_limit`")
 
     def grow(self, m: MiniBatch, status: int) -> None:
         """Grow the memory that compiled code asks for; the last arena is used from now on."""

@@ -234,7 +234,7 @@ cuts                int64[1 + PARTS threads]: where the parts of a batch begin a
 firsts              int64[1 + blocks]: units of a stage before those of each block that threads share at once
 run_slice           about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
 sorter              address of the function that orders numbers of which some are NaN, as Python does
-reading             what a read does beside: 0 nothing; NOTED: it notes the value; TOLD: the value is one that was noted
+reading             what a read does beside: 0 nothing; NOTED: it notes the value; READS_GIVEN: it returns a noted one
 notes               int64[notes_room, 3]: instance, number of the read, value: what was read, in order
 notes_room          what it has room for
 noted               number of them
@@ -314,7 +314,7 @@ TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of 
 DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, GROW_CHAINS = range(9)
 GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK, GROW_NOTES, ASTRAY = range(9, 17)
 
-NOTED, TOLD = 1, 2  # values of `reading`
+NOTED, READS_GIVEN = 1, 2  # values of `reading`
 DEAD = -1  # entry of `lives` for an instance that has failed
 STUB = 3  # words of a stub
 

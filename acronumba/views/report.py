@@ -128,7 +128,7 @@ def schedule(trace: TraceData, limit: int = 40) -> Group:
 _WHAT = {"nodes": "", "adjoints": "adjoints of several readers", "sum": "over nodes, for a gradient"}
 
 
-def way_back(trace: TraceData, limit: int = 40) -> Group:
+def backward_batches(trace: TraceData, limit: int = 40) -> Group:
     """Return the backward pass: a line and a bar per batch, in order of execution."""
     table = Table(title="Backward pass", box=None, title_justify="left", padding=(0, 1), expand=True)
     table.add_column("batch", justify="right", no_wrap=True)
@@ -269,7 +269,7 @@ def trace_view(trace: TraceData, name: str = "", limit: int = 40, graph: bool = 
     if trace.nodes:
         parts += ["", rounds(trace), "", timeline(trace)] if trace.rounds > 1 else []
         parts += ["", kernels(trace), "", schedule(trace, limit)]
-        parts += ["", way_back(trace, limit)] if trace.back else []
+        parts += ["", backward_batches(trace, limit)] if trace.back else []
         parts += ["", dataflow(trace)] if graph else []
     return Group(*parts)
 

@@ -471,12 +471,12 @@ def walk(node: Node, p: Params) -> Array:
 
 
 @model
-def there_and_back(x: Array, *, p: Params) -> Array:
+def round_trip(x: Array, *, p: Params) -> Array:
     return walk(grow(x, 4, p), p)
 
 
 def test_lists_of_another_call_of_the_same_line_are_no_obstacle() -> None:
-    c = same(there_and_back, vectors(4))
+    c = same(round_trip, vectors(4))
     assert {s.loc.function for s in spawns(c)} >= {"grow", "walk"}
     assert any("carries" in t or "how many" in t for t in remarks(c, "serial")) is False
 

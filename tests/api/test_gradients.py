@@ -602,7 +602,7 @@ def summed(xs: list[np.ndarray], *, w: np.ndarray, b: np.ndarray) -> Any:
     return np.sum(h * h)
 
 
-def test_a_trace_has_the_batches_of_the_way_back() -> None:
+def test_a_trace_has_the_batches_of_the_backward_pass() -> None:
     rng = np.random.default_rng(0)
     xs = [[rng.standard_normal(3).astype(np.float32) for _ in range(n)] for n in (1, 4, 2)]
     w, b = rng.standard_normal((3, 3)).astype(np.float32), np.zeros(3, np.float32)

@@ -173,12 +173,12 @@ def test_a_trace_has_the_memory_of_both_ways() -> None:
 def test_a_pullback_that_does_not_fit_is_refused(sizes: Sizes) -> None:
     small = vjp(fold.with_options(memory_limit=sizes.limit(fold)))
 
-    def there_and_back() -> None:
+    def round_trip() -> None:
         results, pullback = small.batch(XS, KS, p=P)
         pullback([(np.float32(1), None)] * len(results))
 
     with pytest.raises(AcronumbaError) as caught:
-        there_and_back()
+        round_trip()
     assert caught.value.code == "ACR704"
     small = vjp(fold.with_options(memory_limit=4 << 20))
     with pytest.raises(AcronumbaError, match=r"of 200 instances found no memory|does not fit in memory") as caught:

@@ -229,7 +229,7 @@ def test_a_pull_gives_back_what_it_needs() -> None:
     p, trees = params(), instances()
     results, pullback = vjp(encode).batch(trees, p=p)
     (part,) = pullback._forward.parts
-    run, executable = part.run, part.there.back.forward
+    run, executable = part.run, part.passes.back.forward
     del part
     assert run.nodes and not executable._buffers
     pullback([None] * 4)
@@ -247,9 +247,9 @@ def test_a_pull_gives_back_what_it_needs() -> None:
 
 def test_parameters_that_have_changed_are_noticed() -> None:
     p, trees = params(), instances()
-    pulls = [(vjp(encode).batch(trees, p=p)[1], [None] * 4), (vjp(encode)(trees[1], p=p)[1], None)]
+    pullbacks = [(vjp(encode).batch(trees, p=p)[1], [None] * 4), (vjp(encode)(trees[1], p=p)[1], None)]
     p.b += 1.0
-    for pullback, nothing in pulls:
+    for pullback, nothing in pullbacks:
         with pytest.raises(AcronumbaError, match=r"`p\.b` has changed"):
             pullback(nothing)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from acronumba.analysis.backward.program import way_back
+from acronumba.analysis.backward.program import plan_backward
 from acronumba.bench.ablate import inputs
 from acronumba.bench.lessons import LESSONS
 from acronumba.bench.workloads import WORKLOADS
@@ -205,7 +205,7 @@ BACK = [(name, gpu) for name in sorted(WORKLOADS, key=lambda name: name != "tree
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "gpu"), one_in(len(BACK), BACK, mark="slow"))
-def test_kernels_of_a_way_back(name: str, gpu: Any) -> None:
+def test_kernels_of_a_backward_pass(name: str, gpu: Any) -> None:
     """Those of the forward pass, with what they keep, and those of the backward pass: of a loss, or of all results."""
     workload = WORKLOADS[name]
     xs, p = inputs(workload, 32, 1, None)
@@ -214,7 +214,7 @@ def test_kernels_of_a_way_back(name: str, gpu: Any) -> None:
         f, columns, width = LESSONS[name].loss, LESSONS[name].columns(xs), 1
     one = f._specialise(f._bind(columns, {"p": p}))[0]
     wanted = {k for k, s in enumerate(one.program.shared) if isinstance(s.type, TensorT) and "float" in s.type.dtype}
-    back = way_back(one.plan, wanted, width)
+    back = plan_backward(one.plan, wanted, width)
     codes = [*device_codes(back.plan, one.options).values(), *back_codes(back, one.options)]
     assert len(codes) > 1
     for code in codes:

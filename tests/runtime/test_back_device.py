@@ -106,7 +106,7 @@ def attention_loss(x: Any, y: Any, *, p: dict[str, Any]) -> Any:
     return ((nn.softmax(z @ p["u"]) @ z - y) ** 2).sum()
 
 
-def test_nodes_have_extents_of_their_own_on_the_way_back() -> None:
+def test_nodes_have_extents_of_their_own_in_the_backward_pass() -> None:
     """A node's gradients have the bits that they have in a batch of its length alone."""
     p = {"q": weights(4, 4), "k": weights(4, 4), "u": weights(4)}
     columns = ([weights(n, 4) for n in (3, 9, 1, 3)], [weights(4) for _ in range(4)])
@@ -132,7 +132,7 @@ def test_weights_that_change_are_packed_and_copied_in_each_step() -> None:
     alike([p], [q], 1e-5)
 
 
-def test_a_way_back_keeps_nothing_of_a_run() -> None:
+def test_a_backward_pass_keeps_nothing_of_a_run() -> None:
     p = params()
     _, pullback = vjp(there(loss)).batch(*COLUMNS, p=p)
     (part,) = pullback._forward.parts  # type: ignore[union-attr]
@@ -286,7 +286,7 @@ def test_two_threads_train_two_models() -> None:
         assert list(pool.map(train, range(2))) == wanted
 
 
-def test_the_trace_has_the_way_back_and_check_compares_it() -> None:
+def test_the_trace_has_the_backward_pass_and_check_compares_it() -> None:
     p = params()
     mine, theirs = (f.value_and_grad.trace(*COLUMNS, p=p).back for f in (there(loss), loss))
     assert mine == theirs and {b.what for b in mine} >= {"nodes", "sum"}

@@ -92,7 +92,7 @@ def gradients(f: Model[Any], columns: Any, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", one_in(2, CASES))
-def test_nodes_of_all_extents_are_one_batch_on_the_way_back(name: str) -> None:
+def test_nodes_of_all_extents_are_one_batch_in_the_backward_pass(name: str) -> None:
     f, columns, ragged, alike = CASES[name]
     assert len(f.value_and_grad.trace(*columns, w=W).data.back) == ragged
     assert len(f.with_options(ragged=False).value_and_grad.trace(*columns, w=W).data.back) == alike

@@ -151,7 +151,7 @@ def test_an_empty_mini_batch_and_one_that_fails_are_shown() -> None:
 
 
 @pytest.mark.long
-def test_gradients_show_the_way_back() -> None:
+def test_gradients_show_the_backward_pass() -> None:
     @explored.model
     def loss(t: explored.Tree, *, p: explored.Params) -> float:
         return np.sum(explored.encode(t, p) ** 2)

@@ -29,7 +29,7 @@ class BackwardPlan:
     specs: tuple[KernelSpec, ...]  # backward kernels, each once; then those of `pulls`
     number: tuple[int, ...]  # per kernel of the plan: which of `specs`; -1: none
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
-    pulls: Mapping[
+    pullbacks: Mapping[
         tuple[int, int], Pullback
     ]  # by kernel and value: the pullback of a value computed from shared tensors alone
 
@@ -43,7 +43,7 @@ def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward,
     )
 
 
-def way_back(
+def plan_backward(
     plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = (), packed: Collection[int] = ()
 ) -> BackwardPlan:
     """Return the derivative of a plan.
@@ -77,14 +77,16 @@ def way_back(
     forward = tuple(spec if back is None else back.forward for spec, back in zip(plan.kernels, kernels, strict=True))
     functions = tuple(replace(f, blocks=tuple(_keep(block, kernels) for block in f.blocks)) for f in program.functions)
     kept = replace(plan, program=replace(program, functions=functions), kernels=forward)
-    pulls = _pulls(plan, kernels, reached)
-    specs = (*numbers, *(p.spec for p in pulls.values()))
+    pullbacks = _pullbacks(plan, kernels, reached)
+    specs = (*numbers, *(p.spec for p in pullbacks.values()))
     return BackwardPlan(
-        plan=kept, kernels=kernels, specs=specs, number=tuple(number), wanted=frozenset(reached), pulls=pulls
+        plan=kept, kernels=kernels, specs=specs, number=tuple(number), wanted=frozenset(reached), pullbacks=pullbacks
     )
 
 
-def _pulls(plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int]) -> dict[tuple[int, int], Pullback]:
+def _pullbacks(
+    plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int]
+) -> dict[tuple[int, int], Pullback]:
     """Map (kernel, value) to its pullback, for values computed from shared tensors alone by a product."""
     values = {(once.kernel, plan.kernels[once.kernel].results[0]) for once in plan.program.once if once.index in wanted}
     for k, back in enumerate(kernels):

@@ -35,7 +35,7 @@ class Scheduler:
         waiting = [k for k, i in enumerate(instrs) if self.world.waits(i)]
         if len(waiting) < 2:
             return instrs
-        needs = what_needs(self.world, items)
+        needs = dependents(self.world, items)
         turns = take_turns(self.world, items, needs)
         groups = [spawned for _, spawned in turns if spawned]
         if not groups:
@@ -72,7 +72,7 @@ class Scheduler:
                     self.world.note(instrs[k].loc, "serial", why)
 
 
-def what_needs(world: World, items: Sequence[Item]) -> list[set[int]]:
+def dependents(world: World, items: Sequence[Item]) -> list[set[int]]:
     """Return for each item the numbers of the items that must come before it."""
     out: list[set[int]] = []
     writer: dict[Var, int] = {}

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from acronumba.analysis.dead import remove_dead
-from acronumba.analysis.fibers.calls import what_needs
+from acronumba.analysis.fibers.calls import dependents
 from acronumba.analysis.fibers.world import Facts, Item, World, one_item, region_item
 from acronumba.analysis.simplify import simplify
 from acronumba.ir import nodes as ir
@@ -114,7 +114,7 @@ class _Chain:
             or any(isinstance(i, ir.Spawn | ir.Join) for item in self.items for i in self._own(item))
         ):
             return None
-        needs = what_needs(self.world, self.items)
+        needs = dependents(self.world, self.items)
         done: tuple[int, ...] = ()
         while True:
             turn = self._turn(done, needs)
