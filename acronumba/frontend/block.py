@@ -166,6 +166,26 @@ class Knowledge:
         self.changed = True
 
 
+WAYS_ON = (Refused, Dead, Abandoned, Resweep)  # after which a walk goes on; after anything else `loc` says where it was
+
+
+class _AtNode:
+    """Another node at hand, for the body of a `with` statement."""
+
+    __slots__ = ("_blocks", "_node", "_saved")
+
+    def __init__(self, blocks: Blocks, node: ast.AST | None) -> None:
+        self._blocks, self._node = blocks, node
+
+    def __enter__(self) -> None:
+        self._saved = self._blocks.here, self._blocks.loc
+        self._blocks.move_to(self._node)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, WAYS_ON):
+            self._blocks.here, self._blocks.loc = self._saved
+
+
 class Blocks:
     """The point of emission: blocks, sites, scalars; see the module's text."""
 
@@ -174,7 +194,8 @@ class Blocks:
         self.code = FunctionCode("", NOWHERE)
         self.block: int | None = None
         self.state: State = {}
-        self.loc: Loc = NOWHERE
+        self.here: ast.AST | None = None  # the node at hand,
+        self.loc: Loc = NOWHERE  # and its position, which is the one of what is emitted and refused
         self.trying = False  # whether what is walked is only tried, as a straight line
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
@@ -208,6 +229,15 @@ class Blocks:
         if node is None or self.source is None or not hasattr(node, "lineno"):
             return self.loc
         return self.source.loc(node, self.caller)
+
+    def move_to(self, node: ast.AST | None) -> None:
+        """Take a node at hand; one without a position changes nothing."""
+        if hasattr(node, "lineno"):
+            self.here, self.loc = node, self.at(node)
+
+    def at_node(self, node: ast.AST | None) -> _AtNode:
+        """Take a node at hand for the body of a `with` statement, so that the caret is under it."""
+        return _AtNode(self, node)
 
     def refuse(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""

@@ -207,13 +207,13 @@ def _known_pairs(w: Walker, node: ast.DictComp | ast.SetComp, iterable: Val) -> 
     if isinstance(node, ast.SetComp) or len(node.generators) > 1 or node.generators[0].ifs or items is None:
         return None
     out = []
-    before, loc = w.mark(), w.loc
+    before, here, loc = w.mark(), w.here, w.loc
     for item in items:
         w.assign(node.generators[0].target, item)
         key = w.expr(node.key)
         if constant_key(w, key, node) is NOT_CONST:
             w.go_back(before)
-            w.loc = loc
+            w.here, w.loc = here, loc
             return None
         out.append((key, part_of(w, node.value)))
     return out

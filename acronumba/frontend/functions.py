@@ -230,7 +230,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
     """Walk the body of a function in place of a call."""
     here = spot(node)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, here))
-    saved = w.source, w.loc, w.outer_loc, w.caller
+    saved = w.source, w.here, w.loc, w.outer_loc, w.caller
     if (func.globals.get("__name__") or "").startswith(LIBRARY) and node is not None:
         w.outer_loc = w.at(node)
     w.source, w.caller = func.source, w.at(node)
@@ -241,9 +241,9 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
     open_boxes(w, frame)
     w.body(func.source.body)
     if w.block is not None:
-        frame.returns.append((w.point(), NoneVal(), w.loc))
+        frame.returns.append((w.point(), NoneVal(), frame.last))
         w.block = None
-    w.source, w.loc, w.outer_loc, w.caller = saved
+    w.source, w.here, w.loc, w.outer_loc, w.caller = saved
     w.frames.pop()
     points = []
     for (block, state), _, _ in frame.returns:

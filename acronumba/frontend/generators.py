@@ -41,7 +41,7 @@ def walk_generator(
         seen = f"{func.source.name}, a generator that calls itself"
         raise w.refuse("ACR104", gen.node, seen=seen, rewrite="a function that returns a list of what it would yield")
     names = carried_names(w, inner, target, extra)
-    here = Consumer(w.frame, Loop(), names, target, body, (w.source, w.loc, w.outer_loc, w.caller))
+    here = Consumer(w.frame, Loop(), names, target, body, (w.source, w.here, w.loc, w.outer_loc, w.caller))
     w.frame.loops.append(here.loop)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, spot(node), "yields"))
     frame.consumer = here
@@ -58,7 +58,7 @@ def walk_generator(
     if w.block is not None:
         ends.append(w.point())
         w.block = None
-    w.source, w.loc, w.outer_loc, w.caller = here.place
+    w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
     w.frames.pop()
     loop = w.frame.loops.pop()
     if not func.source.facts.nests:
@@ -143,12 +143,12 @@ def hand_over(w: Walker, val: Val, node: ast.expr) -> None:
     w.check_poison(val)
     if w.block is None:
         raise Dead
-    place = w.source, w.loc, w.outer_loc, w.caller
+    place = w.source, w.here, w.loc, w.outer_loc, w.caller
     w.frames.pop()
     outer = here.frame
     outer.loops.remove(here.loop)
     outer.loops += [*frame.loops, here.loop]  # the innermost is what `break` and `continue` mean
-    w.source, w.loc, w.outer_loc, w.caller = here.place
+    w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
     try:
         w.assign(here.target, val)
         here.body()
@@ -158,7 +158,7 @@ def hand_over(w: Walker, val: Val, node: ast.expr) -> None:
         del outer.loops[len(outer.loops) - len(frame.loops) - 1 :]
         outer.loops.append(here.loop)
         w.frames.append(frame)
-        w.source, w.loc, w.outer_loc, w.caller = place
+        w.source, w.here, w.loc, w.outer_loc, w.caller = place
     points = [*here.loop.continues, *([w.point()] if w.block is not None else [])]
     here.loop.continues.clear()
     w.join(points)

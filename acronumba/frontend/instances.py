@@ -402,10 +402,9 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     """Write the code of a recursive function for one set of argument types."""
     func = instance.func
     errors, notes = len(w.errors), len(w.notes)
-    saved = w.code, w.block, w.state, w.source, w.loc, w.frames, w.caller
+    saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
-    w.loc = w.code.loc
-    w.source = func.source
+    w.here, w.loc, w.source = func.source.node, w.code.loc, func.source
     w.frames, w.caller = [], None
     frame = w.push(func, (func.source.name, func.source.node.lineno))
     w.block = w.new_block()
@@ -421,13 +420,13 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     open_boxes(w, frame)
     w.body(func.source.body)
     if w.block is not None:
-        frame.returns.append((w.point(), NoneVal(), w.loc))
+        frame.returns.append((w.point(), NoneVal(), frame.last))
         w.block = None
     finish(w, instance.key, frame)
     w.functions[instance.index] = w.code
     instance.walking = False
     instance.told = w.errors[errors:], w.notes[notes:]
-    w.code, w.block, w.state, w.source, w.loc, w.frames, w.caller = saved
+    w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller = saved
 
 
 def function_name(w: Walker, func: Func) -> str:

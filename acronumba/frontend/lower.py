@@ -260,7 +260,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     _check_entry(sweep, func, loc)
     sweep.functions.append(None)
     code = sweep.code = FunctionCode(function_name(sweep, func), loc)
-    sweep.loc, sweep.source = loc, func.source
+    sweep.here, sweep.loc, sweep.source = func.source.node, loc, func.source
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()
     given = _bind_entry(sweep, frame, params, shared)

@@ -99,7 +99,7 @@ def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[],
     """Try two turns of a loop: whether all of them are to be written out. What the second adds, the others do."""
     if w.block is None:
         return True
-    before, loc, block, picked = w.mark(), w.loc, w.block, w.picked
+    before, here, loc, block, picked = w.mark(), w.here, w.loc, w.block, w.picked
     blocks = w.code.blocks
     first, start = len(blocks), len(blocks[block])
 
@@ -121,7 +121,7 @@ def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[],
             break
     apart = w.picked > picked or any(map(_reads_weight, written()))
     w.go_back(before)
-    w.loc, w.picked = loc, picked + apart
+    w.here, w.loc, w.picked = here, loc, picked + apart
     return apart or counts[0] + (counts[-1] - counts[0] or counts[0]) * (len(items) - 1) <= MOST_INSTRUCTIONS
 
 
@@ -138,7 +138,7 @@ def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
     As a loop, each turn would be nodes of its own.
     """
     assert w.block is not None
-    before, loc, block = w.mark(), w.loc, w.block
+    before, here, loc, block = w.mark(), w.here, w.loc, w.block
     start, errors = len(w.code.blocks[block]), len(w.errors)
     w.trying = True
     w.frame.loops.append(Loop())
@@ -150,5 +150,5 @@ def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
     straight = w.block == block and len(w.errors) == errors
     operations = sum(isinstance(i, ir.Op) for i in w.code.blocks[block][start:])
     w.go_back(before)
-    w.loc = loc
+    w.here, w.loc = here, loc
     return straight and 0 < operations * len(items) <= MOST_OPERATIONS

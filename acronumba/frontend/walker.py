@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.witness import Witness
-from acronumba.errors import AcronumbaError, Loc
-from acronumba.frontend.block import Abandoned, Dead, FunctionCode, Knowledge, Point, Refused, Resweep, State
+from acronumba.errors import NOWHERE, AcronumbaError, Loc
+from acronumba.frontend.block import WAYS_ON, Dead, FunctionCode, Knowledge, Point, Refused, State
 from acronumba.frontend.contract import Contract
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
@@ -37,8 +37,6 @@ from acronumba.records import record
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_INSTRUCTIONS = 512  # and are so many instructions in all,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
-
-WAYS_ON = (Refused, Dead, Abandoned, Resweep)  # after which a walk goes on; after anything else `loc` says where it was
 
 
 @record(kw_only=True)
@@ -106,6 +104,7 @@ class Frame:
     path: tuple[Any, ...]  # the same in every sweep: for what is kept about places in the source
     locals: frozenset[str]
     returns: list[tuple[Point, Val, Loc]] = field(default_factory=list)
+    last: Loc = NOWHERE  # the position of the last statement that was walked
     loops: list[Loop] = field(default_factory=list)
     # Of comprehensions: the scope, its names, and those of them that a turn may read before it binds them.
     overlays: list[tuple[tuple[Any, ...], frozenset[str], frozenset[str]]] = field(default_factory=list)
@@ -209,8 +208,8 @@ class Walker(Contract):
 
     def value(self, node: ast.expr) -> Val:
         """Evaluate an expression; an array that is written to stays itself, seen by one more name."""
-        saved = self.loc
-        self.loc = self.at(node)
+        saved = self.here, self.loc
+        self.move_to(node)
         try:
             handler = EXPRESSIONS.get(type(node))
             if handler is None:
@@ -219,9 +218,9 @@ class Walker(Contract):
             if self.block is not None:
                 val = self.made(val, node)
         except WAYS_ON:
-            self.loc = saved
+            self.here, self.loc = saved
             raise
-        self.loc = saved
+        self.here, self.loc = saved
         if self.block is None:
             raise Dead
         return val
@@ -234,16 +233,19 @@ class Walker(Contract):
     def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
         """Evaluate a condition; return the points where it is true and false. Tests narrow what they test."""
         handler = CONDITIONS.get(type(test)) or CONDITIONS[ast.expr]
-        return handler(self, test)  # type: ignore[no-any-return]
+        with self.at_node(test):
+            return handler(self, test)  # type: ignore[no-any-return]
 
     def body(self, stmts: Sequence[ast.stmt]) -> None:
         """Walk statements one after the other, as far as they can be reached."""
-        loops = self.frame.loops
+        frame, loops = self.frame, self.frame.loops
         around = len(loops)
+        saved = self.here, self.loc
         for stmt in stmts:
             if self.block is None:
-                return
-            self.loc = self.at(stmt)
+                break
+            self.move_to(stmt)
+            frame.last = self.loc
             try:
                 handler = STATEMENTS.get(type(stmt))
                 if handler is None:
@@ -255,6 +257,7 @@ class Walker(Contract):
             except Refused as error:
                 del loops[around:]
                 self.recover(error, stmt)
+        self.here, self.loc = saved
 
     def unknown(self, node: ast.stmt | ast.expr, code: str) -> Refused:
         """Return the exception to raise for what the language does not have."""
@@ -309,7 +312,8 @@ class Walker(Contract):
 
     def assign(self, target: ast.expr, val: Val) -> None:
         """Assign a value to a target."""
-        TARGETS[type(target)](self, target, val)
+        with self.at_node(target):
+            TARGETS[type(target)](self, target, val)
 
     def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
         """Call anything."""
