@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Sequence
 
 from acronumba.frontend.block import Abandoned, Dead, Refused
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import NOT_CONST, Num, Range, Val, number
 from acronumba.frontend.walker import MOST_INSTRUCTIONS, MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
@@ -73,10 +72,10 @@ def is_given(w: Walker, num: Num) -> bool:
     return num.const is NOT_CONST and num.shared is not None and re.split(r"[.[]", num.shared.path)[0] in w.roots
 
 
-def note_turns(w: Walker, count: int, over: ast.AST) -> None:
+def note_turns(w: Walker, count: int) -> None:
     """Note for `explain` that a loop over a range is written out."""
     text = f"the {count} iterations are written out, one after the other"
-    w.notes.append(Note(loc=w.at(over), kind="unrolled", text=text, option=""))
+    w.notes.append(Note(loc=w.loc, kind="unrolled", text=text, option=""))
 
 
 def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
@@ -88,7 +87,7 @@ def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], o
     """
     if w.know.written_out or not items:
         return True
-    key = (w.frame.path, spot(target), len(items))
+    key = (w.frame.path, w.site, len(items))
     if key not in w.fitting:
         w.fitting[key] = _tried(w, items, target, body)
     w.know.loops_kept |= not w.fitting[key]

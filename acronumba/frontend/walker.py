@@ -159,7 +159,7 @@ class Walker(Contract):
         self.scanned: set[Any] = set()
         self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
         self.displays: set[Any] = set()  # the keys of dicts that are written out
-        self.comparisons: list[ast.AST] = []  # the comparisons around the present one,
+        self.comparisons: list[ast.AST | None] = []  # the comparisons around the present one,
         self.compared = 0  # and how many have been deep inside of the outermost
         self.paired = 0  # ... and pairs of types of elements in it
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
@@ -216,7 +216,7 @@ class Walker(Contract):
                 raise self.unknown(node, "ACR117")
             val: Val = handler(self, node)
             if self.block is not None:
-                val = self.made(val, node)
+                val = self.made(val)
         except WAYS_ON:
             self.here, self.loc = saved
             raise
@@ -225,10 +225,10 @@ class Walker(Contract):
             raise Dead
         return val
 
-    def made(self, val: Val, node: ast.expr) -> Val:
+    def made(self, val: Val) -> Val:
         """Note where a value was made."""
         handler = MADE.get(type(val))
-        return val if handler is None else handler(self, val, node)
+        return val if handler is None else handler(self, val)
 
     def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
         """Evaluate a condition; return the points where it is true and false. Tests narrow what they test."""
@@ -263,7 +263,7 @@ class Walker(Contract):
         """Return the exception to raise for what the language does not have."""
         if is_forbidden(node):  # noted when its function was read
             return Refused(None)
-        return self.refuse(code, node, seen=type(node).__name__)
+        return self.refuse(code, seen=type(node).__name__)
 
     def recover(self, error: Refused, stmt: ast.stmt) -> None:
         """Note a refusal and go on after the statement, with the names that it would have bound unusable."""
@@ -277,7 +277,7 @@ class Walker(Contract):
         self.go_on()
         # Whoever called goes on, with what is unusable. In a library function nothing else is the user's mistake.
         if isinstance(stmt, ast.Return) or self.outer_loc is not None:
-            self.frame.returns.append((self.point(), Poison(), self.at(stmt)))
+            self.frame.returns.append((self.point(), Poison(), self.loc))
             self.block = None
 
     def part(self, node: ast.expr) -> Val:
@@ -315,12 +315,12 @@ class Walker(Contract):
         with self.at_node(target):
             TARGETS[type(target)](self, target, val)
 
-    def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+    def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
         """Call anything."""
         handler = CALLS.get(type(func))
         if handler is None:
-            raise self.refuse("ACR301", node, seen=f"{self.describe(func)} cannot be called")
-        return handler(self, func, args, kwargs, node)  # type: ignore[no-any-return]
+            raise self.refuse("ACR301", seen=f"{self.describe(func)} cannot be called")
+        return handler(self, func, args, kwargs)  # type: ignore[no-any-return]
 
     def items_of(self, val: Val) -> tuple[Val, ...] | None:
         """Return the items of an iterable that are known one by one, else None."""
