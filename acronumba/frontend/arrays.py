@@ -556,7 +556,9 @@ def note_kept(w: Walker, val: Tensor) -> None:
 def note_event(w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRef, whole: bool = False) -> None:
     """Note what happens to an array; refuse a write that what was kept before would not see, and the reverse."""
     place, parts = ref.place.find(), ref.parts.var if ref.latest else None
-    new = Event(kind=kind, place=place, parts=parts, loops=w.loops_around, loc=w.loc, whole=whole)
+    bound = kind == "kept" and isinstance(getattr(w.here, "ctx", None), ast.Store)
+    loc = w.frame.last if bound else w.loc  # of what is assigned, the whole statement
+    new = Event(kind=kind, place=place, parts=parts, loops=w.loops_around, loc=loc, whole=whole)
     old = [e for e in w.events if e.place.find() is place]
     if kind == "written":
         made = max((k for k, e in enumerate(old) if e.kind == "made" and e.parts is parts), default=-1)

@@ -425,9 +425,11 @@ def by_truth(w: Walker, test: ast.expr) -> tuple[list[Point], list[Point]]:
         only = w.narrowed(w.keep(val, lambda t: not isinstance(t, NoneT)))
         if path is not None and path in w.state:
             only = w.state[path]
-        on, off = w.fork(truth(w, only))
+        with w.at_node(test):
+            on, off = w.fork(truth(w, only))
         return [p for p in (on,) if p], [p for p in (off,) if p] + none
-    on, off = w.fork(truth(w, val))
+    with w.at_node(test):
+        on, off = w.fork(truth(w, val))
     return [p for p in (on,) if p], [p for p in (off,) if p]
 
 

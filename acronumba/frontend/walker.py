@@ -233,8 +233,7 @@ class Walker(Contract):
     def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
         """Evaluate a condition; return the points where it is true and false. Tests narrow what they test."""
         handler = CONDITIONS.get(type(test)) or CONDITIONS[ast.expr]
-        with self.at_node(test):
-            return handler(self, test)  # type: ignore[no-any-return]
+        return handler(self, test)  # type: ignore[no-any-return]
 
     def body(self, stmts: Sequence[ast.stmt]) -> None:
         """Walk statements one after the other, as far as they can be reached."""
