@@ -165,7 +165,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
             raise w.refuse("ACR209", seen=ast.unparse(target), rewrite=_written_out(stmt))
         with w.at_node(target):
             base, where = item_place(w, target)
-            each_place(w, base, lambda b: change_of(w, b, where, target, stmt), target)
+            each_place(w, base, lambda b: change_of(w, b, where, target, stmt))
         return
     if isinstance(target, ast.Attribute):
         with w.at_node(target):
@@ -402,7 +402,7 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     if set_in_pieces(w, target, val):
         return
     base, where = item_place(w, target)
-    each_place(w, base, lambda b: store_item(w, b, where, val, target), target)
+    each_place(w, base, lambda b: store_item(w, b, where, val, target))
 
 
 def store_item(w: Walker, base: Val, where: Any, val: Val, target: ast.Subscript) -> None:

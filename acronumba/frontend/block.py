@@ -232,8 +232,12 @@ class Blocks:
 
     def move_to(self, node: ast.AST | None) -> None:
         """Take a node at hand; one without a position changes nothing."""
-        if hasattr(node, "lineno"):
-            self.here, self.loc = node, self.at(node)
+        if node is not None and hasattr(node, "lineno"):
+            self.here = node
+            if self.outer_loc is not None:
+                self.loc = self.outer_loc
+            elif self.source is not None:
+                self.loc = self.source.loc(node, self.caller)
 
     def at_node(self, node: ast.AST | None) -> _AtNode:
         """Take a node at hand for the body of a `with` statement, so that the caret is under it."""

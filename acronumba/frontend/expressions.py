@@ -45,7 +45,7 @@ def known_parts(parts: Parts) -> list[Val] | None:
     return [v for p in known for v in p] if len(known) == len(parts) else None
 
 
-def list_display(w: Walker, elts: Sequence[ast.expr], node: ast.List) -> Val:
+def list_display(w: Walker, elts: Sequence[ast.expr]) -> Val:
     """`[a, *b, c]`."""
     parts = display_parts(w, elts)
     items = known_parts(parts)
@@ -96,7 +96,7 @@ def _tuple(w: Walker, node: ast.Tuple) -> Val:
 
 @handles(EXPRESSIONS, ast.List)
 def _list(w: Walker, node: ast.List) -> Val:
-    return list_display(w, node.elts, node)
+    return list_display(w, node.elts)
 
 
 @handles(EXPRESSIONS, ast.NamedExpr)

@@ -92,7 +92,7 @@ def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tupl
         case ast.MatchClass():
             class_pattern(w, p, val, fails, path)
         case ast.MatchSequence(patterns=patterns):
-            sequence_pattern(w, p, patterns, val, fails)
+            sequence_pattern(w, patterns, val, fails)
         case _:
             raise w.refuse("ACR117", seen=type(p).__name__)
 
@@ -163,7 +163,7 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
         pattern(w, q, attribute(w, inner, name), fails, None)
 
 
-def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:
+def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:
     """Match a value against patterns for its items."""
     star = next((k for k, q in enumerate(patterns) if isinstance(q, ast.MatchStar)), None)
     if isinstance(val, UnionVal):

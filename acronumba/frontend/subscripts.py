@@ -494,27 +494,27 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
     if isinstance(base, UnionVal):
         base = not_none(w, base)
     if not isinstance(base, UnionVal):
-        check_assignable(w, base, target)
+        check_assignable(w, base)
     if isinstance(base, DictVal | MapVal):
         return base, w.expr(target.slice)
     return base, index_of(w, target.slice)
 
 
-def each_place(w: Walker, base: Val, f: Callable[[Val], None], target: ast.Subscript) -> None:
+def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
     """Assign to an item of a value that may be one of several: of the one that it is."""
     if not isinstance(base, UnionVal):
         f(base)
         return
 
     def one(val: Val) -> Val:
-        check_assignable(w, val, target)
+        check_assignable(w, val)
         f(val)
         return NoneVal()
 
     w.each(base, one, itself=True)
 
 
-def check_assignable(w: Walker, base: Val, target: ast.Subscript) -> None:
+def check_assignable(w: Walker, base: Val) -> None:
     """Refuse an assignment to an item of what has none, or is data of the caller."""
     if isinstance(base, StaticList):
         w.make_real(base.cell)

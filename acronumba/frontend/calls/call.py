@@ -375,7 +375,7 @@ def _bind_fields(
 def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """`dataclasses.replace` and `_replace`."""
     if len(args) != 1:
-        raise w.refuse("ACR203", place_of(w.here, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
+        raise w.refuse("ACR203", place_of(w, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
 
     def one(obj: Val) -> Val:
         cls = obj.classes[0] if isinstance(obj, Ref) else obj.cls if isinstance(obj, Record | Made) else None

@@ -60,7 +60,7 @@ def bind(
     plain = [n for n, k in kinds.items() if k in (inspect.Parameter.POSITIONAL_ONLY, _EITHER)]
     rest = next((n for n, k in kinds.items() if k == inspect.Parameter.VAR_POSITIONAL), None)
     others = next((n for n, k in kinds.items() if k == inspect.Parameter.VAR_KEYWORD), None)
-    places = [place_of(w.here, k, len(args)) for k in range(len(args))]
+    places = [place_of(w, k, len(args)) for k in range(len(args))]
     if len(args) > len(plain) and rest is None:
         seen = f"{len(args)} arguments for {what}({', '.join(plain)})"
         raise w.refuse("ACR203", places[len(plain)], seen=seen)
@@ -71,7 +71,7 @@ def bind(
         where[rest] = next(iter(places[len(plain) :]), w.here)
     extra: dict[str, Val] = {}
     for key, val in kwargs.items():
-        place = place_of(w.here, key, len(args))
+        place = place_of(w, key, len(args))
         if kinds.get(key) in (_EITHER, inspect.Parameter.KEYWORD_ONLY):
             if key in values:
                 raise w.refuse("ACR203", place, seen=f"{key} given twice to {what}")
@@ -91,8 +91,9 @@ def bind(
 _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
-def place_of(node: Node, which: int | str, count: int) -> Node:
+def place_of(w: Walker, which: int | str, count: int) -> Node:
     """Return where an argument of a call is written: a keyword, or the number of one of `count` positional ones."""
+    node = w.here
     if not isinstance(node, ast.Call) or (isinstance(which, int) and which >= count):
         return node
     if isinstance(which, str):
@@ -111,7 +112,7 @@ class Args:
 
     def __init__(self, w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> None:
         self.w, self.what = w, row.what
-        self.places = [place_of(w.here, k, len(args)) for k in range(len(args))]  # of the positional ones
+        self.places = [place_of(w, k, len(args)) for k in range(len(args))]  # of the positional ones
         signature = signature_of(row.function)
         values, where = bind(w, row.what, signature.parameters, args, kwargs)
         names = row.names()
@@ -126,7 +127,7 @@ class Args:
                     others = values[theirs]
                     if isinstance(others, DictVal) and others.keys:
                         key = others.keys[0]
-                        raise w.refuse("ACR202", place_of(w.here, key, len(args)), seen=f"{key}= of {row.what}")
+                        raise w.refuse("ACR202", place_of(w, key, len(args)), seen=f"{key}= of {row.what}")
                     continue
                 if theirs in values and p.kind != inspect.Parameter.VAR_POSITIONAL:
                     self._idle(p, values[theirs], where[theirs])
@@ -187,8 +188,7 @@ class Args:
 
     def static(self, name: str) -> Any:
         """Return an argument that must be known when the model is compiled."""
-        with self.w.at_node(self.where[name]):
-            out = self.w.static(self.values[name])
+        out = self.w.static(self.values[name])
         if out is NOT_CONST:
             seen = f"{name}= of {self.what} is known only at run time"
             raise self.w.refuse("ACR403", self.where[name], seen=seen)
