@@ -24,7 +24,6 @@ from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import name_of_copy, path_of
-from acronumba.frontend.source import spot
 from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -55,22 +54,22 @@ from acronumba.ir.types import INT, ListT, TensorT, union
 
 
 @handles(MADE, Tensor)
-def keep_made(w: Walker, x: Tensor, node: ast.expr) -> Val:
+def keep_made(w: Walker, x: Tensor) -> Val:
     """Note where an array was made; one that is written to is kept as a list of its parts from then on."""
     array = x.type.rank or (x.array0 is not None and x.array0.const is True)
     if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
         return x
     kind = x.type.dtype, x.type.rank
-    place = w.know.places.setdefault((w.frame.path, *spot(node), kind), ArrayPlace(kind)).find()
+    place = w.know.places.setdefault((w.frame.path, *w.site, kind), ArrayPlace(kind)).find()
     if x.base is not None:
         x.filled = x.base.filled
     if place.written:
-        return made_array(w, x, place, node)
+        return made_array(w, x, place)
     x.places = (place,)
     return x
 
 
-def made_array(w: Walker, x: Tensor, place: ArrayPlace, node: ast.AST) -> ArrayRef:
+def made_array(w: Walker, x: Tensor, place: ArrayPlace) -> ArrayRef:
     """Take a new array apart: the list of its parts."""
     rank = x.type.rank
     if x.filled is None and not place.copied:
@@ -80,7 +79,7 @@ def made_array(w: Walker, x: Tensor, place: ArrayPlace, node: ast.AST) -> ArrayR
     inner = [a for a in range(rank) if a not in place.apart]
     item = union(place.cell.item, TensorT(x.type.dtype, tuple(x.type.shape[a] for a in inner)))
     if not isinstance(item, TensorT):
-        raise w.refuse("ACR303", node, seen=f"arrays of several kinds, of which one is written to: {w.describe(x)}")
+        raise w.refuse("ACR303", seen=f"arrays of several kinds, of which one is written to: {w.describe(x)}")
     if item != place.cell.item:
         place.cell.item = item
         w.know.changed = True
@@ -89,7 +88,7 @@ def made_array(w: Walker, x: Tensor, place: ArrayPlace, node: ast.AST) -> ArrayR
     for a in reversed(apart):
         strides[a] = count
         count = w.scalar("mul", count, w.extent(x.dims[a]))
-    parts = _parts(w, x, place, apart, inner, count, node)
+    parts = _parts(w, x, place, apart, inner, count)
     axes = tuple(
         Axis(extent=x.dims[a], stride=strides.get(a), cut=inner.index(a) if a in inner else -1, number=a)
         for a in range(rank)
@@ -98,94 +97,89 @@ def made_array(w: Walker, x: Tensor, place: ArrayPlace, node: ast.AST) -> ArrayR
     ref = ArrayRef(
         type=x.type, parts=parts, offset=number(0), axes=axes, cuts=cuts, indexed=frozenset(), place=place
     )  # fmt: skip
-    note_event(w, "made", ref, node)
+    note_event(w, "made", ref)
     return ref
 
 
-def _parts(
-    w: Walker, x: Tensor, place: ArrayPlace, apart: Sequence[int], inner: Sequence[int], count: Num, node: ast.AST
-) -> ListVal:
+def _parts(w: Walker, x: Tensor, place: ArrayPlace, apart: Sequence[int], inner: Sequence[int], count: Num) -> ListVal:
     """Return the list of the parts of an array."""
     item = place.cell.item
     out = ListVal(place.cell, w.var("parts", ListT(item)))
     if x.filled is not None:
-        part = w.broadcast_to(x.filled, tuple(x.dims[a] for a in inner), node)
+        part = w.broadcast_to(x.filled, tuple(x.dims[a] for a in inner))
         args = (w.word(count), *w.to_words(w.as_scalar(part), item))
-        w.emit(ir.ListOp(outs=(out.var,), op="fill", width=1, args=args, loc=w.at(node)))
+        w.emit(ir.ListOp(outs=(out.var,), op="fill", width=1, args=args, loc=w.loc))
         return out
     if not apart:
         args = w.to_words(replace(x, array0=None), item)
-        w.emit(ir.ListNew(out=out.var, width=1, args=args, count=1, loc=w.at(node)))
+        w.emit(ir.ListNew(out=out.var, width=1, args=args, count=1, loc=w.loc))
         return out
-    rows = w.transpose(x, (*apart, *inner), node)
-    rows = w.reshape(rows, (w.as_extent(count), *(x.dims[a] for a in inner)), node)
+    rows = w.transpose(x, (*apart, *inner))
+    rows = w.reshape(rows, (w.as_extent(count), *(x.dims[a] for a in inner)))
     every = Range(number(0), count, number(1))
     name = ast.Name("#part", ast.Store())
-    got = built(w, every, node, name, lambda: _row(w, rows, "#part", node), (), what="parts")
+    got = built(w, every, name, lambda: _row(w, rows, "#part"), (), what="parts")
     w.unify_cells(place.cell, got.cell)
     return ListVal(place.cell, got.var)
 
 
-def _row(w: Walker, rows: Tensor, name: str, node: ast.AST) -> Tensor:
+def _row(w: Walker, rows: Tensor, name: str) -> Tensor:
     k = w.state[(w.frame.scope, name)]
     assert isinstance(k, Num)
-    return w.as_scalar(index_known(w, rows, k, 0, node))
+    return w.as_scalar(index_known(w, rows, k, 0))
 
 
-def index_known(w: Walker, x: Tensor, index: Num, axis: int, node: ast.AST) -> Tensor:
+def index_known(w: Walker, x: Tensor, index: Num, axis: int) -> Tensor:
     """Index one axis by a number that is known to be inside."""
     dims = (*x.dims[:axis], *x.dims[axis + 1 :])
-    return w.op("take", (x.ref, w.argument(w.read(index))), x.type.dtype, dims, (axis,), node, base=x)
+    return w.op("take", (x.ref, w.argument(w.read(index))), x.type.dtype, dims, (axis,), base=x)
 
 
 # ---- reading
 
 
 @handles(READ, ArrayRef)
-def elements(w: Walker, ref: ArrayRef, node: ast.AST | None = None) -> Tensor:
+def elements(w: Walker, ref: ArrayRef) -> Tensor:
     """Return the present elements of an array that is written to."""
     listed = [a for a in ref.axes if a.stride is not None]
     inside = [a for a in ref.axes if a.stride is None and a.cut >= 0]
     if not listed:
-        out = seen_of(w, part_at(w, ref, ref.offset, node), ref, 0, node)
+        out = seen_of(w, part_at(w, ref, ref.offset), ref, 0)
     else:
-        rows, count = listed_parts(w, ref, listed, node)
+        rows, count = listed_parts(w, ref, listed)
         item = ref.parts.item
         assert isinstance(item, TensorT)
-        out = w.op("stack", (rows.var,), item.dtype, (count, *(c.extent for c in ref.cuts)), (), node)
-        out = seen_of(w, out, ref, 1, node)
-        out = w.reshape(out, (*(a.extent for a in listed), *out.dims[1:]), node)
+        out = w.op("stack", (rows.var,), item.dtype, (count, *(c.extent for c in ref.cuts)))
+        out = seen_of(w, out, ref, 1)
+        out = w.reshape(out, (*(a.extent for a in listed), *out.dims[1:]))
     inside.sort(key=lambda a: a.cut)
     order = [*listed, *inside]
     wanted = [a for a in ref.axes if a in order]
-    out = w.transpose(out, [order.index(a) for a in wanted], node)
-    out = w.reshape(out, ref.dims, node)
+    out = w.transpose(out, [order.index(a) for a in wanted])
+    out = w.reshape(out, ref.dims)
     flag = None if ref.axes else number(True)
     return Tensor(out.type, out.ref, out.dims, aliased=True, array0=flag, read_from=ref)
 
 
-def listed_parts(
-    w: Walker, ref: ArrayRef, listed: Sequence[Axis], node: ast.AST | None
-) -> tuple[ListVal, ir.Extent]:  # fmt: skip
+def listed_parts(w: Walker, ref: ArrayRef, listed: Sequence[Axis]) -> tuple[ListVal, ir.Extent]:
     """Return the list of the parts that are seen, in order, and how many there are."""
     count = w.count([a.extent for a in listed])
     last = listed[-1]
     assert last.stride is not None
     if len(listed) == 1 or _row_major(w, listed):
         stride = last.stride
-        return _slice_of(w, ref.parts, ref.offset, stride, count, node), w.as_extent(count)
-    where = node if node is not None else ast.Constant(0)
+        return _slice_of(w, ref.parts, ref.offset, stride, count), w.as_extent(count)
     cell = ref.parts.cell.find()
     out = ListVal(cell, w.var("seen", ListT(cell.item)))
-    w.emit(ir.ListNew(out=out.var, width=1, args=(), count=0, loc=w.at(node)))
+    w.emit(ir.ListNew(out=out.var, width=1, args=(), count=0, loc=w.loc))
 
     def row(offset: Num) -> None:
         assert last.stride is not None
-        some = _slice_of(w, ref.parts, offset, last.stride, w.extent(last.extent), node)
-        w.emit(ir.ListOp(outs=(), op="extend", width=1, args=(out.var, some.var), loc=w.at(node)))
+        some = _slice_of(w, ref.parts, offset, last.stride, w.extent(last.extent))
+        w.emit(ir.ListOp(outs=(), op="extend", width=1, args=(out.var, some.var), loc=w.loc))
 
-    each_part(w, ref.offset, listed[:-1], row, where)
-    return _slice_of(w, out, number(0), number(1), count, node), w.as_extent(count)  # which nothing changes
+    each_part(w, ref.offset, listed[:-1], row)
+    return _slice_of(w, out, number(0), number(1), count), w.as_extent(count)  # which nothing changes
 
 
 def _row_major(w: Walker, listed: Sequence[Axis]) -> bool:
@@ -197,52 +191,48 @@ def _row_major(w: Walker, listed: Sequence[Axis]) -> bool:
     return False
 
 
-def _slice_of(
-    w: Walker, parts: ListVal, start: Num, stride: Num, count: Num, node: ast.AST | None
-) -> ListVal:  # fmt: skip
+def _slice_of(w: Walker, parts: ListVal, start: Num, stride: Num, count: Num) -> ListVal:
     """Return a new list of some parts: what reads it runs later, and nothing changes it."""
     out = ListVal(parts.cell, w.var("seen", parts.var.type))
     args = (parts.var, w.word(w.read(start)), w.word(w.read(stride)), w.word(w.read(count)))
-    w.emit(ir.ListOp(outs=(out.var,), op="slice", width=1, args=args, loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(out.var,), op="slice", width=1, args=args, loc=w.loc))
     return out
 
 
-def part_at(w: Walker, ref: ArrayRef, offset: Num, node: ast.AST | None) -> Tensor:
+def part_at(w: Walker, ref: ArrayRef, offset: Num) -> Tensor:
     """Return one of the parts."""
     item = ref.parts.item
     assert isinstance(item, TensorT)
     out = w.var("part", item)
-    w.emit(ir.ListOp(outs=(out,), op="get", width=1, args=(ref.parts.var, w.word(w.read(offset))), loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(out,), op="get", width=1, args=(ref.parts.var, w.word(w.read(offset))), loc=w.loc))
     dims = tuple(c.extent for c in ref.cuts)
     x = Tensor(item, out, tuple(d if n is None else n for n, d in zip(item.shape, dims, strict=True)), aliased=True)
     return w.refine(x, dims)
 
 
-def seen_of(w: Walker, x: Tensor, ref: ArrayRef, lead: int, node: ast.AST | None) -> Tensor:
+def seen_of(w: Walker, x: Tensor, ref: ArrayRef, lead: int) -> Tensor:
     """Return what is seen of a part, or of several that `lead` axes tell apart."""
     where: list[tuple[ir.Extent, int, ir.Extent]] = [(0, 1, n) for n in x.dims[:lead]]
     where += [(0, 1, c.extent) if c.count is None else (c.start, c.step, c.count) for c in ref.cuts]
-    out = w.slice(x, where, node)
+    out = w.slice(x, where)
     axis = lead
     for c in ref.cuts:
         if isinstance(c.index, Num):
-            out = index_known(w, out, c.index, axis, node or ast.Constant(0))
+            out = index_known(w, out, c.index, axis)
         elif c.index is not None:
-            out = w.take(out, c.index, axis, node)
+            out = w.take(out, c.index, axis)
         else:
             axis += 1
     return out
 
 
 @handles(ARRAYS, ArrayRef)
-def _as_array(w: Walker, ref: ArrayRef, dtype: str | None, node: Any) -> Tensor:
-    out = elements(w, ref, node)
-    return out if dtype is None else w.cast(out, dtype, node)
+def _as_array(w: Walker, ref: ArrayRef, dtype: str | None) -> Tensor:
+    out = elements(w, ref)
+    return out if dtype is None else w.cast(out, dtype)
 
 
-def each_part(
-    w: Walker, offset: Num, listed: Sequence[Axis], f: Any, node: ast.AST, carried: Sequence[Any] = ()
-) -> None:  # fmt: skip
+def each_part(w: Walker, offset: Num, listed: Sequence[Axis], f: Any, carried: Sequence[Any] = ()) -> None:
     """Call `f` with the offset of each part along some axes, in order."""
     if not listed:
         f(offset)
@@ -252,7 +242,7 @@ def each_part(
     stride = a.stride
 
     def turn(k: Num) -> None:
-        each_part(w, plus(w, offset, times(w, k, stride)), rest, f, node, carried)
+        each_part(w, plus(w, offset, times(w, k, stride)), rest, f, carried)
 
     if isinstance(a.extent, int) and a.extent <= UNROLL:
         for k in range(a.extent):
@@ -269,7 +259,7 @@ def each_part(
 
     offset, stride = w.read(offset), w.read(stride)
     every = Range(number(0), w.extent(a.extent), number(1))
-    iterate(w, every, node, ast.Name(name, ast.Store()), body, (), tuple(carried))
+    iterate(w, every, ast.Name(name, ast.Store()), body, (), tuple(carried))
     w.state.pop(key, None)
 
 
@@ -277,29 +267,29 @@ def each_part(
 
 
 @handles(SUBSCRIPTS, ArrayRef)
-def item(w: Walker, ref: ArrayRef, where: Sequence[Any], node: ast.AST) -> Val:
+def item(w: Walker, ref: ArrayRef, where: Sequence[Any]) -> Val:
     """Read an item of an array that is written to: a view, or, by arrays and masks, a copy."""
-    parts, ellipsis = index_of_each_axis(w, ref, where, node, masks=True)
-    places = [index_of_axes(w, e, node) for e in parts]
+    parts, ellipsis = index_of_each_axis(w, ref, where, masks=True)
+    places = [index_of_axes(w, e) for e in parts]
     basic = not any(isinstance(e, Tensor) and (e.type.rank or e.type.dtype == "bool") for e in places)
     if basic and ref.place.find().counted:
-        places = [_counted(w, e, node) if isinstance(e, Tensor) else e for e in places]
+        places = [_counted(w, e) if isinstance(e, Tensor) else e for e in places]
     if is_advanced(ref, places):
-        seen = index_tensor(w, elements(w, ref, node), where, node)
+        seen = index_tensor(w, elements(w, ref), where)
         if not basic or not isinstance(seen, Tensor) or not seen.type.rank:
             return seen
         ref.place.find().looked_up = True
         return Tensor(seen.type, seen.ref, seen.dims, aliased=True, read_from=ref)
-    out = view(w, ref, places, node)
+    out = view(w, ref, places)
     if out.axes or ellipsis:
         return out
-    x = elements(w, out, node)
+    x = elements(w, out)
     return Tensor(x.type, x.ref, (), fresh=True)
 
 
-def _counted(w: Walker, e: Tensor, node: ast.AST) -> Num:
+def _counted(w: Walker, e: Tensor) -> Num:
     """Return the index that a scalar of NumPy is as a number of the host."""
-    return host_value(w, e, node, "an index of an array that is written to", index=True)
+    return host_value(w, e, "an index of an array that is written to", index=True)
 
 
 def count_indices(w: Walker, place: ArrayPlace) -> None:
@@ -310,18 +300,18 @@ def count_indices(w: Walker, place: ArrayPlace) -> None:
         raise Resweep
 
 
-def index_of_axes(w: Walker, e: Any, node: ast.AST) -> Any:
+def index_of_axes(w: Walker, e: Any) -> Any:
     """Return the index of one axis: a slice, None for a new axis, a number of the host, or an array or scalar."""
     if isinstance(e, slice | NoneVal):
         return e
     if isinstance(e, EnumVal):
-        e = host_value(w, e, node, "an index of an array", index=True)
+        e = host_value(w, e, "an index of an array", index=True)
     if isinstance(e, Num) and e.type == INT:
         return e
     if isinstance(e, Tensor):
-        return w.signed(e, node) if not e.type.rank and e.type.dtype == "uint64" else e
+        return w.signed(e) if not e.type.rank and e.type.dtype == "uint64" else e
     rewrite = "an int, a slice, a mask or an array of ints"
-    raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}", rewrite=rewrite)
+    raise w.refuse("ACR301", seen=f"an index {w.describe(e)}", rewrite=rewrite)
 
 
 def is_advanced(ref: ArrayRef, places: Sequence[Any]) -> bool:
@@ -340,7 +330,7 @@ def is_advanced(ref: ArrayRef, places: Sequence[Any]) -> bool:
     return False
 
 
-def view(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> ArrayRef:
+def view(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> ArrayRef:
     """Return what slices, numbers and new axes make an array that is written to seen as."""
     offset, cuts, indexed = ref.offset, list(ref.cuts), set(ref.indexed)
     axes: list[Axis] = []
@@ -351,7 +341,7 @@ def view(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> Arra
             continue
         a = next(rest)
         if isinstance(e, slice):
-            start, step, count = cut(w, a.extent, e, node)
+            start, step, count = cut(w, a.extent, e)
             if (start, step) == (0, 1) and count == a.extent:
                 axes.append(a)
                 continue
@@ -367,7 +357,7 @@ def view(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> Arra
         if a.number >= 0 and isinstance(e, Num):
             indexed.add(a.number)
         if isinstance(e, Num):
-            e = w.inside(e, a.extent, axis, node)
+            e = w.inside(e, a.extent, axis)
         if a.stride is not None:
             offset = plus(w, offset, times(w, e, a.stride))
         elif a.cut >= 0:
@@ -396,30 +386,30 @@ def transposed(ref: ArrayRef, order: Sequence[int]) -> ArrayRef:
 
 
 @handles(ATTRIBUTES, ArrayRef)
-def attribute(w: Walker, ref: ArrayRef, name: str, node: ast.AST | None) -> Val:
+def attribute(w: Walker, ref: ArrayRef, name: str) -> Val:
     """Read an attribute of an array that is written to: of its shape, or a view."""
     if name == "T":
         return transposed(ref, tuple(reversed(range(ref.type.rank))))
     if name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes"):
-        return tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name, node)
-    tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name, node)
+        return tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name)
+    tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name)
     return Method(ref, name)
 
 
 @handles(PROTOCOLS, ArrayRef)
-def rows(w: Walker, ref: ArrayRef, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+def rows(w: Walker, ref: ArrayRef) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the number of rows, and one row: a view, or an element."""
     if not ref.axes:
-        raise w.refuse("ACR301", node, seen="iteration over a rank-0 array")
+        raise w.refuse("ACR301", seen="iteration over a rank-0 array")
     full = [slice(None, None, 1)] * (len(ref.axes) - 1)
     n = w.extent(ref.axes[0].extent)
-    return lambda: n, lambda i: item(w, ref, (i, *full), node)
+    return lambda: n, lambda i: item(w, ref, (i, *full))
 
 
 # ---- who sees what
 
 
-def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
+def written_tensor(w: Walker, x: Tensor, what: str) -> None:
     """Note that something writes into an array; refuse it if the array came in, or is a view of what is kept apart.
 
     The places where it was made are known from the next sweep on.
@@ -428,14 +418,14 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
     if whole.read_from is not None:
         count_indices(w, whole.read_from.place)
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
-        rewrite = as_view(w, x, _name_of(node)) or "write into the array itself, by an index"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=rewrite)
+        rewrite = as_view(w, x, _name_of(w)) or "write into the array itself, by an index"
+        raise w.refuse("ACR111", seen=seen, rewrite=rewrite)
     if not whole.places and not came_in(w, x):
         seen = f"{what} into {w.describe(x)}, which may be one of several arrays, or have come in"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=WHERE_IT_WAS_MADE)
+        raise w.refuse("ACR111", seen=seen, rewrite=WHERE_IT_WAS_MADE)
     if not whole.places:
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=as_view(w, x, _name_of(node)) or _own_copy(w, node))
+        raise w.refuse("ACR111", seen=seen, rewrite=as_view(w, x, _name_of(w)) or _own_copy(w))
     for p in whole.places:
         w.know.changed |= not p.find().written
         p.find().written = True
@@ -443,7 +433,7 @@ def written_tensor(w: Walker, x: Tensor, node: ast.AST, what: str) -> None:
     if whole.passed:
         w.pass_itself(whole.places)
         seen = f"{what} into {w.describe(x)}, which may have come in"
-        raise w.refuse("ACR111", node, seen=seen, rewrite=WHERE_IT_WAS_MADE)
+        raise w.refuse("ACR111", seen=seen, rewrite=WHERE_IT_WAS_MADE)
 
 
 WHERE_IT_WAS_MADE = (
@@ -498,9 +488,9 @@ def _root(name: str) -> ast.expr:
     return root
 
 
-def _own_copy(w: Walker, node: ast.AST) -> str:
+def _own_copy(w: Walker) -> str:
     """Return how what is written into becomes one's own: the array, or all that it is reached from."""
-    name = _name_of(node)
+    name = _name_of(w)
     root = _root(name)
     copied = name_of_copy(w, root)
     owner = w.state.get(path_of(w, root))
@@ -524,9 +514,9 @@ def _first_name(w: Walker, val: Val | None) -> str:
     return next((name for name in names if name.isidentifier()), "")
 
 
-def _name_of(node: ast.AST) -> str:
+def _name_of(w: Walker) -> str:
     """Return the user's name for what is written into."""
-    match node:
+    match w.here:
         case ast.Subscript(value=value) | ast.AugAssign(target=value):
             return ast.unparse(value)
         case ast.Name(id=name):
@@ -534,14 +524,12 @@ def _name_of(node: ast.AST) -> str:
     return "x"
 
 
-def note_write(
-    w: Walker, ref: ArrayRef, numbers: frozenset[int], others: frozenset[int], node: ast.AST
-) -> None:  # fmt: skip
+def note_write(w: Walker, ref: ArrayRef, numbers: frozenset[int], others: frozenset[int]) -> None:
     """Note a write: by which axes, in how many loops; refuse it if what was read before is still in use."""
     place = ref.place.find()
     made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
     depth = len(w.loops_around) - (len(made.loops) if made is not None else 0)
-    key = (w.frame.path, *spot(node))
+    key = (w.frame.path, *w.site)
     # An index may be one of several: each of them writes here.
     deep, by_number, by_other = place.writes.get(key, (0, frozenset(), frozenset()))
     found = max(depth, deep), numbers | by_number, others | by_other
@@ -552,7 +540,7 @@ def note_write(
         if place.passed and place.apart != before:
             w.know.begin_again()
             raise Resweep
-    note_event(w, "written", ref, node)
+    note_event(w, "written", ref)
 
 
 @handles(KEPT, Tensor)
@@ -562,15 +550,15 @@ def note_kept(w: Walker, val: Tensor) -> None:
     if w.outer_loc is not None:  # by a function of the library: it keeps nothing
         return
     if ref is not None and (val.type.rank or val.array0 is not None):
-        note_event(w, "kept", ref, None, whole=val.base is None)
+        note_event(w, "kept", ref, whole=val.base is None)
 
 
-def note_event(
-    w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRef, node: ast.AST | None, whole: bool = False
-) -> None:  # fmt: skip
+def note_event(w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRef, whole: bool = False) -> None:
     """Note what happens to an array; refuse a write that what was kept before would not see, and the reverse."""
     place, parts = ref.place.find(), ref.parts.var if ref.latest else None
-    new = Event(kind=kind, place=place, parts=parts, loops=w.loops_around, loc=w.at(node), whole=whole)
+    bound = kind == "kept" and isinstance(getattr(w.here, "ctx", None), ast.Store)
+    loc = w.frame.last if bound else w.loc  # of what is assigned, the whole statement
+    new = Event(kind=kind, place=place, parts=parts, loops=w.loops_around, loc=loc, whole=whole)
     old = [e for e in w.events if e.place.find() is place]
     if kind == "written":
         made = max((k for k, e in enumerate(old) if e.kind == "made" and e.parts is parts), default=-1)
@@ -606,16 +594,16 @@ def _refuse_kept(w: Walker, kept: Event, written: Event) -> None:
 # ---- results
 
 
-def present(w: Walker, val: Val, node: ast.AST) -> Val:
+def present(w: Walker, val: Val) -> Val:
     """Return a value with what arrays that are written to hold now in the place of them.
 
     Lists, dicts and objects hold the arrays themselves: those are read when the call is over (`ir.written`).
     """
     match val:
         case ArrayRef():
-            return elements(w, val, node)
+            return elements(w, val)
         case TupleVal() | DictVal():
-            items = tuple(present(w, v, node) for v in val.items)
+            items = tuple(present(w, v) for v in val.items)
             same = all(a is b for a, b in zip(items, val.items, strict=True))
             return val if same else replace(val, items=items)
     return val

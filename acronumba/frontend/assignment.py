@@ -68,37 +68,37 @@ from acronumba.ir.types import (
 )
 
 
-def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val, node: ast.AST) -> None:
+def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
     """Assign the items of a value to targets of which one takes all that is left."""
     items = w.items_of(val)
     at = next(k for k, e in enumerate(elts) if isinstance(e, ast.Starred))
     after = len(elts) - at - 1
     if items is None:
-        xs = to_list(w, not_none(w, val, node) if isinstance(val, UnionVal) else val, node)
-        n = w.list_lengths(xs, node)
+        xs = to_list(w, not_none(w, val) if isinstance(val, UnionVal) else val)
+        n = w.list_lengths(xs)
         text = f"not enough values to unpack (expected at least {at + after}, got {{0}})"
-        w.check(w.scalar("ge", n, number(at + after)), "ValueError", text, (n,), node)
+        w.check(w.scalar("ge", n, number(at + after)), "ValueError", text, (n,))
         for k, e in enumerate(elts):
             if isinstance(e, ast.Starred):
                 rest = w.scalar("sub", n, number(at + after))
-                w.assign(e.value, list_slice(w, xs, number(at), 1, rest, node))
+                w.assign(e.value, list_slice(w, xs, number(at), 1, rest))
                 continue
             place = number(k) if k < at else w.scalar("sub", n, number(len(elts) - k))
-            w.assign(e, list_get(w, xs, place, node))
+            w.assign(e, list_get(w, xs, place))
         return
     if len(items) < at + after:
-        raise w.refuse("ACR305", node, seen=f"{len(items)} values for at least {at + after} names")
+        raise w.refuse("ACR305", seen=f"{len(items)} values for at least {at + after} names")
     star = elts[at]
     assert isinstance(star, ast.Starred)
     middle = items[at : len(items) - after]
     for e, v in zip(elts[:at], items[:at], strict=True):
         w.assign(e, v)
-    w.assign(star.value, new_list(w, middle, node))
+    w.assign(star.value, new_list(w, middle))
     for e, v in zip(elts[at + 1 :], items[len(items) - after :], strict=True):
         w.assign(e, v)
 
 
-def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
+def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
     """Return the items of a value that is unpacked into `count` names."""
     w.check_poison(val)
     if isinstance(val, Stream):
@@ -106,43 +106,41 @@ def unpack(w: Walker, val: Val, count: int, node: ast.AST) -> Sequence[Val]:
     items = w.items_of(val)
     if items is not None:
         if len(items) != count:
-            raise w.refuse("ACR305", node, seen=f"{len(items)} values for {count} names")
+            raise w.refuse("ACR305", seen=f"{len(items)} values for {count} names")
         return items
     if isinstance(val, Columns):
-        return columns_of(w, val, count, node)
+        return columns_of(w, val, count)
     match val:
         case ArrayRef() if val.axes:
-            w.same_extent(val.dims[0], count, "values to unpack", node)
-            return [get_item(w, val, number(k), node) for k in range(count)]
+            w.same_extent(val.dims[0], count, "values to unpack")
+            return [get_item(w, val, number(k)) for k in range(count)]
         case Tensor() if val.type.rank:
-            n = w.same_extent(val.dims[0], count, "values to unpack", node)
+            n = w.same_extent(val.dims[0], count, "values to unpack")
             x = w.refine(val, (n, *val.dims[1:]))
-            return [w.take(x, number(k), 0, node) for k in range(count)]
+            return [w.take(x, number(k), 0) for k in range(count)]
         case ListVal():
-            length = w.list_lengths(val, node)
+            length = w.list_lengths(val)
             text = f"expected {count} values to unpack, got {{0}}"
-            w.check(w.scalar("eq", length, number(count)), "ValueError", text, (length,), node)
-            return [list_get(w, val, number(k), node) for k in range(count)]
+            w.check(w.scalar("eq", length, number(count)), "ValueError", text, (length,))
+            return [list_get(w, val, number(k)) for k in range(count)]
         case UnionVal():
-            got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count, node))), node)
+            got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
             if isinstance(got, TupleVal):
                 return got.items
     if isinstance(val, ITERABLES) or has_method(w, val, "__iter__"):
-        return unpack(
-            w, iterated(w, val, node) if has_method(w, val, "__iter__") else to_list(w, val, node), count, node
-        )
-    raise w.refuse("ACR305", node, seen=f"{w.describe(val)} cannot be unpacked")
+        return unpack(w, iterated(w, val) if has_method(w, val, "__iter__") else to_list(w, val), count)
+    raise w.refuse("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
 
 
-def columns_of(w: Walker, val: Columns, count: int, node: ast.AST) -> Sequence[Val]:
+def columns_of(w: Walker, val: Columns, count: int) -> Sequence[Val]:
     """`xs, ys = zip(*pairs)`."""
-    n = w.list_lengths(val.rows, node)
+    n = w.list_lengths(val.rows)
     t = val.rows.item
     if isinstance(t, TupleT) and len(t.items) == count:
         text = f"not enough values to unpack (expected {count}, got 0)"
-        w.check(w.scalar("gt", n, number(0)), "ValueError", text, (), node)
-        return [column(w, val, number(k), node) for k in range(count)]
-    return unpack(w, to_list(w, val, node), count, node)
+        w.check(w.scalar("gt", n, number(0)), "ValueError", text)
+        return [column(w, val, number(k)) for k in range(count)]
+    return unpack(w, to_list(w, val), count)
 
 
 # Of a length that only run time knows, not yet lists.
@@ -161,27 +159,36 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
     if isinstance(target, ast.Subscript):
         found = item_in_pieces(w, target)
         if found is not None and is_row(found[1]):
-            new = in_place(w, found[1].items[found[2]], w.expr(stmt.value), stmt)
+            new = updated(w, found[1].items[found[2]], stmt)
             if w.state.get(found[0]) is found[1] and set_in_pieces(w, target, new):
                 return
-            raise w.refuse("ACR209", stmt, seen=ast.unparse(target), rewrite=_written_out(stmt))
-        base, where = item_place(w, target)
-        each_place(w, base, lambda b: change_of(w, b, where, target, stmt), target)
+            raise w.refuse("ACR209", seen=ast.unparse(target), rewrite=_written_out(stmt))
+        with w.at_node(target):
+            base, where = item_place(w, target)
+            each_place(w, base, lambda b: change_of(w, b, where, target, stmt))
         return
     if isinstance(target, ast.Attribute):
-        owner = attribute_owner(w, target)
-        about_to_change(w, owner)
-        old = attribute_of(w, owner, target)
-        new = in_place(w, old, w.expr(stmt.value), stmt)
-        if new is not old:
-            set_attribute(w, owner, target.attr, new, target)
+        with w.at_node(target):
+            owner = attribute_owner(w, target)
+            about_to_change(w, owner)
+            old = attribute_of(w, owner, target)
+            new = updated(w, old, stmt)
+            if new is not old:
+                set_attribute(w, owner, target.attr, new)
         return
     assert isinstance(target, ast.Name)
     old = w.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-    new = in_place(w, old, w.expr(stmt.value), stmt)
+    new = updated(w, old, stmt)
     if new is not old:
         forget(w, w.frame.scope, target.id)
-        bind_name(w, target.id, new, target)
+        with w.at_node(target):
+            bind_name(w, target.id, new)
+
+
+def updated(w: Walker, old: Val, stmt: ast.AugAssign) -> Val:
+    """Return what an augmented assignment makes of the old value of its target."""
+    with w.at_node(stmt):
+        return in_place(w, old, w.expr(stmt.value), stmt)
 
 
 def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast.AugAssign) -> None:
@@ -189,14 +196,14 @@ def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast
     if isinstance(base, Tensor | ArrayRef):
         change_elements(w, base, where, stmt)
         return
-    old = get_item(w, base, where, target)
+    old = get_item(w, base, where)
     if has_method(w, base, "__setitem__"):
-        new = in_place(w, old, w.expr(stmt.value), stmt)
-        call_special(w, base, "__setitem__", (index_value(w, where, base, target), new), target)
+        new = updated(w, old, stmt)
+        call_special(w, base, "__setitem__", (index_value(w, where, base), new))
         return
     if not isinstance(base, ListVal | DictVal | MapVal | Kept) or is_tuple(base):
-        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
-    new = in_place(w, old, w.expr(stmt.value), stmt)
+        raise w.refuse("ACR113", seen=f"an assignment into {w.describe(base)}")
+    new = updated(w, old, stmt)
     if not isinstance(old, ArrayRef):  # that changes itself
         set_item(w, base, where, target, new)
 
@@ -205,32 +212,33 @@ def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.Au
     """`x[i] op= y` on an array."""
     assert isinstance(stmt.target, ast.Subscript)
     if isinstance(base, Tensor):
-        written_tensor(w, base, stmt.target, "an assignment")
+        written_tensor(w, base, "an assignment")
         w.expr(stmt.value)
         return
-    change_at(w, base, index_parts(w, base, where, stmt.target), stmt)
+    change_at(w, base, index_parts(w, base, where), stmt)
 
 
 def change_at(w: Walker, ref: ArrayRef, where: Sequence[Any], stmt: ast.AugAssign) -> None:
     """`x[i] op= y` on an array that is written to: of a view its own elements, by arrays and masks those of a copy."""
-    target = stmt.target
-    if each_index(w, where, lambda at: change_at(w, ref, at, stmt), target):
+    if each_index(w, where, lambda at: change_at(w, ref, at, stmt)):
         return
-    places = index_places(w, ref, where, target)
+    places = index_places(w, ref, where)
     if any(map(is_array, places)):
-        change_item(w, ref, places, lambda: w.expr(stmt.value), partial(elements_changed, w, stmt), target)
+        change_item(w, ref, places, lambda: w.expr(stmt.value), partial(elements_changed, w, stmt))
         return
-    old = get_item(w, ref, where, target)
-    assign_item(w, ref, where, changed(w, old, w.expr(stmt.value), stmt), target)
+    old = get_item(w, ref, where)
+    with w.at_node(stmt):
+        new = changed(w, old, w.expr(stmt.value), stmt)
+    assign_item(w, ref, where, new)
 
 
 def elements_changed(w: Walker, stmt: ast.AugAssign, old: Tensor, value: Val, mask: Tensor | None) -> Val:
     """Return the elements of `old op value`, those where a mask is true."""
     name = BINARY.get(type(stmt.op))
-    if mask is None or name is None:
-        return changed(w, old, value, stmt)
-    new = w.ufunc(name, (old, value), stmt, mask)
-    return check_fit(w, old, new, stmt)
+    with w.at_node(stmt):
+        if mask is None or name is None:
+            return changed(w, old, value, stmt)
+        return check_fit(w, old, w.ufunc(name, (old, value), mask), stmt)
 
 
 def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
@@ -243,11 +251,11 @@ def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool 
     array = isinstance(old, ArrayRef) or before.type.rank or before.array0 is not None
 
     def one(v: Val) -> Val:
-        new = w.whole(binary(w, stmt.op, before, v, stmt))
+        new = w.whole(binary(w, stmt.op, before, v))
         return check_fit(w, before, new, stmt, several) if array and isinstance(new, Tensor) else new
 
     w.check_poison(value)
-    return w.each(w.whole(value), one, stmt)
+    return w.each(w.whole(value), one)
 
 
 def check_fit(w: Walker, before: Tensor, new: Tensor, stmt: ast.AugAssign, several: bool = False) -> Tensor:
@@ -255,14 +263,14 @@ def check_fit(w: Walker, before: Tensor, new: Tensor, stmt: ast.AugAssign, sever
     fits = np.can_cast(new.type.dtype, before.type.dtype, "same_kind")
     if fits and new.type.rank == before.type.rank:
         for a, b in zip(before.dims, new.dims, strict=True):
-            w.same_extent(a, b, "in-place result", stmt)
+            w.same_extent(a, b, "in-place result")
         return new
     if several:
         text = f"{w.describe(before)} cannot become {w.describe(new)} in place"
-        w.fail("ValueError" if fits else "TypeError", text, stmt)
+        w.fail("ValueError" if fits else "TypeError", text)
         raise Dead
     seen = f"{w.describe(before)} would become {w.describe(new)}"
-    raise w.refuse("ACR112", stmt, seen=seen, rewrite=_written_out(stmt))
+    raise w.refuse("ACR112", seen=seen, rewrite=_written_out(stmt))
 
 
 def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
@@ -275,33 +283,33 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
             new = in_place(w, v, value, stmt, True)
             return NoneVal() if itself else new
 
-        new = w.each(old, one, stmt, itself=True)
+        new = w.each(old, one, itself=True)
         return old if itself else new
     if isinstance(old, ArrayRef):  # all its elements change, for every name
-        assign_item(w, old, (), changed(w, old, value, stmt, several), stmt)
+        assign_item(w, old, (), changed(w, old, value, stmt, several))
         return old
     cls = python_class(old)
     if cls is list and not isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
         if isinstance(stmt.op, ast.Mult):
             seen = f"*= of {w.describe(old)}, which may have another name"
-            raise w.refuse("ACR209", stmt, seen=seen, rewrite=_written_out(stmt))
+            raise w.refuse("ACR209", seen=seen, rewrite=_written_out(stmt))
         if isinstance(old, SharedVal):
-            raise w.refuse("ACR113", stmt, seen=f"a change of {w.describe(old)}")
+            raise w.refuse("ACR113", seen=f"a change of {w.describe(old)}")
         if isinstance(stmt.op, ast.Add):
             if isinstance(old, StaticList):
                 w.make_real(old.cell)
                 raise Resweep
             assert isinstance(old, ListVal)
-            extend(w, old, value, stmt)
+            extend(w, old, value)
             return old
     if isinstance(old, DictVal | MapVal) and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
-        return changed_in_place(w, stmt.op, changeable(w, old, stmt), value, stmt)
+        return changed_in_place(w, stmt.op, changeable(w, old), value)
     magic = f"__i{MAGIC[type(stmt.op)]}__"
     if has_method(w, old, magic):
-        return call_special(w, old, magic, (value,), stmt)
+        return call_special(w, old, magic, (value,))
     if cls not in (list, dict, set) and w.has(cls, magic):
-        raise w.refuse("ACR209", stmt, seen=magic, rewrite=_written_out(stmt))
-    new = binary(w, stmt.op, old, value, stmt)
+        raise w.refuse("ACR209", seen=magic, rewrite=_written_out(stmt))
+    new = binary(w, stmt.op, old, value)
     if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):
         check_in_place(w, old, new, stmt)
     if isinstance(new, Tensor):
@@ -317,22 +325,22 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
     rewrite = own_root(w, name) or _written_out(stmt)  # what came in takes no new value either
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
-        raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
+        raise w.refuse("ACR112", seen=seen, rewrite=rewrite)
     other = not isinstance(new, Tensor) or new.type.dtype != old.type.dtype or new.type.rank != old.type.rank
     if not old.own and old.whole.read_from is not None:
         count_indices(w, old.whole.read_from.place)
     if (not old.own or other) and old.whole.places:  # from the next sweep on it is an array that is written to
-        written_tensor(w, old, stmt, "an assignment")
+        written_tensor(w, old, "an assignment")
         return
     if not old.own or isinstance(old.ref, ir.SharedArg):
         rewrite = as_view(w, old, name) or (rewrite if came_in(w, old) else WHERE_IT_WAS_MADE)
-        raise w.refuse("ACR112", stmt, seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
+        raise w.refuse("ACR112", seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
     if other:
         seen = f"{w.describe(old)} would become {w.describe(new)}"
-        raise w.refuse("ACR112", stmt, seen=seen, rewrite=rewrite)
+        raise w.refuse("ACR112", seen=seen, rewrite=rewrite)
     if isinstance(new, Tensor):
         for a, b in zip(old.dims, new.dims, strict=True):
-            w.same_extent(a, b, "in-place result", stmt)
+            w.same_extent(a, b, "in-place result")
 
 
 def _written_out(stmt: ast.AugAssign) -> str:
@@ -376,16 +384,16 @@ def _to_name(w: Walker, target: ast.Name, val: Val) -> None:
     if isinstance(val, Generator):
         val = named_generator(w, val)
     check_free(w, val)
-    bind_name(w, target.id, val, target)
+    bind_name(w, target.id, val)
 
 
 @handles(TARGETS, ast.Tuple, ast.List)
 def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
     elts = target.elts
     if any(isinstance(e, ast.Starred) for e in elts):
-        assign_starred(w, elts, val, target)
+        assign_starred(w, elts, val)
         return
-    for e, v in zip(elts, unpack(w, val, len(elts), target), strict=True):
+    for e, v in zip(elts, unpack(w, val, len(elts)), strict=True):
         w.assign(e, v)
 
 
@@ -394,20 +402,20 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     if set_in_pieces(w, target, val):
         return
     base, where = item_place(w, target)
-    each_place(w, base, lambda b: store_item(w, b, where, val, target), target)
+    each_place(w, base, lambda b: store_item(w, b, where, val, target))
 
 
 def store_item(w: Walker, base: Val, where: Any, val: Val, target: ast.Subscript) -> None:
     """`x[i] = v`."""
     if has_method(w, base, "__setitem__"):
-        call_special(w, base, "__setitem__", (index_value(w, where, base, target), val), target)
+        call_special(w, base, "__setitem__", (index_value(w, where, base), val))
         return
     match base:
         case ArrayRef():
-            assign_item(w, base, index_parts(w, base, where, target), val, target)
+            assign_item(w, base, index_parts(w, base, where), val)
         case Tensor():
-            written_tensor(w, base, target, "an assignment")
+            written_tensor(w, base, "an assignment")
         case ListVal() | DictVal() | MapVal() | Kept():
             set_item(w, base, where, target, val)
         case _:
-            raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}")
+            raise w.refuse("ACR113", seen=f"an assignment into {w.describe(base)}")

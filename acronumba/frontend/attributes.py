@@ -61,7 +61,7 @@ from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, m
 OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "value_and_grad", "with_options"))
 
 
-def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
+def not_none(w: Walker, val: UnionVal) -> Val:
     """Let the instance fail if the value is None; return it without that possibility."""
     if not any(isinstance(m, NoneT) for m in val.possible):
         return val
@@ -69,73 +69,73 @@ def not_none(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
     if w.block is None or not rest.possible:
         return Poison()
     good = w.is_case(val, lambda t: not isinstance(t, NoneT))
-    what = f"'{node.attr}'" if isinstance(node, ast.Attribute) else "it"
-    error = "AttributeError" if isinstance(node, ast.Attribute) else "TypeError"
+    what = f"'{w.here.attr}'" if isinstance(w.here, ast.Attribute) else "it"
+    error = "AttributeError" if isinstance(w.here, ast.Attribute) else "TypeError"
     text = (
-        f"'NoneType' object has no attribute {what}" if isinstance(node, ast.Attribute) else "this value is None here"
+        f"'NoneType' object has no attribute {what}" if isinstance(w.here, ast.Attribute) else "this value is None here"
     )
-    w.check(good, error, text, (), node)
+    w.check(good, error, text)
     return w.narrowed(rest)
 
 
-def attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Val:
+def attribute(w: Walker, owner: Val, name: str) -> Val:
     """Read an attribute."""
     w.check_poison(owner)
     handler = ATTRIBUTES.get(type(owner))
     if handler is not None:
-        return handler(w, owner, name, node)  # type: ignore[no-any-return]
+        return handler(w, owner, name)  # type: ignore[no-any-return]
     match owner:
         case Ref() if len(owner.classes) == 1:
             cls = owner.classes[0]
             if name in field_names(cls) or name in w.know.fields.get(cls, {}):
-                return load(w, owner, name, node)
-            return inherited_attribute(w, owner, cls, name, node)
+                return load(w, owner, name)
+            return inherited_attribute(w, owner, cls, name)
         case Made():
-            return made_attribute(w, owner, name, node)
+            return made_attribute(w, owner, name)
         case Super():
-            return super_attribute(w, owner, name, node)
+            return super_attribute(w, owner, name)
         case Ref() | UnionVal():
-            return w.each(owner, lambda v: attribute(w, v, name, node), node)
+            return w.each(owner, lambda v: attribute(w, v, name))
         case Record():
             if name in owner.names:
                 return owner.items[owner.names.index(name)]
-            return inherited_attribute(w, owner, owner.cls, name, node)
+            return inherited_attribute(w, owner, owner.cls, name)
         case SharedVal(node=shared) if shared.kind == "object":
             item = shared.item(name)
             if item is not None:
                 if isinstance(item, SharedConst):
                     function = behind(w, item.value)
                     if function is not None:
-                        return function_value(w, function, node)
+                        return function_value(w, function)
                 return w.shared_value(item)
-            return inherited_attribute(w, owner, shared.cls, name, node)
+            return inherited_attribute(w, owner, shared.cls, name)
         case Tensor():
-            return tensor_attribute(w, owner, name, node)
+            return tensor_attribute(w, owner, name)
         case Static(value=value):
-            return static_attribute(w, value, name, node)
+            return static_attribute(w, value, name)
         case Func() if name in OF_MODELS:
-            raise w.refuse("ACR205", node, seen=f".{name}")
+            raise w.refuse("ACR205", seen=f".{name}")
         case EnumVal():
-            return enum_attribute(w, owner, name, node)
+            return enum_attribute(w, owner, name)
         case ListVal() | StaticList() | DictVal() | MapVal() | Kept() | SharedVal() | TupleVal() if hasattr(
             python_class(owner), name
         ):
-            return builtin_method(w, owner, python_class(owner), name, node)
+            return builtin_method(w, owner, python_class(owner), name)
         case SliceVal() if name in ("start", "stop", "step"):
             return {"start": owner.start, "stop": owner.stop, "step": owner.step}[name]
         case Range() if name in ("start", "stop", "step"):
             return w.read({"start": owner.start, "stop": owner.stop, "step": owner.step}[name])
         case NoneVal(given=True):
-            w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'", node)
+            w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'")
             raise Dead
         case NoneVal():
-            raise w.refuse("ACR307", node, seen=f"None has no attribute {name!r}")
+            raise w.refuse("ACR307", seen=f"None has no attribute {name!r}")
         case Num() if name in ("real",):
             return owner
         case Num() | StrVal() | Text() if hasattr(python_class(owner), name):
-            return builtin_method(w, owner, python_class(owner), name, node)
+            return builtin_method(w, owner, python_class(owner), name)
     names = field_names(owner.cls) if isinstance(owner, Record) else dir(python_class(owner))
-    raise w.refuse("ACR307", node, seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
+    raise w.refuse("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
 
 
 @handles(EXPRESSIONS, ast.Attribute)
@@ -147,35 +147,35 @@ def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
     return attribute_of(w, attribute_owner(w, node), node)
 
 
-def made_attribute(w: Walker, owner: Made, name: str, node: ast.AST | None) -> Val:
+def made_attribute(w: Walker, owner: Made, name: str) -> Val:
     """Read an attribute of an object whose fields are variables."""
     key = (owner.key, name)
     val = w.state.get(key)
     if val is None and name in w.know.assigned and not inherits(w, owner.cls, name):  # later, or on another path
-        w.fail("AttributeError", no_attribute(owner.cls, name), node)
+        w.fail("AttributeError", no_attribute(owner.cls, name))
         raise Dead
     if val is None or is_computed(w, owner, name):
-        return inherited_attribute(w, owner, owner.cls, name, node)
+        return inherited_attribute(w, owner, owner.cls, name)
     if isinstance(val, Maybe):
         own = val.value
         if inherits(w, owner.cls, name):
-            return either(w, val.bound, lambda: own, lambda: class_attribute(w, owner, owner.cls, name, node))
-        w.check(val.bound, "AttributeError", no_attribute(owner.cls, name), (), node)
+            return either(w, val.bound, lambda: own, lambda: class_attribute(w, owner, owner.cls, name))
+        w.check(val.bound, "AttributeError", no_attribute(owner.cls, name))
         val = own
         if w.block is not None:
             w.state[key] = val
-    w.check_poison(val, node=node)
+    w.check_poison(val)
     return val
 
 
-def has_attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Num:
+def has_attribute(w: Walker, owner: Val, name: str) -> Num:
     """Return the bool whether an object has an attribute."""
     match owner:
         case Ref(classes=(cls,)) if name in field_names(cls) or name in w.know.fields.get(cls, {}):
             t = w.know.fields.get(cls, {}).get(name)
             if t is None or UNSET not in members(t) or inherits(w, cls, name):
                 return number(True)
-            val = read_field(w, owner, name, t, node)
+            val = read_field(w, owner, name, t)
             return w.is_case(val, lambda m: m != UNSET) if isinstance(val, UnionVal) else number(False)
         case Made():
             kept = w.state.get((owner.key, name))
@@ -187,10 +187,10 @@ def has_attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Num
         case SharedVal(node=shared) if shared.kind == "object":
             found = shared.item(name) is not None or inherits(w, shared.cls, name)
             if not found:
-                w.inherited.setdefault((shared.cls, name), w.at(node))
+                w.inherited.setdefault((shared.cls, name), w.loc)
             return number(found)
         case Ref(classes=(cls,)):
-            w.inherited.setdefault((cls, name), w.at(node))
+            w.inherited.setdefault((cls, name), w.loc)
             return number(inherits(w, cls, name))
         case Tensor():
             return number(hasattr(np.ndarray, name))
@@ -200,7 +200,7 @@ def has_attribute(w: Walker, owner: Val, name: str, node: ast.AST | None) -> Num
             return number(hasattr(None, name))
     cls = python_class(owner)
     if cls is object:
-        raise w.refuse("ACR308", node, seen=f"hasattr of {w.describe(owner)}")
+        raise w.refuse("ACR308", seen=f"hasattr of {w.describe(owner)}")
     return number(hasattr(cls, name))
 
 
@@ -229,7 +229,7 @@ def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
     """Evaluate the object of an attribute, which is not None from then on."""
     owner = w.value(node.value)
     if isinstance(owner, UnionVal):
-        owner = not_none(w, owner, node)
+        owner = not_none(w, owner)
         base = path_of(w, node.value)
         if base is not None and w.block is not None and (base in w.state or len(base) > 2):
             w.state[base] = owner
@@ -241,73 +241,71 @@ def attribute_of(w: Walker, owner: Val, node: ast.Attribute) -> Val:
     path = path_of(w, node)
     if path is not None:
         w.check_poison(w.state.get(path, owner))
-    val = attribute(w, owner, node.attr, node)
+    val = attribute(w, owner, node.attr)
     if path is not None and isinstance(owner, Ref) and not isinstance(val, Bound | Static | Func):
         w.state[path] = val
     return val
 
 
-def builtin_method(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Method:
+def builtin_method(w: Walker, owner: Val, cls: type, name: str) -> Method:
     """Return a method of a built-in type. Its other attributes, `x.flags`, are not supported."""
     if name == "__class__" or not callable(getattr(cls, name)):
         rewrite = "type(x)" if name == "__class__" else ""
-        raise w.refuse("ACR209", node, seen=f"{w.describe(owner)}.{name}", rewrite=rewrite)
+        raise w.refuse("ACR209", seen=f"{w.describe(owner)}.{name}", rewrite=rewrite)
     return Method(owner, name)
 
 
-def inherited_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
+def inherited_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
     """Read what an object has by its class, as long as no attribute of its own hides it.
 
     That an object of the data has none is looked up when it is packed, and for shared values when they are read.
     Python itself looks up `__call__`, `__len__` and operators in the class alone: see `class_attribute`.
     """
     if can_hide(cls, w.source_guard.attribute(cls, name)):
-        w.inherited.setdefault((cls, name), w.at(node))
+        w.inherited.setdefault((cls, name), w.loc)
         if issubclass(cls, enum.Enum):
             for member in cls:
                 if w.source_guard.item(member, name) is not ABSENT:
                     seen, rewrite = hiding(cls, name)
-                    raise w.refuse("ACR308", node, f"{cls.__name__}.{member.name}: {seen}", rewrite)
-    return class_attribute(w, owner, cls, name, node)
+                    raise w.refuse("ACR308", seen=f"{cls.__name__}.{member.name}: {seen}", rewrite=rewrite)
+    return class_attribute(w, owner, cls, name)
 
 
-def class_attribute(w: Walker, owner: Val, cls: type, name: str, node: ast.AST | None) -> Val:
+def class_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
     """Read a method, property or class variable of an object."""
     if name == "__class__" and not isinstance(owner, Static):
         return Static(cls)
     raw = w.source_guard.attribute(cls, name)
     if raw is ABSENT or isinstance(raw, types.MemberDescriptorType):
         names = (*field_names(cls), *dir(cls))
-        raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
-    return bound_attribute(w, owner, cls, name, raw, w.source_guard.owner(cls, name), node)
+        raise w.refuse("ACR307", seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
+    return bound_attribute(w, owner, cls, name, raw, w.source_guard.owner(cls, name))
 
 
-def bound_attribute(
-    w: Walker, owner: Val, cls: type, name: str, raw: Any, holder: type | None, node: ast.AST | None
-) -> Val:
+def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holder: type | None) -> Val:
     """Return what stands in a class as Python gives it to an object, or to the class itself."""
     of_class = isinstance(owner, Static)
     if isinstance(raw, property):
         if raw.fget is None or of_class:
-            raise w.refuse("ACR307", node, seen=f"{cls.__name__}.{name}")
-        return w.call(Bound(own_method(w, raw.fget, node), owner), (), {}, node)
+            raise w.refuse("ACR307", seen=f"{cls.__name__}.{name}")
+        return w.call(Bound(own_method(w, raw.fget), owner), (), {})
     if isinstance(raw, staticmethod):
-        return own_method(w, raw.__func__, node)
+        return own_method(w, raw.__func__)
     if isinstance(raw, classmethod):
-        return Bound(own_method(w, raw.__func__, node), owner if of_class else Static(cls))
+        return Bound(own_method(w, raw.__func__), owner if of_class else Static(cls))
     if name in ("_replace", "_asdict") and issubclass(cls, tuple):
         return Method(owner, name)
     if as_function(raw) is not None:
-        return own_method(w, raw, node) if of_class else Bound(own_method(w, raw, node), owner)
+        return own_method(w, raw) if of_class else Bound(own_method(w, raw), owner)
     if raw in (object.__init__, object.__setattr__) or has_written(raw):
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
         handler = None if of_class else DESCRIPTORS.get(type(raw))
         if handler is not None:
-            return handler(w, owner, cls, name, raw, node)  # type: ignore[no-any-return]
+            return handler(w, owner, cls, name, raw)  # type: ignore[no-any-return]
         seen = f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}"
-        raise w.refuse("ACR210", node, seen=seen)
-    return outside(w, raw, name, holder, node, f"{cls.__name__}.{name}") if holder else w.constant(raw)
+        raise w.refuse("ACR210", seen=seen)
+    return outside(w, raw, name, holder, f"{cls.__name__}.{name}") if holder else w.constant(raw)
 
 
 def inherits(w: Walker, cls: type, name: str) -> bool:
@@ -315,7 +313,7 @@ def inherits(w: Walker, cls: type, name: str) -> bool:
     return w.has(cls, name) and not isinstance(w.source_guard.attribute(cls, name), types.MemberDescriptorType)
 
 
-def super_attribute(w: Walker, owner: Super, name: str, node: ast.AST | None) -> Val:
+def super_attribute(w: Walker, owner: Super, name: str) -> Val:
     """Read an attribute of `super()`: that of the next class which has it."""
     cls = owner.self.value if isinstance(owner.self, Static) else python_class(owner.self)
     w.source_guard.owner(cls, name)  # and the order in which its bases are asked
@@ -323,51 +321,51 @@ def super_attribute(w: Walker, owner: Super, name: str, node: ast.AST | None) ->
     for base in order[order.index(owner.cls) + 1 :]:
         raw = vars(base).get(name, ABSENT) if base is object else w.source_guard.item(base, name)
         if raw is not ABSENT:
-            return bound_attribute(w, owner.self, cls, name, raw, base, node)
-    raise w.refuse("ACR307", node, seen=f"super() of {cls.__name__} has no attribute {name!r}")
+            return bound_attribute(w, owner.self, cls, name, raw, base)
+    raise w.refuse("ACR307", seen=f"super() of {cls.__name__} has no attribute {name!r}")
 
 
-def own_method(w: Walker, fn: Any, node: ast.AST | None) -> Func:
+def own_method(w: Walker, fn: Any) -> Func:
     function = behind(w, fn)
     if function is None:
-        raise w.refuse("ACR210", node, seen=repr(fn))
-    out = function_value(w, function, node)
+        raise w.refuse("ACR210", seen=repr(fn))
+    out = function_value(w, function)
     if not isinstance(out, Func):  # made by `dataclass`, say
-        raise w.refuse("ACR201", node, seen=f"{function.__qualname__}, whose source cannot be read")
+        raise w.refuse("ACR201", seen=f"{function.__qualname__}, whose source cannot be read")
     return out
 
 
-def static_attribute(w: Walker, value: Any, name: str, node: ast.AST | None) -> Val:
+def static_attribute(w: Walker, value: Any, name: str) -> Val:
     """Read an attribute of a module, class or dtype."""
     if value is np and name == "random":
-        raise w.refuse("ACR211", node)
+        raise w.refuse("ACR211")
     if isinstance(value, types.ModuleType):
         if not hasattr(value, name):
             seen = f"module {value.__name__} has no attribute {name!r}"
             rewrite = near(name, dir(value)) or "use a name that the module has"
-            raise w.refuse("ACR307", node, seen=seen, rewrite=rewrite)
+            raise w.refuse("ACR307", seen=seen, rewrite=rewrite)
         inner = getattr(value, name)
         if value is np or value.__name__ == "math" or name not in vars(value):
             w.source_guard.item(value, name)
             return w.constant(inner)
-        return outside(w, inner, name, vars(value), node, f"{value.__name__.rsplit('.', 1)[-1]}.{name}")
+        return outside(w, inner, name, vars(value), f"{value.__name__.rsplit('.', 1)[-1]}.{name}")
     if isinstance(value, type):
         if issubclass(value, enum.Enum) and name in value.__members__:
             return w.constant(value[name])
         if name in ("__name__", "__qualname__", "__module__"):
             return w.constant(getattr(value, name))
-        return class_attribute(w, Static(value), value, name, node)
+        return class_attribute(w, Static(value), value, name)
     if type(value).__name__ == "Model" and name in OF_MODELS:
-        raise w.refuse("ACR205", node, seen=f".{name}")
+        raise w.refuse("ACR205", seen=f".{name}")
     if isinstance(value, np.ufunc) and callable(getattr(value, name, None)):
         return Static(getattr(value, name))
     if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):
         found = getattr(value, name)
-        return w.scalar_constant(found, node) if isinstance(found, np.generic) else w.constant(found)
-    raise w.refuse("ACR209", node, seen=f"{w.describe(Static(value))}.{name}")
+        return w.scalar_constant(found) if isinstance(found, np.generic) else w.constant(found)
+    raise w.refuse("ACR209", seen=f"{w.describe(Static(value))}.{name}")
 
 
-def enum_attribute(w: Walker, owner: EnumVal, name: str, node: ast.AST | None) -> Val:
+def enum_attribute(w: Walker, owner: EnumVal, name: str) -> Val:
     """Read an attribute of a member of an enum."""
     if owner.const is not NOT_CONST:
         if name in ("name", "value"):
@@ -379,8 +377,8 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str, node: ast.AST | None) -
         if all(type(v) is str for v in values):
             return text_by_member(w, owner, values)
         seen = f"values of {owner.cls.__name__} that are not all int, all float or all strings"
-        raise w.refuse("ACR308", node, seen=seen)
-    return inherited_attribute(w, owner, owner.cls, name, node)
+        raise w.refuse("ACR308", seen=seen)
+    return inherited_attribute(w, owner, owner.cls, name)
 
 
 def by_member(w: Walker, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
@@ -412,22 +410,22 @@ def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
     return w.join_values(points, found)
 
 
-def load(w: Walker, ref: Ref, name: str, node: ast.AST | None) -> Val:
+def load(w: Walker, ref: Ref, name: str) -> Val:
     """Read a field of an object of one class."""
     cls = ref.classes[0]
     t = w.know.fields.get(cls, {}).get(name)
     if t is None:
-        raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name}, of which no instance has a value")
+        raise w.refuse("ACR304", seen=f"{cls.__name__}.{name}, of which no instance has a value")
     if isinstance(t, OpaqueT):
-        raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {t.what}", rewrite=conversion(t.what))
+        raise w.refuse("ACR304", seen=f"{cls.__name__}.{name} is {t.what}", rewrite=conversion(t.what))
     if isinstance(t, UnionT) and any(isinstance(m, OpaqueT) for m in t.members):
         what = next(m.what for m in t.members if isinstance(m, OpaqueT))
-        raise w.refuse("ACR304", node, seen=f"{cls.__name__}.{name} is {what} in some instances")
-    val = read_field(w, ref, name, t, node)
-    return there(w, ref, val, name, node) if UNSET in members(t) else val
+        raise w.refuse("ACR304", seen=f"{cls.__name__}.{name} is {what} in some instances")
+    val = read_field(w, ref, name, t)
+    return there(w, ref, val, name) if UNSET in members(t) else val
 
 
-def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) -> Val:
+def read_field(w: Walker, ref: Ref, name: str, t: Type) -> Val:
     """Read what lies in a field of an object, which may be no value."""
     cls = ref.classes[0]
     w.reads.setdefault(cls, set()).add(name)
@@ -437,7 +435,7 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) ->
     if w.block is None:
         return Poison()
     if outs:
-        w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.at(node)))
+        w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.loc))
     val = w.from_words(t, outs)
     if ref.own is False:  # what came in holds what came in
         w.came_in.update(outs)
@@ -445,30 +443,30 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type, node: ast.AST | None) ->
     return w.placed(val, (cls, name) if ref.own else None)
 
 
-def there(w: Walker, owner: Ref, val: Val, name: str, node: ast.AST | None) -> Val:
+def there(w: Walker, owner: Ref, val: Val, name: str) -> Val:
     """Return a field that an object may not have: then that of its class, or the instance fails."""
     cls = owner.classes[0]
     if not isinstance(val, UnionVal):
-        return class_attribute(w, owner, cls, name, node)
+        return class_attribute(w, owner, cls, name)
     rest = w.keep(val, lambda t: t != UNSET)
     good = w.is_case(val, lambda t: t != UNSET)
     if inherits(w, cls, name):
-        return either(w, good, lambda: w.narrowed(rest), lambda: class_attribute(w, owner, cls, name, node))
-    w.check(good, "AttributeError", no_attribute(cls, name), (), node)
+        return either(w, good, lambda: w.narrowed(rest), lambda: class_attribute(w, owner, cls, name))
+    w.check(good, "AttributeError", no_attribute(cls, name))
     return w.narrowed(rest)
 
 
-def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> Val:
+def tensor_attribute(w: Walker, x: Tensor, name: str) -> Val:
     """Read an attribute of an array."""
     match name:
         case "T":
-            return w.transpose(x, tuple(reversed(range(x.type.rank))), node)
+            return w.transpose(x, tuple(reversed(range(x.type.rank))))
         case "mT" if x.type.rank > 1:
-            return w.transpose(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2), node)
+            return w.transpose(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))
         case "real":
             return x
         case "imag":
-            return w.full(x.dims, number(0), x.type.dtype, node)
+            return w.full(x.dims, number(0), x.type.dtype)
         case "shape":
             return TupleVal(tuple(w.extent(d) for d in x.dims))
         case "ndim":
@@ -482,5 +480,5 @@ def tensor_attribute(w: Walker, x: Tensor, name: str, node: ast.AST | None) -> V
         case "nbytes":
             return w.scalar("mul", w.count(x.dims), number(np.dtype(x.type.dtype).itemsize))
     if not hasattr(np.ndarray, name):
-        raise w.refuse("ACR307", node, seen=f"an array has no attribute {name!r}")
-    return builtin_method(w, x, np.ndarray, name, node)
+        raise w.refuse("ACR307", seen=f"an array has no attribute {name!r}")
+    return builtin_method(w, x, np.ndarray, name)

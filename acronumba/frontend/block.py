@@ -19,7 +19,7 @@ from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import refuse
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
-from acronumba.frontend.source import Source
+from acronumba.frontend.source import Source, spot
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayPlace,
@@ -166,6 +166,26 @@ class Knowledge:
         self.changed = True
 
 
+WAYS_ON = (Refused, Dead, Abandoned, Resweep)  # after which a walk goes on; after anything else `loc` says where it was
+
+
+class _AtNode:
+    """Another node at hand, for the body of a `with` statement."""
+
+    __slots__ = ("_blocks", "_node", "_saved")
+
+    def __init__(self, blocks: Blocks, node: ast.AST | None) -> None:
+        self._blocks, self._node = blocks, node
+
+    def __enter__(self) -> None:
+        self._saved = self._blocks.here, self._blocks.loc
+        self._blocks.move_to(self._node)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, WAYS_ON):
+            self._blocks.here, self._blocks.loc = self._saved
+
+
 class Blocks:
     """The point of emission: blocks, sites, scalars; see the module's text."""
 
@@ -174,7 +194,8 @@ class Blocks:
         self.code = FunctionCode("", NOWHERE)
         self.block: int | None = None
         self.state: State = {}
-        self.loc: Loc = NOWHERE
+        self.here: ast.AST | None = None  # the node at hand,
+        self.loc: Loc = NOWHERE  # and its position, which is the one of what is emitted and refused
         self.trying = False  # whether what is walked is only tried, as a straight line
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
@@ -208,6 +229,28 @@ class Blocks:
         if node is None or self.source is None or not hasattr(node, "lineno"):
             return self.loc
         return self.source.loc(node, self.caller)
+
+    def move_to(self, node: ast.AST | None) -> None:
+        """Take a node at hand; one without a position changes nothing."""
+        if node is not None and hasattr(node, "lineno"):
+            self.here = node
+            if self.outer_loc is not None:
+                self.loc = self.outer_loc
+            elif self.source is not None:
+                self.loc = self.source.loc(node, self.caller)
+
+    def at_node(self, node: ast.AST | None) -> _AtNode:
+        """Take a node at hand for the body of a `with` statement, so that the caret is under it."""
+        return _AtNode(self, node)
+
+    @property
+    def site(self) -> tuple[int | str, ...]:
+        """The key of what is made at the node at hand, the same in every walk of its function."""
+        return spot(self.here)
+
+    def beside(self, name: str) -> ast.AST | None:
+        """Return a node in the place of the one at hand, so that what is made there is known apart."""
+        return self.here if self.here is None else ast.copy_location(ast.Name(name), self.here)
 
     def refuse(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
@@ -265,11 +308,11 @@ class Blocks:
         t = type_of(val)
         return type_text(t) if t is not None else type(val).__name__.lower()
 
-    def check_poison(self, *vals: Val, node: ast.AST | None = None) -> None:
+    def check_poison(self, *vals: Val) -> None:
         for v in vals:
             if isinstance(v, Poison):
                 if v.why:
-                    raise self.refuse(v.code or "ACR206", node, seen=v.why, rewrite=conversion(v.why))
+                    raise self.refuse(v.code or "ACR206", seen=v.why, rewrite=conversion(v.why))
                 raise Dead if self.block is None else Refused(None)  # nobody gets there, or it is refused elsewhere
 
     # ---- blocks
@@ -366,33 +409,31 @@ class Blocks:
         self.end(ir.Branch(cond=self.word(cond), yes=yes, no=no, loc=self.loc))
         return (yes, dict(state)), (no, dict(state))
 
-    def site(self, error: str, text: str, node: ast.AST | Loc | None = None) -> int:
-        loc = replace(self.at(node), caller=None)  # one site for all that call the function
+    def failure_site(self, error: str, text: str) -> int:
+        loc = replace(self.loc, caller=None)  # one site for all that call the function
         return self.sites.setdefault(ir.Site(error, text, loc), len(self.sites))
 
-    def check(
-        self, cond: Num, error: str, text: str, args: Sequence[Num] = (), node: ast.AST | Loc | None = None
-    ) -> None:
+    def check(self, cond: Num, error: str, text: str, args: Sequence[Num] = ()) -> None:
         """Let the instance fail unless a bool holds."""
         if self.block is None or (cond.const is not NOT_CONST and cond.const):
             return
-        site = self.site(error, text, node)
+        site = self.failure_site(error, text)
         values = tuple(self.word(a) for a in args)
         if cond.const is not NOT_CONST:
-            self.end(ir.Fail(site=site, args=values, loc=self.at(node)))
+            self.end(ir.Fail(site=site, args=values, loc=self.loc))
             return
         var = self.word(cond)
-        self.once(("check", var), lambda: ir.Check(cond=var, site=site, args=values, loc=self.at(node)))
+        self.once(("check", var), lambda: ir.Check(cond=var, site=site, args=values, loc=self.loc))
 
-    def fail(self, error: str, text: str, node: ast.AST | Loc | None = None) -> None:
+    def fail(self, error: str, text: str) -> None:
         if self.block is not None:
-            self.end(ir.Fail(site=self.site(error, text, node), args=(), loc=self.at(node)))
+            self.end(ir.Fail(site=self.failure_site(error, text), args=(), loc=self.loc))
 
     # ---- scalars
 
-    def never(self, node: ast.AST | Loc | None = None) -> Dead:
+    def never(self) -> Dead:
         """Return the exception to raise where a value is needed that there never is: a list's that stays empty."""
-        self.fail("IndexError", "list index out of range", node)
+        self.fail("IndexError", "list index out of range")
         return Dead()
 
     def const(self, value: Any) -> Num:
@@ -466,7 +507,7 @@ class Blocks:
                 self.decided(part)
         return value
 
-    def scalar(self, op: str, *args: Num, node: ast.AST | Loc | None = None) -> Num:
+    def scalar(self, op: str, *args: Num) -> Num:
         """Apply an operation of `SCALARS`, folding constants."""
         row = SCALARS[op]
         result: Any = {"i": INT, "f": FLOAT, "b": BOOL, "t": TEXT}.get(row.result) or args[-1].type
@@ -476,7 +517,7 @@ class Blocks:
                     raise OverflowError(TOO_LARGE)
                 value = row.reference(*(a.const for a in args))
             except (ArithmeticError, ValueError) as error:
-                self.fail(type(error).__name__, str(error), node)
+                self.fail(type(error).__name__, str(error))
                 return Num(result, var=self.var("", result))
             if not isinstance(value, complex):
                 return Num(result, const=value)
@@ -490,8 +531,8 @@ class Blocks:
 
         def made() -> ir.Instr:
             fails = row.fails and not fits(op, args, self.naturals)
-            site = self.site(*_scalar_failure(op, result), node) if fails else -1
-            return ir.Scalar(out=self.var("", result), op=op, args=vars, site=site, loc=self.at(node))
+            site = self.failure_site(*_scalar_failure(op, result)) if fails else -1
+            return ir.Scalar(out=self.var("", result), op=op, args=vars, site=site, loc=self.loc)
 
         key = (op, *(a.var if a.const is NOT_CONST else (a.type, repr(a.const)) for a in args))
         (out,) = writes(self.once(key, made))
@@ -518,21 +559,21 @@ class Blocks:
                 return Num(FLOAT, var=self.var("", FLOAT))
         return self.scalar("float", self.as_int(num))
 
-    def float_power(self, a: Num, b: Num, error: str, text: str, node: ast.AST | Loc | None = None) -> Num:
+    def float_power(self, a: Num, b: Num, error: str, text: str) -> Num:
         """Return a power of Python floats; `error` and `text` say what zero to a negative power is."""
         x, y, zero = self.as_float(a), self.as_float(b), number(0.0)
         finite = self.scalar("isfinite", y)
         below = self.both(finite, self.scalar("lt", y, zero))
         if below.const is NOT_CONST or below.const:
-            self.check(self.negate(self.both(below, self.scalar("eq", x, zero))), error, text, (), node)
+            self.check(self.negate(self.both(below, self.scalar("eq", x, zero))), error, text)
         broken = finite
         if y.const is NOT_CONST or math.isfinite(y.const):
             broken = self.both(finite, self.scalar("ne", self.scalar("mod", y, number(1.0)), zero))
         if broken.const is NOT_CONST or broken.const:
             negative = self.both(self.scalar("lt", x, zero), self.scalar("isfinite", x))
             domain = "math domain error" if error == "ValueError" else "a root of a negative number is complex"
-            self.check(self.negate(self.both(broken, negative)), "ValueError", domain, (), node)
-        return self.scalar("pow", x, y, node=node)
+            self.check(self.negate(self.both(broken, negative)), "ValueError", domain)
+        return self.scalar("pow", x, y)
 
     def read(self, num: Num) -> Num:
         """Return the number with a variable if it is shared (constants stay)."""

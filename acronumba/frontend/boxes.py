@@ -5,8 +5,6 @@ So it goes into recursions, through loops and branches as a list does.
 
 from __future__ import annotations
 
-import ast
-
 from acronumba.frontend.block import Dead
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ, handles
 from acronumba.frontend.lists import append, list_get, simple
@@ -17,29 +15,29 @@ from acronumba.frontend.walker import Frame, Walker
 
 def open_boxes(w: Walker, frame: Frame) -> None:
     """Make the boxes of the names of a function that is about to be walked; those of its parameters have a value."""
-    node = frame.func.source.node
     for name in sorted(frame.func.source.facts.boxed):
         cell = w.cell(("box", frame.path, name))
         w.make_real(cell)
         box = Box(w.realise(StaticList((), cell)))
         given = w.state.get((frame.scope, name))
         if given is not None:
-            append(w, box.inner, given, node)
+            with w.at_node(frame.func.source.node):
+                append(w, box.inner, given)
         w.state[(frame.scope, name)] = box
 
 
 @handles(NAME_READ, Box)
-def _read(w: Walker, box: Box, name: str, node: ast.AST) -> Val:
+def _read(w: Walker, box: Box, name: str) -> Val:
     """Return the value of a name; the instance fails where it has none."""
     text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-    w.check(w.scalar("gt", w.list_lengths(box.inner, node), number(0)), "NameError", text, (), node)
+    w.check(w.scalar("gt", w.list_lengths(box.inner), number(0)), "NameError", text)
     if w.block is None:
         raise Dead
-    return list_get(w, box.inner, number(0), node)
+    return list_get(w, box.inner, number(0))
 
 
 @handles(NAME_BOUND, Box)
-def _bind(w: Walker, box: Box, val: Val, node: ast.AST) -> None:
-    check_part(w, val, node)
-    simple(w, box.inner, "erase", node)
-    append(w, box.inner, val, node)
+def _bind(w: Walker, box: Box, val: Val) -> None:
+    check_part(w, val)
+    simple(w, box.inner, "erase")
+    append(w, box.inner, val)

@@ -6,7 +6,6 @@ change.
 
 from __future__ import annotations
 
-import ast
 import functools
 
 from acronumba.frontend.attributes import own_method
@@ -18,15 +17,13 @@ from acronumba.frontend.walker import Walker
 
 
 @handles(DESCRIPTORS, functools.cached_property)
-def _cached(
-    w: Walker, owner: Val, cls: type, name: str, raw: functools.cached_property[object], node: ast.AST | None
-) -> Val:  # fmt: skip
-    func = own_method(w, raw.func, node)
+def _cached(w: Walker, owner: Val, cls: type, name: str, raw: functools.cached_property[object]) -> Val:
+    func = own_method(w, raw.func)
     if isinstance(owner, Ref) and owner.own:
         seen = f"{cls.__name__}.{name}, a cached property of an object that was made in the call"
-        raise w.refuse("ACR210", node, seen=seen, rewrite="@property")
-    val: Val = w.call(Bound(func, owner), (), {}, node)
+        raise w.refuse("ACR210", seen=seen, rewrite="@property")
+    val: Val = w.call(Bound(func, owner), (), {})
     if not isinstance(owner, Made):
-        return shared_by_calls(w, val, func, node)
-    set_attribute(w, owner, name, val, node or ast.Constant(0))
+        return shared_by_calls(w, val, func)
+    set_attribute(w, owner, name, val)
     return val

@@ -10,7 +10,6 @@ where the first of these is, or in front of all if something stands between them
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -44,7 +43,7 @@ def is_array(e: Any) -> bool:
     return isinstance(e, Tensor) and (e.type.rank > 0 or e.type.dtype == "bool")
 
 
-def chosen(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> Chosen:
+def chosen(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> Chosen:
     """Return what an index chooses; masks stand for the first of their axes, and have whole slices behind them."""
     masks = [e for e in places if is_mask(e)]
     arrays = [e for e in places if is_array(e)]
@@ -57,11 +56,11 @@ def chosen(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> Ch
             at = kept.index(next(k for k, e in enumerate(each) if is_mask(e)))
             order = tuple(kept.index(e) if isinstance(e, int) else e for e in order)
             rest = [e for e in places if isinstance(e, NoneVal | slice) or is_mask(e)]
-            part = view(w, ref, basic, node)
+            part = view(w, ref, basic)
             return Chosen(ref=part, places=_whole(rest), mask=masks[0], at=at, layout=order)
     slices = [e if isinstance(e, slice) else WHOLE for e in each]
     if any(e != WHOLE for e in slices) and not is_advanced(ref, slices):
-        ref, places = view(w, ref, slices, node), _whole(places)
+        ref, places = view(w, ref, slices), _whole(places)
     return Chosen(ref=ref, places=tuple(places), mask=None, at=0, layout=order)
 
 
@@ -86,7 +85,7 @@ def layout(places: Sequence[Any]) -> tuple[Entry, ...]:
     return (*rest[:first], "chosen", *rest[first:])
 
 
-def with_places(w: Walker, one: Chosen, node: ast.AST) -> Chosen:
+def with_places(w: Walker, one: Chosen) -> Chosen:
     """Return the same with the places where masks hold in place of them: how many there are is waited for."""
     if not any(map(is_mask, one.places)):
         return one
@@ -96,50 +95,50 @@ def with_places(w: Walker, one: Chosen, node: ast.AST) -> Chosen:
         if skip:
             skip -= 1
         elif is_mask(e):
-            out += w.places(e, "a mask as an index", node)
+            out += w.places(e, "a mask as an index")
             skip = e.type.rank - 1
         else:
             out.append(e)
     return Chosen(ref=one.ref, places=tuple(out), mask=None, at=0, layout=one.layout)
 
 
-def taken(w: Walker, x: Tensor, one: Chosen, node: ast.AST) -> Tensor:
+def taken(w: Walker, x: Tensor, one: Chosen) -> Tensor:
     """Return what is chosen of the elements of an array, by numbers and arrays of ints."""
-    axes, places = array_axes(w, one, node)
+    axes, places = array_axes(w, one)
     if len(places) == 1:
-        out, first = w.take(x, places[0], axes[0], node), axes[0]
+        out, first = w.take(x, places[0], axes[0]), axes[0]
     else:
         rest = [a for a in range(x.type.rank) if a not in axes]
-        checked = [w.checked(p, x.dims[a], a, node) for a, p in zip(axes, places, strict=True)]
-        out, first = w.take_many(w.transpose(x, (*axes, *rest), node), checked, node), 0
+        checked = [w.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]
+        out, first = w.take_many(w.transpose(x, (*axes, *rest)), checked), 0
     rank = out.type.rank - x.type.rank + len(axes)
     have = [a for a in range(x.type.rank) if a not in axes]
     where = {a: k if k < first else k + rank for k, a in enumerate(have)}
     order = [k for e in one.layout if e != "new" for k in (range(first, first + rank) if e == "chosen" else [where[e]])]
-    out = w.transpose(out, order, node)
+    out = w.transpose(out, order)
     if "new" not in one.layout:
         return out
     dims = iter(out.dims)
     shape = [n for e in one.layout for n in _extents(e, rank, dims)]
-    return w.reshape(out, shape, node)
+    return w.reshape(out, shape)
 
 
 def _extents(e: Entry, rank: int, dims: Iterator[ir.Extent]) -> list[ir.Extent]:
     return [1] if e == "new" else [next(dims) for _ in range(rank if e == "chosen" else 1)]
 
 
-def array_axes(w: Walker, one: Chosen, node: ast.AST) -> tuple[list[int], list[Tensor]]:
+def array_axes(w: Walker, one: Chosen) -> tuple[list[int], list[Tensor]]:
     """Return the axes that numbers and arrays index, and these as arrays."""
     axes: list[int] = []
     places: list[Tensor] = []
     for axis, e in enumerate(e for e in one.places if not isinstance(e, NoneVal)):
         if not isinstance(e, slice):
             axes.append(axis)
-            places.append(w.from_number(e, "int64", node) if isinstance(e, Num) else w.signed(e, node))
+            places.append(w.from_number(e, "int64") if isinstance(e, Num) else w.signed(e))
     return axes, places
 
 
-def for_all(w: Walker, one: Chosen, v: Tensor, node: ast.AST) -> Tensor | None:
+def for_all(w: Walker, one: Chosen, v: Tensor) -> Tensor | None:
     """Return a value with the last axes of the array, those of the mask of extent 1; None if it depends on the mask."""
     if one.mask is None or v.type.rank > len(one.layout):
         return None
@@ -150,113 +149,112 @@ def for_all(w: Walker, one: Chosen, v: Tensor, node: ast.AST) -> Tensor | None:
             return None
         extents[e] = d
     if all(d == 1 for d in v.dims):  # the same everywhere
-        return w.reshape(v, (), node)
+        return w.reshape(v, ())
     mine = range(one.at, one.at + one.mask.type.rank)
     axes = range(0 if one.at else one.mask.type.rank, len(one.ref.dims))  # in front of those there is nothing to say
-    v = w.reshape(v, tuple(1 if a in mine else extents.get(a, 1) for a in axes), node)
-    return w.broadcast_to(v, tuple(1 if a in mine else one.ref.dims[a] for a in axes), node)
+    v = w.reshape(v, tuple(1 if a in mine else extents.get(a, 1) for a in axes))
+    return w.broadcast_to(v, tuple(1 if a in mine else one.ref.dims[a] for a in axes))
 
 
-def mask_of(w: Walker, one: Chosen, node: ast.AST) -> Tensor:
+def mask_of(w: Walker, one: Chosen) -> Tensor:
     """Return the mask with axes of extent 1 for those of the array that are behind it."""
     assert one.mask is not None
     behind = len(one.ref.axes) - one.at - one.mask.type.rank
-    return w.reshape(one.mask, (*one.mask.dims, *(1 for _ in range(behind))), node)
+    return w.reshape(one.mask, (*one.mask.dims, *(1 for _ in range(behind))))
 
 
-def index_of_place(w: Walker, index: Num | Tensor, n: ir.Extent, node: ast.AST) -> Tensor:
+def index_of_place(w: Walker, index: Num | Tensor, n: ir.Extent) -> Tensor:
     """Return an index as a tensor, counted from the front; the instance fails where it is out of range."""
     if isinstance(index, Num):
-        return w.from_number(index, "int64", node)
-    return w.take(w.iota(n, "int64", node), index, 0, node)
+        return w.from_number(index, "int64")
+    return w.take(w.iota(n, "int64"), index, 0)
 
 
-def places_along(w: Walker, x: Tensor, axis: int, node: ast.AST) -> Tensor:
+def places_along(w: Walker, x: Tensor, axis: int) -> Tensor:
     """Return the numbers of the places along one axis, in a shape that goes with the array's."""
     n = x.dims[axis]
-    return w.reshape(w.iota(n, "int64", node), (n, *(1 for _ in x.dims[axis + 1 :])), node)
+    return w.reshape(w.iota(n, "int64"), (n, *(1 for _ in x.dims[axis + 1 :])))
 
 
-def without_ones(w: Walker, v: Tensor, rank: int, node: ast.AST) -> Tensor:
+def without_ones(w: Walker, v: Tensor, rank: int) -> Tensor:
     """Return a value that is assigned without the axes of extent 1 that it has in front of as many as are wanted."""
     more = v.type.rank - rank
     if more <= 0:
         return v
     for d in v.dims[:more]:
         if isinstance(d, int) and d != 1:
-            raise w.refuse("ACR401", node, seen=f"{w.describe(v)} for a place of {rank} axes")
-        w.same_extent(d, 1, "an axis that the place does not have", node)
-    return w.reshape(v, v.dims[more:], node)
+            raise w.refuse("ACR401", seen=f"{w.describe(v)} for a place of {rank} axes")
+        w.same_extent(d, 1, "an axis that the place does not have")
+    return w.reshape(v, v.dims[more:])
 
 
-def put(w: Walker, x: Tensor, one: Chosen, v: Tensor, node: ast.AST) -> Tensor:
+def put(w: Walker, x: Tensor, one: Chosen, v: Tensor) -> Tensor:
     """Return an array with other elements where a mask, or numbers and arrays say: of equal places the last counts."""
     if one.mask is not None:
-        v = without_ones(w, v, len(one.layout), node)
-    same = for_all(w, one, v, node)
+        v = without_ones(w, v, len(one.layout))
+    same = for_all(w, one, v)
     if same is not None:
-        return w.element("where", [mask_of(w, one, node), same, x], x.type.dtype, node)
-    one = with_places(w, one, node)
+        return w.element("where", [mask_of(w, one), same, x], x.type.dtype)
+    one = with_places(w, one)
     if any(isinstance(e, slice) and e != WHOLE for e in one.places):
-        raise w.refuse("ACR202", node, seen="an assignment by an array together with slices",
+        raise w.refuse("ACR202", seen="an assignment by an array together with slices",
                        rewrite="assign to one row at a time")  # fmt: skip
-    axes, places = array_axes(w, one, node)
+    axes, places = array_axes(w, one)
     alone = len(places) == 1 and not places[0].type.rank
     if not alone:
-        places = [w.checked(p, x.dims[a], a, node) for a, p in zip(axes, places, strict=True)]
-    shape = w.broadcast_dims([p.dims for p in places], node)
+        places = [w.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]
+    shape = w.broadcast_dims([p.dims for p in places])
     dims = [d for e in one.layout for d in (shape if e == "chosen" else (1 if e == "new" else x.dims[e],))]
-    v = w.broadcast_to(without_ones(w, v, len(dims), node), dims, node)
+    v = w.broadcast_to(without_ones(w, v, len(dims)), dims)
     if "new" in one.layout:
         old = [d for e in one.layout if e != "new" for d in (shape if e == "chosen" else (x.dims[e],))]
-        v = w.reshape(v, old, node)
+        v = w.reshape(v, old)
     if alone:
-        return _put_alone(w, x, axes[0], places[0], v, node)
+        return _put_alone(w, x, axes[0], places[0], v)
     first, rank = [e for e in one.layout if e != "new"].index("chosen"), len(shape)
-    v = w.transpose(v, (*range(first, first + rank), *range(first), *range(first + rank, v.type.rank)), node)
-    return _put_many(w, x, axes, places, shape, v, node)
+    v = w.transpose(v, (*range(first, first + rank), *range(first), *range(first + rank, v.type.rank)))
+    return _put_many(w, x, axes, places, shape, v)
 
 
-def _put_alone(w: Walker, x: Tensor, axis: int, place: Tensor, v: Tensor, node: ast.AST) -> Tensor:
+def _put_alone(w: Walker, x: Tensor, axis: int, place: Tensor, v: Tensor) -> Tensor:
     """Return an array with another part at one place of an axis."""
-    at = index_of_place(w, place, x.dims[axis], node)
-    here = w.element("eq", [places_along(w, x, axis, node), at], "bool", node)
-    v = w.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :]), node)
-    return w.element("where", [here, v, x], x.type.dtype, node)
+    at = index_of_place(w, place, x.dims[axis])
+    here = w.element("eq", [places_along(w, x, axis), at], "bool")
+    v = w.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :]))
+    return w.element("where", [here, v, x], x.type.dtype)
 
 
 def _put_many(
-    w: Walker, x: Tensor, axes: Sequence[int], places: Sequence[Tensor], shape: Sequence[ir.Extent], v: Tensor,
-    node: ast.AST,
+    w: Walker, x: Tensor, axes: Sequence[int], places: Sequence[Tensor], shape: Sequence[ir.Extent], v: Tensor
 ) -> Tensor:  # fmt: skip
     """Return an array with other parts at places of some axes; `v` has the axes of those in front."""
     rest = [a for a in range(x.type.rank) if a not in axes]
     many = w.as_extent(w.count(shape))
-    moved = w.transpose(x, (*axes, *rest), node)
+    moved = w.transpose(x, (*axes, *rest))
     dims = moved.dims[len(axes) :]
-    v = w.reshape(v, (many, *dims), node)
+    v = w.reshape(v, (many, *dims))
     at = places[0]
     for p, d in zip(places[1:], moved.dims[1:], strict=False):
-        at = w.element("mul", [at, w.from_number(w.extent(d), "int64", node)], "int64", node)
-        at = w.element("add", [at, p], "int64", node)
-    at = w.reshape(w.broadcast_to(at, shape, node), (many,), node)
-    flat = w.reshape(moved, (w.as_extent(w.count(moved.dims[: len(axes)])), *dims), node)
-    out = w.reshape(_put_rows(w, flat, at, v, node), moved.dims, node)
+        at = w.element("mul", [at, w.from_number(w.extent(d), "int64")], "int64")
+        at = w.element("add", [at, p], "int64")
+    at = w.reshape(w.broadcast_to(at, shape), (many,))
+    flat = w.reshape(moved, (w.as_extent(w.count(moved.dims[: len(axes)])), *dims))
+    out = w.reshape(_put_rows(w, flat, at, v), moved.dims)
     back = [(*axes, *rest).index(a) for a in range(x.type.rank)]
-    return w.transpose(out, back, node)
+    return w.transpose(out, back)
 
 
-def _put_rows(w: Walker, x: Tensor, at: Tensor, v: Tensor, node: ast.AST) -> Tensor:
+def _put_rows(w: Walker, x: Tensor, at: Tensor, v: Tensor) -> Tensor:
     """Return an array with other rows at some places, which are checked: of equal ones the last counts."""
     n, m = x.dims[0], at.dims[0]
-    zero = w.from_number(number(0), "int64", node)
-    places = w.reshape(w.iota(n, "int64", node), (n, 1), node)
-    hits = w.element("eq", [places, w.reshape(at, (1, m), node)], "bool", node)
-    turns = w.element("add", [w.iota(m, "int64", node), w.from_number(number(1), "int64", node)], "int64", node)
-    turns = w.element("where", [hits, w.reshape(turns, (1, m), node), zero], "int64", node)
-    none = w.full((n, 1), number(0), "int64", node)
-    last = w.reduce("max", w.concat([none, turns], 1, node), (1,), False, node)
-    before = w.full((1, *v.dims[1:]), number(0), v.type.dtype, node)
-    taken = w.take(w.concat([before, v], 0, node), last, 0, node)
-    hit = w.reshape(w.element("gt", [last, zero], "bool", node), (n, *(1 for _ in x.dims[1:])), node)
-    return w.element("where", [hit, taken, x], x.type.dtype, node)
+    zero = w.from_number(number(0), "int64")
+    places = w.reshape(w.iota(n, "int64"), (n, 1))
+    hits = w.element("eq", [places, w.reshape(at, (1, m))], "bool")
+    turns = w.element("add", [w.iota(m, "int64"), w.from_number(number(1), "int64")], "int64")
+    turns = w.element("where", [hits, w.reshape(turns, (1, m)), zero], "int64")
+    none = w.full((n, 1), number(0), "int64")
+    last = w.reduce("max", w.concat([none, turns], 1), (1,), False)
+    before = w.full((1, *v.dims[1:]), number(0), v.type.dtype)
+    taken = w.take(w.concat([before, v], 0), last, 0)
+    hit = w.reshape(w.element("gt", [last, zero], "bool"), (n, *(1 for _ in x.dims[1:])))
+    return w.element("where", [hit, taken, x], x.type.dtype)

@@ -13,35 +13,35 @@ from acronumba.frontend.values import Columns, Kept, Num, Val, number
 from acronumba.frontend.walker import Walker
 
 
-def column(w: Walker, val: Columns, k: Num, node: ast.AST) -> Val:
+def column(w: Walker, val: Columns, k: Num) -> Val:
     """Return the elements of all rows at a place, as a tuple."""
     w.counter += 1
     item = f"#row{w.counter}"
     key = (w.frame.scope, item)
     target = ast.Name(item, ast.Store())
     what = f"column {k.const}" if k.var is None else "column"
-    return Kept(tuple, built(w, val.rows, node, target, lambda: get_item(w, w.state[key], k, node), (), what=what), ())
+    return Kept(tuple, built(w, val.rows, target, lambda: get_item(w, w.state[key], k), (), what=what), ())
 
 
 @handles(PROTOCOLS, Columns)
-def _turns(w: Walker, val: Columns, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+def _turns(w: Walker, val: Columns) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how many columns there are, as many as the shortest row has elements, and one of them."""
     w.counter += 1
     least, item = (w.frame.scope, f"#least{w.counter}"), f"#row{w.counter}"
 
     def length() -> Num:
-        some = w.scalar("gt", w.list_lengths(val.rows, node), number(0))
+        some = w.scalar("gt", w.list_lengths(val.rows), number(0))
         w.state[least] = w.select(some, number(2**62), number(0))
 
         def shorter() -> None:
-            size = w.call(w.constant(len), (w.state[(w.frame.scope, item)],), {}, node)
+            size = w.call(w.constant(len), (w.state[(w.frame.scope, item)],), {})
             old = w.state[least]
             assert isinstance(size, Num) and isinstance(old, Num)
             w.state[least] = w.scalar("min", old, size)
 
-        iterate(w, val.rows, node, ast.Name(item, ast.Store()), shorter, (), (least,))
+        iterate(w, val.rows, ast.Name(item, ast.Store()), shorter, (), (least,))
         out = w.state.pop(least)
         assert isinstance(out, Num)
         return out
 
-    return length, lambda k: column(w, val, k, node)
+    return length, lambda k: column(w, val, k)

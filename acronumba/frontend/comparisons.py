@@ -93,7 +93,7 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
         op, right = node.ops[0], node.comparators[0]
         if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, ast.Constant) and right.value is None:
             return truth_value(w, node)
-        return compare_values(w, op, w.expr(node.left), w.expr(right), node)
+        return compare_values(w, op, w.expr(node.left), w.expr(right))
     left = w.expr(node.left)
     points: list[Point] = []
     vals: list[Val] = []
@@ -103,7 +103,7 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
         except Dead:
             w.block = None
             break
-        result = compare_values(w, op, left, right_val, node)
+        result = compare_values(w, op, left, right_val)
         left = right_val
         if k == len(node.ops) - 1:
             if w.block is not None:
@@ -111,7 +111,7 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
                 vals.append(result)
                 w.block = None
             break
-        yes, no = w.fork(truth(w, result, node))
+        yes, no = w.fork(truth(w, result))
         if no is not None:
             points.append(no)
             vals.append(result if isinstance(result, Tensor) else number(False))
@@ -121,24 +121,24 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
     return w.join_values(points, vals)
 
 
-def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val:
+def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
     """Compare values that may be one of several; `given`: whether the answer is wanted, see `same_element`."""
     w.check_poison(a, b)
-    with _inside(w, node):
+    with _inside(w):
         if isinstance(op, ast.In | ast.NotIn):
-            found = contains(w, a, b, node)
+            found = contains(w, a, b)
             return w.negate(found) if isinstance(op, ast.NotIn) else found
-        return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, node, given), node), node)
+        return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, given)))
 
 
 @contextmanager
-def _inside(w: Walker, node: ast.AST) -> Iterator[None]:
+def _inside(w: Walker) -> Iterator[None]:
     """Compare inside of what is compared: so deep, and so often deep inside, as is allowed."""
-    w.comparisons.append(node)
+    w.comparisons.append(w.here)
     w.compared += len(w.comparisons) > DEEP
     try:
         if w.compared > MOST_COMPARED or len(w.comparisons) > DEEPEST:
-            raise _hopeless(w, node)
+            raise _hopeless(w)
         yield
     finally:
         w.comparisons.pop()
@@ -146,17 +146,17 @@ def _inside(w: Walker, node: ast.AST) -> Iterator[None]:
             w.compared = w.paired = 0
 
 
-def _hopeless(w: Walker, node: ast.AST) -> Hopeless:
-    return Hopeless(refuse("ACR303", w.at(node), "a comparison of data of many types inside one another", NODES))
+def _hopeless(w: Walker) -> Hopeless:
+    return Hopeless(refuse("ACR303", w.loc, "a comparison of data of many types inside one another", NODES))
 
 
-def same_element(w: Walker, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Num:
+def same_element(w: Walker, a: Val, b: Val, given: Num | None = None) -> Num:
     """Return whether two elements are equal, as lists, tuples and dicts ask it: the same object is, whatever `==` says.
 
     Which objects numbers are is not known: where both are NaN the instance fails, if a bool, `given`, holds.
     """
-    with _inside(w, node):
-        out = w.each(a, lambda x: w.each(b, lambda y: _same(w, x, y, node, given), node), node)
+    with _inside(w):
+        out = w.each(a, lambda x: w.each(b, lambda y: _same(w, x, y, given)))
     assert isinstance(out, Num)
     return out
 
@@ -164,33 +164,33 @@ def same_element(w: Walker, a: Val, b: Val, node: ast.AST, given: Num | None = N
 _NAN_AND_NAN = "NaN and NaN, which are equal where they are one object: ask `math.isnan` before"
 
 
-def _same(w: Walker, a: Val, b: Val, node: ast.AST, given: Num | None) -> Num:
+def _same(w: Walker, a: Val, b: Val, given: Num | None) -> Num:
     w.paired += 1
     if w.paired > MOST_PAIRS:
-        raise _hopeless(w, node)
+        raise _hopeless(w)
     if isinstance(a, Ref) and isinstance(b, Ref) and any(has_method(w, v, "__eq__") for v in (a, b)):
         yes, no = w.fork(same_reference(w, a.var, b.var))
         points, vals = ([yes], [number(True)]) if yes is not None else ([], [])
         if no is not None:
             w.enter(no)
-            vals.append(truth(w, compare_one(w, ast.Eq(), a, b, node, given), node))
+            vals.append(truth(w, compare_one(w, ast.Eq(), a, b, given)))
             points.append(w.point())
         return _joined(w, points, vals)
     if not (_may_be_nan(a) and _may_be_nan(b)):
-        return truth(w, compare_one(w, ast.Eq(), a, b, node, given), node)
+        return truth(w, compare_one(w, ast.Eq(), a, b, given))
     wanted = number(True) if given is None else given
     if isinstance(a, Num) and isinstance(b, Num):
         both = w.both(w.scalar("isnan", w.read(a)), w.scalar("isnan", w.read(b)))
-        w.check(w.negate(w.both(wanted, both)), "ACR117", _NAN_AND_NAN, (), node)
-        return truth(w, compare_one(w, ast.Eq(), a, b, node, given), node)
-    equal = w.ufunc("eq", (a, b), node)
-    odd = w.ufunc("and", tuple(w.ufunc("ne", (v, v), node) for v in (a, b)), node)
-    yes, no = w.fork(truth(w, w.ufunc("or", (equal, odd), node), node))
+        w.check(w.negate(w.both(wanted, both)), "ACR117", _NAN_AND_NAN)
+        return truth(w, compare_one(w, ast.Eq(), a, b, given))
+    equal = w.ufunc("eq", (a, b))
+    odd = w.ufunc("and", tuple(w.ufunc("ne", (v, v)) for v in (a, b)))
+    yes, no = w.fork(truth(w, w.ufunc("or", (equal, odd))))
     points, vals = ([no], [number(False)]) if no is not None else ([], [])
     if yes is not None:
         w.enter(yes)
-        vals.append(truth(w, equal, node))
-        w.check(w.either(vals[-1], w.negate(wanted)), "ACR117", _NAN_AND_NAN, (), node)
+        vals.append(truth(w, equal))
+        w.check(w.either(vals[-1], w.negate(wanted)), "ACR117", _NAN_AND_NAN)
         points.append(w.point())
     return _joined(w, points, vals)
 
@@ -207,30 +207,30 @@ def _may_be_nan(val: Val) -> bool:
     return isinstance(val, Num) and val.type == FLOAT and (val.const is NOT_CONST or val.const != val.const)
 
 
-def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val:
+def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
     """Compare two values."""
     name = _COMPARE.get(type(op))
     equality = isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
     negated = isinstance(op, ast.NotEq | ast.IsNot)
-    objects = compare_objects(w, op, a, b, node, given)
+    objects = compare_objects(w, op, a, b, given)
     if objects is not None:
         return objects
     if isinstance(op, ast.Is | ast.IsNot):
-        same = same_container(w, a, b, node)
+        same = same_container(w, a, b)
         if same is not None:
             return w.negate(same) if negated else same
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
         if isinstance(a, NoneVal | StrVal | Text) or isinstance(b, NoneVal | StrVal | Text):
-            raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
-        return w.ufunc(name, (a, b), node)
+            raise w.refuse("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+        return w.ufunc(name, (a, b))
     if isinstance(a, Num) and isinstance(b, Num) and name is not None:
         if isinstance(op, ast.Is | ast.IsNot) and a.type != b.type:
             return number(negated)
         if FLOAT in (a.type, b.type):
-            return compare_floats(w, name, a, b, node)
-        return w.scalar(name, w.as_int(a), w.as_int(b), node=node)
+            return compare_floats(w, name, a, b)
+        return w.scalar(name, w.as_int(a), w.as_int(b))
     if isinstance(a, EnumVal) or isinstance(b, EnumVal):
-        known = compare_enum(w, op, a, b, node)
+        known = compare_enum(w, op, a, b)
         if known is not None:
             return known
     if isinstance(a, EnumVal) and isinstance(b, EnumVal) and a.cls is b.cls and equality:
@@ -239,34 +239,34 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: 
         x, y = (Num(INT, var=w.word(v)) for v in (a, b))
         return w.scalar("ne" if negated else "eq", x, y)
     if isinstance(a, EnumVal) and issubclass(a.cls, int) and isinstance(b, Num):
-        return compare_one(w, op, by_member(w, a, int), b, node)
+        return compare_one(w, op, by_member(w, a, int), b)
     if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
-        return compare_one(w, op, a, by_member(w, b, int), node)
+        return compare_one(w, op, a, by_member(w, b, int))
     if isinstance(a, StrVal) and isinstance(b, StrVal):
         by = ast.NotEq if negated else type(op) if not equality else ast.Eq
         return number(_COMPARE_BY[by](a.value, b.value))
     if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
         return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
     if equality and (isinstance(a, Static) or isinstance(b, Static)):
-        return compare_known(w, op, a, b, node)
+        return compare_known(w, op, a, b)
     if not isinstance(op, ast.Is | ast.IsNot):
         one, other = as_tuple(w, a), as_tuple(w, b)
         if isinstance(one, TupleVal) and isinstance(other, TupleVal):
             if one is a and other is b:
-                return compare_tuples(w, op, one, other, node, given)
-            return compare_by_fields(w, op, a, b, node, given)
+                return compare_tuples(w, op, one, other, given)
+            return compare_by_fields(w, op, a, b, given)
         a, b = one, other
     for handler in dict.fromkeys(EQUALS[type(v)] for v in (a, b) if type(v) in EQUALS):
-        known = None if isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b, node)
+        known = None if isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b)
         if known is not None:
             return known  # type: ignore[no-any-return]
     kinds = {_KINDS.get(type(v)) for v in (a, b)}
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
-    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    raise w.refuse("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
 
 
-def same_container(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
+def same_container(w: Walker, a: Val, b: Val) -> Num | None:
     """Return the bool whether two values are one list, dict or set, None if they are other things; refuse arrays.
 
     Those in pieces are made at run time from the next sweep on: then each has a place.
@@ -276,7 +276,7 @@ def same_container(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
     if is_tuple(a) and is_tuple(b) and not is_own(a) and not is_own(b):
         one, other = as_list(a), as_list(b)
         if isinstance(one, ListVal) and isinstance(other, ListVal):  # given ones; those without elements are one
-            empty = [w.scalar("eq", w.list_lengths(v, node), number(0)) for v in (one, other)]
+            empty = [w.scalar("eq", w.list_lengths(v), number(0)) for v in (one, other)]
             return w.either(same_reference(w, one.var, other.var), w.both(*empty))
     for kinds in ((ListVal, StaticList), (MapVal, DictVal)):
         if isinstance(a, kinds) and isinstance(b, kinds):
@@ -290,7 +290,7 @@ def same_container(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
     both = isinstance(a, kept) and isinstance(b, kept) and python_class(a) is python_class(b)
     if both or isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
         seen = f"`is` of {w.describe(a)} and {w.describe(b)}"
-        raise w.refuse("ACR117", node, seen=seen, rewrite="compare by `==`, or by a number that tells them apart")
+        raise w.refuse("ACR117", seen=seen, rewrite="compare by `==`, or by a number that tells them apart")
     return None
 
 
@@ -306,10 +306,10 @@ def as_tuple(w: Walker, val: Val) -> Val:
     return val if items is None else TupleVal(items)
 
 
-def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val | None:
+def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val | None:
     """Compare two values of which one is an object; None if its class says nothing of it."""
     if isinstance(op, ast.Is | ast.IsNot):
-        same = same_object(w, a, b, node)
+        same = same_object(w, a, b)
         return same if same is None or isinstance(op, ast.Is) else w.negate(same)
     first, second = object_class(a), object_class(b)
     if first is None and second is None:
@@ -318,22 +318,22 @@ def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, giv
     if name in _REFLECTED:
         for x, y, method in ((a, b, name), (b, a, _REFLECTED[name])):
             if has_method(w, x, method) and not _is_generated(w, x, method):
-                return call_special(w, x, method, (y,), node)
+                return call_special(w, x, method, (y,))
             if has_method(w, x, method) and first is second:
-                return compare_by_fields(w, op, a, b, node, given)
+                return compare_by_fields(w, op, a, b, given)
         return None
     if name == "__ne__" and any(has_method(w, x, "__ne__") for x in (a, b)):
         x, y = (a, b) if has_method(w, a, "__ne__") else (b, a)
-        return call_special(w, x, "__ne__", (y,), node)
+        return call_special(w, x, "__ne__", (y,))
     for x, y in ((a, b), (b, a)):
         if has_method(w, x, "__eq__") and not _is_generated(w, x, "__eq__"):
-            found = call_special(w, x, "__eq__", (y,), node)
-            return w.negate(truth(w, found, node)) if name == "__ne__" else found
+            found = call_special(w, x, "__eq__", (y,))
+            return w.negate(truth(w, found)) if name == "__ne__" else found
     if first is second and has_method(w, a, "__eq__"):
-        return compare_by_fields(w, op, a, b, node, given)
+        return compare_by_fields(w, op, a, b, given)
     if first is not None and second is not None and first is not second:
         return number(name == "__ne__")
-    same = same_object(w, a, b, node) if first is not None and second is not None else number(False)
+    same = same_object(w, a, b) if first is not None and second is not None else number(False)
     return same if same is None or name == "__eq__" else w.negate(same)
 
 
@@ -344,30 +344,30 @@ def _is_generated(w: Walker, val: Val, name: str) -> bool:
     return dataclasses.is_dataclass(cls) and "__create_fn__" in code.co_qualname
 
 
-def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST, given: Num | None = None) -> Val:
+def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
     """Compare two objects by what is in them: by a function that calls itself if there are more of their kind in it."""
     pair = python_class(a), python_class(b)
     if pair in w.know.nested:
-        return w.call(w.constant(BY_FIELDS[type(op)]), (a, b), {}, node)
+        return w.call(w.constant(BY_FIELDS[type(op)]), (a, b), {})
     if pair in w.comparing:
         w.know.nested.add(pair)
         raise Resweep
     w.comparing.append(pair)
     try:
-        return compare_values(w, op, fields_compared(w, a, node), fields_compared(w, b, node), node, given)
+        return compare_values(w, op, fields_compared(w, a), fields_compared(w, b), given)
     finally:
         w.comparing.pop()
 
 
-def fields_compared(w: Walker, val: Val, node: ast.AST) -> Val:
+def fields_compared(w: Walker, val: Val) -> Val:
     """Return what a dataclass or NamedTuple is compared by, as a tuple."""
     if object_class(val) is None:
         return as_tuple(w, val)
     cls: Any = object_class(val)
-    return TupleVal(tuple(attribute(w, val, f.name, node) for f in dataclasses.fields(cls) if f.compare))
+    return TupleVal(tuple(attribute(w, val, f.name) for f in dataclasses.fields(cls) if f.compare))
 
 
-def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, node: ast.AST, given: Num | None = None) -> Num:
+def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, given: Num | None = None) -> Num:
     """Compare tuples item by item."""
     equality = isinstance(op, ast.Eq | ast.NotEq)
     if equality and len(a.items) != len(b.items):
@@ -375,23 +375,23 @@ def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, node: ast
     same, until = [], number(True)  # whether all items so far are the same
     for x, y in zip(a.items, b.items, strict=False):
         wanted = until if given is None else w.both(given, until)
-        same.append(same_element(w, x, y, node, wanted))
+        same.append(same_element(w, x, y, wanted))
         until = w.both(until, same[-1])
     if equality:
         return w.negate(until) if isinstance(op, ast.NotEq) else until
-    out = truth(w, compare_values(w, op, number(len(a.items)), number(len(b.items)), node), node)
+    out = truth(w, compare_values(w, op, number(len(a.items)), number(len(b.items))))
     for k in reversed(range(len(same))):  # the first that differ decide
-        less = truth(w, compare_values(w, op, a.items[k], b.items[k], node, given), node)
+        less = truth(w, compare_values(w, op, a.items[k], b.items[k], given))
         out = w.select(same[k], out, less)
     return out
 
 
-def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     """Compare a member of an enum with something else, where the result is known for each member; else None."""
     for v in (a, b):
         own = w.deciding(v.cls, f"__{_COMPARE[type(op)]}__") if isinstance(v, EnumVal) else ""
         if own and not isinstance(op, ast.Is | ast.IsNot):
-            raise w.refuse("ACR209", node, seen=f"{own} of {w.describe(v)}")
+            raise w.refuse("ACR209", seen=f"{own} of {w.describe(v)}")
     test = _COMPARE_BY[type(op)]
     member, other = (a, b) if isinstance(a, EnumVal) else (b, a)
     assert isinstance(member, EnumVal)
@@ -411,55 +411,55 @@ def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num
         return None
 
 
-def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num:
+def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num:
     """Compare what is known when the model is compiled: dtypes, classes, modules."""
-    x, y = w.static(a, node), w.static(b, node)
+    x, y = w.static(a), w.static(b)
     if x is not NOT_CONST and y is not NOT_CONST:
         try:
             return number(bool(_COMPARE_BY[type(op)](x, y)))
         except TypeError:  # a dtype and a string that is none
             pass
-    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    raise w.refuse("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
 
 
-def compare_floats(w: Walker, name: str, a: Num, b: Num, node: ast.AST) -> Num:
+def compare_floats(w: Walker, name: str, a: Num, b: Num) -> Num:
     """Compare Python's numbers of which one is a float; an int that is no float is not rounded."""
     x, y = w.as_float(a), w.as_float(b)
-    near = w.scalar(name, x, y, node=node)
+    near = w.scalar(name, x, y)
     if is_float(a) or is_float(b):
         return near
     rests = [number(0) if v.type == FLOAT else w.scalar("rest", w.read(v)) for v in (a, b)]
-    return w.select(w.scalar("eq", x, y), w.scalar(name, *rests, node=node), near)
+    return w.select(w.scalar("eq", x, y), w.scalar(name, *rests), near)
 
 
-def contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
+def contains(w: Walker, a: Val, b: Val) -> Num:
     """`a in b`."""
     if isinstance(b, UnionVal):
-        b = one_string(w, not_none(w, b, node))
+        b = one_string(w, not_none(w, b))
     if isinstance(b, UnionVal):
-        found = w.each(b, lambda v: contains(w, a, v, node), node)
+        found = w.each(b, lambda v: contains(w, a, v))
         assert isinstance(found, Num)
         return found
     if has_method(w, b, "__contains__"):
-        return truth(w, call_special(w, b, "__contains__", (a,), node), node)
-    b = iterated(w, b, node)
+        return truth(w, call_special(w, b, "__contains__", (a,)))
+    b = iterated(w, b)
     handler = CONTAINS.get(type(b))
     if handler is not None and not (isinstance(b, SharedVal) and b.node.kind != "dict"):
-        found = handler(w, a, b, node)
+        found = handler(w, a, b)
         if found is not None:
             return found  # type: ignore[no-any-return]
     items = w.items_of(b)
     if items is None and isinstance(b, ListVal | Range | MapView):
-        return contains_at_run_time(w, a, b, node)
+        return contains_at_run_time(w, a, b)
     if items is None:
-        raise w.refuse("ACR301", node, seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
+        raise w.refuse("ACR301", seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
     out = number(False)
     for item in items:
-        out = w.either(out, same_element(w, a, item, node))
+        out = w.either(out, same_element(w, a, item))
     return out
 
 
-def contains_at_run_time(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
+def contains_at_run_time(w: Walker, a: Val, b: Val) -> Num:
     """`a in b` by a loop that ends where it is found."""
     w.counter += 1
     key = (w.frame.scope, f"#in{w.counter}")
@@ -467,7 +467,7 @@ def contains_at_run_time(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
 
     def turn() -> None:
         item = w.state[(w.frame.scope, "#item")]
-        yes, no = w.fork(same_element(w, a, item, node))
+        yes, no = w.fork(same_element(w, a, item))
         if yes is not None:
             w.enter(yes)
             w.state[key] = number(True)
@@ -475,7 +475,7 @@ def contains_at_run_time(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
             w.block = None
         w.join([no] if no is not None else [])
 
-    iterate(w, b, node, ast.Name("#item", ast.Store()), turn, (), (key,))
+    iterate(w, b, ast.Name("#item", ast.Store()), turn, (), (key,))
     found = w.state.pop(key)
     assert isinstance(found, Num)
     return found

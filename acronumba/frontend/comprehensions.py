@@ -55,26 +55,26 @@ from acronumba.ir.types import (
 
 
 def built(
-    w: Walker, iterable: Val, node: ast.AST, target: ast.expr, value: Callable[[], Val], inner: Sequence[ast.AST],
+    w: Walker, iterable: Val, target: ast.expr, value: Callable[[], Val], inner: Sequence[ast.AST],
     conditions: Sequence[ast.expr] = (), what: str = "built", several: bool = False,
-    extra: Sequence[tuple[Any, str]] = (),
+    extra: Sequence[tuple[Any, str]] = ()
 ) -> ListVal:  # fmt: skip
     """Build a list by a loop at run time; `what` tells the lists apart that one expression builds.
 
     Each turn adds a value, or `several`: those of a list.
     """
-    cell = w.cell((what, w.frame.path, *spot(node)))
+    cell = w.cell((what, w.frame.path, *w.site))
     cell.real = True
     out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
-    w.emit(ir.ListNew(out=out.var, width=w.width(out), args=(), count=0, loc=w.at(node)))
+    w.emit(ir.ListNew(out=out.var, width=w.width(out), args=(), count=0, loc=w.loc))
 
     def turn() -> None:
         go_on_where(w, conditions)
         val = value() if w.block is not None else None
         if val is not None and w.block is not None:
-            (extend if several else append)(w, out, val, node)
+            (extend if several else append)(w, out, val)
 
-    iterate(w, iterable, node, target, turn, inner, extra)
+    iterate(w, iterable, target, turn, inner, extra)
     return out
 
 
@@ -88,17 +88,17 @@ def go_on_where(w: Walker, conditions: Sequence[ast.expr]) -> None:
             return
 
 
-def collect(w: Walker, iterable: Val, f: Callable[[Val], Val], node: ast.AST) -> ListVal | StaticList:
+def collect(w: Walker, iterable: Val, f: Callable[[Val], Val]) -> ListVal | StaticList:
     """Return the list of f(item) over an iterable."""
     items = w.items_of(iterable)
     if items is not None:
-        got = new_list(w, [f(v) for v in items], node)
+        got = new_list(w, [f(v) for v in items])
         assert isinstance(got, ListVal | StaticList)
         return got
-    return built(w, iterable, node, ast.Name("#item", ast.Store()), lambda: f(w.state[(w.frame.scope, "#item")]), ())
+    return built(w, iterable, ast.Name("#item", ast.Store()), lambda: f(w.state[(w.frame.scope, "#item")]), ())
 
 
-def uniform(w: Walker, val: ListVal, node: Any, dtype: str | None = None) -> ListVal:
+def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
     """Return a list of arrays (and numbers, which become arrays) as one whose elements all have one type.
 
     Arrays of several ranks are refused: each list may still hold those of one rank alone. A number among arrays
@@ -118,22 +118,22 @@ def uniform(w: Walker, val: ListVal, node: Any, dtype: str | None = None) -> Lis
     if not rank:
         kinds |= numbers
     if not rank and len(kinds) > 1:
-        return mixed_numbers(w, val, sorted(t.dtype for t in kinds), node, dtype)
+        return mixed_numbers(w, val, sorted(t.dtype for t in kinds), dtype)
     if len(kinds) != 1:
-        raise w.refuse("ACR303", node, seen=w.describe(val), rewrite=one_type(val.item))
+        raise w.refuse("ACR303", seen=w.describe(val), rewrite=one_type(val.item))
 
     def one(v: Val) -> Val:
-        x = w.as_scalar(w.as_tensor(w.whole(v), node=node))
+        x = w.as_scalar(w.as_tensor(w.whole(v)))
         if x.type.rank != rank:
-            w.fail("ValueError", "all input arrays must have the same shape", node)
+            w.fail("ValueError", "all input arrays must have the same shape")
         return x if x.read_from is None else Tensor(x.type, x.ref, x.dims, aliased=True)  # what they hold now
 
     item = ast.Name("#item", ast.Store())
     what = f"arrays of {type_text(val.item)}"
-    return built(w, val, node, item, lambda: w.each(w.state[(w.frame.scope, "#item")], one, node), (), what=what)
+    return built(w, val, item, lambda: w.each(w.state[(w.frame.scope, "#item")], one), (), what=what)
 
 
-def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], node: Any, dtype: str | None) -> ListVal:
+def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], dtype: str | None) -> ListVal:
     """Return a list of numbers and scalars of several dtypes as one of the dtype that NumPy makes of them.
 
     That depends on which of them there are: an instance whose numbers alone would make another array fails.
@@ -141,18 +141,18 @@ def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], node: Any, dty
     wide = dtype or np.result_type(*dtypes).name
     key, item = (w.frame.scope, "#dtypes"), (w.frame.scope, "#number")
     if key in w.state:  # an element is such a list, too
-        raise w.refuse("ACR301", node, seen="numbers and lists of numbers in one list")
+        raise w.refuse("ACR301", seen="numbers and lists of numbers in one list")
     w.state[key] = number(0)
 
     def one(v: Val) -> Val:
-        x = w.as_scalar(w.as_tensor(v, node=node))
+        x = w.as_scalar(w.as_tensor(v))
         seen = w.state[key]
         assert isinstance(seen, Num)
         w.state[key] = w.scalar("or", seen, number(1 << dtypes.index(x.type.dtype)))
-        return w.as_scalar(w.cast(x, wide, node))
+        return w.as_scalar(w.cast(x, wide))
 
     target, what = ast.Name("#number", ast.Store()), f"numbers of {type_text(val.item)}"
-    out = built(w, val, node, target, lambda: w.each(w.state[item], one, node), (), what=what, extra=(key,))
+    out = built(w, val, target, lambda: w.each(w.state[item], one), (), what=what, extra=(key,))
     seen = w.state.pop(key)
     assert isinstance(seen, Num)
     if dtype is None:
@@ -163,55 +163,53 @@ def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], node: Any, dty
             if not present or np.result_type(*present).name == wide:
                 good = w.either(good, w.scalar("eq", seen, number(k)))
         text = f"the array of this list is not {wide}, as it is of others; give it a dtype"
-        w.check(good, "TypeError", text, (), node)
+        w.check(good, "TypeError", text)
     return out
 
 
-def stack_list(
-    w: Walker, val: ListVal, axis: int, node: Any = None, dtype: str | None = None, empty: bool = False
-) -> Tensor:
+def stack_list(w: Walker, val: ListVal, axis: int, dtype: str | None = None, empty: bool = False) -> Tensor:
     """Stack a list whose length is known only at run time."""
-    val = uniform(w, val, node, dtype)
+    val = uniform(w, val, dtype)
     item = val.item
     if not isinstance(item, TensorT) or None not in item.shape:
-        return w.stack_rows(val, axis, node, dtype, empty)
-    w.some_arrays(val, "stack", node)
-    axis = w.axes_of(axis, item.rank + 1, node)[0]
-    out = join_list(w, val, axis, node, lambda x: w.reshape(x, (*x.dims[:axis], 1, *x.dims[axis:]), node))
-    return out if dtype is None else w.cast(out, dtype, node)
+        return w.stack_rows(val, axis, dtype, empty)
+    w.some_arrays(val, "stack")
+    axis = w.axes_of(axis, item.rank + 1)[0]
+    out = join_list(w, val, axis, lambda x: w.reshape(x, (*x.dims[:axis], 1, *x.dims[axis:])))
+    return out if dtype is None else w.cast(out, dtype)
 
 
-def concat_list(w: Walker, val: ListVal, axis: int, node: Any = None) -> Tensor:
+def concat_list(w: Walker, val: ListVal, axis: int) -> Tensor:
     """Concatenate a list whose length is known only at run time."""
-    val = uniform(w, val, node)
-    w.some_arrays(val, "concatenate", node)
+    val = uniform(w, val)
+    w.some_arrays(val, "concatenate")
     item = val.item
     if not isinstance(item, TensorT) or None not in item.shape:
-        return w.concat_rows(val, axis, node)
-    return join_list(w, val, w.axes_of(axis, item.rank, node)[0], node, lambda x: x)
+        return w.concat_rows(val, axis)
+    return join_list(w, val, w.axes_of(axis, item.rank)[0], lambda x: x)
 
 
-def join_list(w: Walker, val: ListVal, axis: int, node: Any, f: Callable[[Tensor], Tensor]) -> Tensor:
+def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor]) -> Tensor:
     """Concatenate f(x) of all arrays of a list, one after the other: their extents are known only at run time."""
-    n = w.list_lengths(val, node)
+    n = w.list_lengths(val)
     key = (w.frame.scope, "#joined")
-    first = list_get(w, val, number(0), node)
+    first = list_get(w, val, number(0))
     assert isinstance(first, Tensor)
     w.state[key] = f(first)
 
     def turn() -> None:
         joined, x = w.state[key], w.state[(w.frame.scope, "#item")]
         assert isinstance(joined, Tensor) and isinstance(x, Tensor)
-        w.state[key] = w.concat([joined, f(x)], axis, node)
+        w.state[key] = w.concat([joined, f(x)], axis)
 
-    rest = list_slice(w, val, number(1), 1, w.scalar("sub", n, number(1)), node)
-    iterate(w, rest, node, ast.Name("#item", ast.Store()), turn, (), (key,))
+    rest = list_slice(w, val, number(1), 1, w.scalar("sub", n, number(1)))
+    iterate(w, rest, ast.Name("#item", ast.Store()), turn, (), (key,))
     out = w.state.pop(key)
     assert isinstance(out, Tensor)
     return out
 
 
-def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
+def to_list(w: Walker, val: Val) -> ListVal:
     """Return an iterable as a list at run time (the same one if it is a list)."""
     if isinstance(val, Stream):
         val = val.inner
@@ -222,23 +220,23 @@ def to_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
         return w.realise(val)
     if isinstance(val, Generator):
         got = comprehend(w, val.node)
-        return to_list(w, got, node)
+        return to_list(w, got)
     if isinstance(val, Yields):
         target = ast.Name("#item", ast.Store())
-        return built(w, val, node, target, lambda: w.state[(w.frame.scope, "#item")], ())
-    out = collect(w, val, lambda v: v, node)
+        return built(w, val, target, lambda: w.state[(w.frame.scope, "#item")], ())
+    out = collect(w, val, lambda v: v)
     return w.realise(out) if isinstance(out, StaticList) else out
 
 
-def extend(w: Walker, base: ListVal, val: Val, node: ast.AST) -> None:
+def extend(w: Walker, base: ListVal, val: Val) -> None:
     """Put the items of an iterable at the end of a list."""
-    check_mutable(w, base, node)
+    check_mutable(w, base)
     items = w.items_of(val)
     if items is not None:
         for v in items:
-            append(w, base, v, node)
+            append(w, base, v)
         return
-    other = to_list(w, val, node)
+    other = to_list(w, val)
     if other.item == NEVER:
         return
     w.mix(base.cell, other.cell.pure)
@@ -247,12 +245,12 @@ def extend(w: Walker, base: ListVal, val: Val, node: ast.AST) -> None:
         w.unify_cells(base.cell, other.cell)
     if w.block is not None:
         args = (base.var, other.var)
-        w.emit(ir.ListOp(outs=(), op="extend", width=w.width(base), args=args, loc=w.at(node)))
+        w.emit(ir.ListOp(outs=(), op="extend", width=w.width(base), args=args, loc=w.loc))
 
 
-def list_concat(w: Walker, a: Val, b: Val, node: ast.AST) -> ListVal:
+def list_concat(w: Walker, a: Val, b: Val) -> ListVal:
     """Return a new list of the elements of two."""
-    x, y = to_list(w, a, node), to_list(w, b, node)
+    x, y = to_list(w, a), to_list(w, b)
     if x.item == NEVER:
         x, y = y, x
     if y.item != NEVER:
@@ -260,35 +258,35 @@ def list_concat(w: Walker, a: Val, b: Val, node: ast.AST) -> ListVal:
         for part in (x, y):
             if part.item != item:
                 widen_items(w, part, item)
-    out = list_slice(w, x, number(0), 1, w.list_lengths(x, node), node)
+    out = list_slice(w, x, number(0), 1, w.list_lengths(x))
     if y.item == NEVER:
         return out
     w.mix(out.cell, y.cell.pure)
     if out.item != y.item:  # later more is added to the new list than there ever is in the two
         w.unify_cells(out.cell, y.cell)
     if w.block is not None:
-        w.emit(ir.ListOp(outs=(), op="extend", width=w.width(out), args=(out.var, y.var), loc=w.at(node)))
+        w.emit(ir.ListOp(outs=(), op="extend", width=w.width(out), args=(out.var, y.var), loc=w.loc))
     return out
 
 
-def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num, node: ast.AST) -> Val:
+def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num) -> Val:
     """Return a new list that has the elements of another several times."""
     k = w.known(times)
     if isinstance(seq, StaticList) and k is not NOT_CONST and k <= UNROLL:
-        return new_list(w, seq.items * k, node)
+        return new_list(w, seq.items * k)
     if isinstance(seq, ListVal) or len(seq.items) != 1:
-        part = to_list(w, seq, node)
-        whole = list_slice(w, part, number(0), 1, number(0), node)
+        part = to_list(w, seq)
+        whole = list_slice(w, part, number(0), 1, number(0))
         turns = Range(number(0), times, number(1))
-        iterate(w, turns, node, ast.Name("#item", ast.Store()), lambda: extend(w, whole, part, node), ())
+        iterate(w, turns, ast.Name("#item", ast.Store()), lambda: extend(w, whole, part), ())
         return whole
-    cell = w.cell(("repeat", w.frame.path, *spot(node)))
+    cell = w.cell(("repeat", w.frame.path, *w.site))
     cell.real = True
     w.widen_cell(cell, w.type_of(seq.items[0]))
     w.put_in(cell, seq.items[0])
     out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
     args = (w.word(w.scalar("max", w.read(times), number(0))), *w.to_words(seq.items[0], out.item))
-    w.emit(ir.ListOp(outs=(out.var,), op="fill", width=w.width(out), args=args, loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(out.var,), op="fill", width=w.width(out), args=args, loc=w.loc))
     return out
 
 
@@ -298,6 +296,12 @@ def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
     first = w.value(node.generators[0].iter)
     with own_names(w, node.generators, node.elt):
         return generators(w, node, 0, first)
+
+
+def all_of_generator(w: Walker, val: Generator) -> Val:
+    """Evaluate all that a generator expression gives, as the list comprehension of it does."""
+    with w.at_node(val.node):
+        return comprehend(w, val.node)
 
 
 @contextmanager
@@ -347,9 +351,9 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
     """Evaluate a comprehension from its k-th `for` on, over an iterable that is evaluated already."""
     gen = node.generators[k]
     if gen.is_async:
-        raise w.refuse("ACR104", node)
+        raise w.refuse("ACR104")
     last = k == len(node.generators) - 1
-    iterable = iterated(w, iterable, node)
+    iterable = iterated(w, iterable)
     items = w.items_of(iterable)
     inner: list[ast.AST] = [ast.Expr(node.elt), *(ast.Expr(c) for g in node.generators[k:] for c in g.ifs)]
     if items is None and isinstance(iterable, Range):
@@ -361,7 +365,8 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
 
         items = unrolled_range(w, iterable, gen.target, inner, turn, indexed=True)
         if items is not None:
-            note_turns(w, len(items), gen.iter)
+            with w.at_node(gen.iter):
+                note_turns(w, len(items))
     if items is not None and last:
         flags = []
         out: list[Val] = []
@@ -372,7 +377,8 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
                 w.assign(gen.target, item)
                 verdict: Any = True
                 for c in gen.ifs:
-                    v = w.static(w.expr(c), c)
+                    with w.at_node(c):
+                        v = w.static(w.expr(c))
                     verdict = verdict and v if v is not NOT_CONST else NOT_CONST
                     if verdict is NOT_CONST:
                         break
@@ -388,13 +394,13 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
                 if w.block is None:
                     return Poison()
                 out.append(val)
-            return new_list(w, out, node)
+            return new_list(w, out)
     if last:
-        return built(w, iterable, node, gen.target, lambda: part_of(w, node.elt), inner, gen.ifs)
+        return built(w, iterable, gen.target, lambda: part_of(w, node.elt), inner, gen.ifs)
     rest = node.generators[k + 1].iter
     return built(
-        w, iterable, node, gen.target, lambda: generators(w, node, k + 1, w.value(rest)), inner, gen.ifs,
-        what=f"nested {k}", several=True,
+        w, iterable, gen.target, lambda: generators(w, node, k + 1, w.value(rest)), inner, gen.ifs,
+        what=f"nested {k}", several=True
     )  # fmt: skip
 
 
@@ -423,41 +429,41 @@ def named_generator(w: Walker, val: Generator) -> Stream:
 
 @handles(ITEMS, Generator)
 def _items_of_generator(w: Walker, val: Generator) -> tuple[Val, ...] | None:
-    return w.items_of(comprehend(w, val.node))
+    return w.items_of(all_of_generator(w, val))
 
 
-def row_of_list(w: Walker, val: Val, dtype: str | None, node: Any) -> Tensor:
+def row_of_list(w: Walker, val: Val, dtype: str | None) -> Tensor:
     """Return the array of a list in a list."""
     assert isinstance(val, ListVal)
-    return array_of_list(w, val, dtype, node)
+    return array_of_list(w, val, dtype)
 
 
 @handles(ARRAYS, Range)
-def array_of_range(w: Walker, val: Range, dtype: str | None, node: Any) -> Tensor:
+def array_of_range(w: Walker, val: Range, dtype: str | None) -> Tensor:
     """Return the array of a range; without a dtype it must have numbers, as that of an empty one is of floats."""
     if dtype is None:
         some = w.scalar("gt", range_count(w, val), number(0))
-        w.check(some, "TypeError", _EMPTY.format("range"), (), node)
+        w.check(some, "TypeError", _EMPTY.format("range"))
     elif dtype not in ("int64", "float32", "float64", "bool"):  # which may not hold all of them
-        return w.array_of(w.call(w.constant(list), [val], {}, node), dtype, node)
-    out = w.arange(val.start, val.stop, val.step, None, node)
-    return out if dtype is None else w.cast(out, dtype, node)
+        return w.array_of(w.call(w.constant(list), [val], {}), dtype)
+    out = w.arange(val.start, val.stop, val.step, None)
+    return out if dtype is None else w.cast(out, dtype)
 
 
 _EMPTY = "np.array of an empty {0} is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
 
 
 @handles(ARRAYS, ListVal)
-def array_of_list(w: Walker, val: ListVal, dtype: str | None, node: Any) -> Tensor:
+def array_of_list(w: Walker, val: ListVal, dtype: str | None) -> Tensor:
     """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
     item = val.item
     numbers = isinstance(item, IntT | FloatT | BoolT | NeverT) or (isinstance(item, TensorT) and not item.rank)
     if not (numbers and (dtype or item in (FLOAT, NEVER))):
-        some = w.scalar("gt", w.list_lengths(val, node), number(0))
-        w.check(some, "TypeError", _EMPTY.format("list"), (), node)
+        some = w.scalar("gt", w.list_lengths(val), number(0))
+        w.check(some, "TypeError", _EMPTY.format("list"))
     if isinstance(item, ListT):  # an array of each list, and of these
         what = type_text(item)
         key, target = (w.frame.scope, f"#{what}"), ast.Name(f"#{what}", ast.Store())
-        rows = built(w, val, node, target, lambda: row_of_list(w, w.state[key], dtype, node), (), what=what)
-        return stack_list(w, rows, 0, node)
-    return stack_list(w, val, 0, node, dtype, empty=numbers)
+        rows = built(w, val, target, lambda: row_of_list(w, w.state[key], dtype), (), what=what)
+        return stack_list(w, rows, 0)
+    return stack_list(w, val, 0, dtype, empty=numbers)

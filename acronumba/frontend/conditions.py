@@ -134,18 +134,18 @@ def kind_of(w: Walker, val: Val) -> Type | None:
         return StructT(tuple) if isinstance(val, TupleVal) else None
 
 
-def class_filter(w: Walker, kinds: Val, node: ast.AST) -> Callable[[Type], bool]:
+def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
     """Return the test that `isinstance` makes of a type."""
     if isinstance(kinds, TupleVal):
-        tests = [class_filter(w, k, node) for k in kinds.items]
+        tests = [class_filter(w, k) for k in kinds.items]
         return lambda t: any(f(t) for f in tests)
     if isinstance(kinds, Static) and isinstance(kinds.value, types.UnionType):
-        tests = [class_filter(w, Static(c), node) for c in kinds.value.__args__]
+        tests = [class_filter(w, Static(c)) for c in kinds.value.__args__]
         return lambda t: any(f(t) for f in tests)
     if isinstance(kinds, NoneVal):
         return lambda t: isinstance(t, NoneT)
     if not isinstance(kinds, Static) or not isinstance(kinds.value, type):
-        raise w.refuse("ACR308", node, seen=w.describe(kinds))
+        raise w.refuse("ACR308", seen=w.describe(kinds))
     cls = kinds.value
 
     def is_one(t: Type) -> bool:
@@ -153,21 +153,21 @@ def class_filter(w: Walker, kinds: Val, node: ast.AST) -> Callable[[Type], bool]
             return issubclass(stood_for(runtime_class(t)) if cls not in STAND_INS else runtime_class(t), cls)
         found = {is_one(Array0T(t.dtype)), is_one(t.scalar)}
         if len(found) > 1:
-            raise w.refuse("ACR308", node, seen=f"a test of {type_text(t)} beside other types")
+            raise w.refuse("ACR308", seen=f"a test of {type_text(t)} beside other types")
         return found.pop()
 
     return is_one
 
 
-def _truth_by_method(w: Walker, val: Val, node: ast.AST | None) -> Num:
+def _truth_by_method(w: Walker, val: Val) -> Num:
     """Return the bool that an object is by its `__bool__`, or else its `__len__`."""
     for name in ("__bool__", "__len__"):
         if has_method(w, val, name):
-            return truth(w, call_special(w, val, name, (), node), node)
+            return truth(w, call_special(w, val, name, ()))
     return number(True)
 
 
-def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
+def truth(w: Walker, val: Val) -> Num:
     """Return the bool that Python takes a value for."""
     w.check_poison(val)
     val = unkept(val)
@@ -186,19 +186,19 @@ def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
         case TupleVal() | StaticList() | DictVal():
             return number(bool(val.items))
         case ListVal():
-            return w.scalar("gt", w.list_lengths(val, node), number(0))
+            return w.scalar("gt", w.list_lengths(val), number(0))
         case MapVal() | MapView():
             base = val if isinstance(val, MapVal) else val.base
-            return w.scalar("gt", size(w, base, node), number(0))
+            return w.scalar("gt", size(w, base), number(0))
         case Tensor():
-            return truth(w, truth_of_array(w, val, node), node)
+            return truth(w, truth_of_array(w, val))
         case Record() | Made() | Ref() | SharedVal(node=SharedNode(kind="object")):
             classes = val.classes if isinstance(val, Ref) else (python_class(val),)
             if not any(w.has(c, "__bool__") or w.has(c, "__len__") for c in classes):
                 return number(True)
             if all(issubclass(c, tuple) for c in classes):
                 return number(True)
-            found = w.each(val, lambda v: _truth_by_method(w, v, node), node)
+            found = w.each(val, lambda v: _truth_by_method(w, v))
             if w.block is None:
                 raise Dead
             assert isinstance(found, Num)
@@ -208,31 +208,31 @@ def truth(w: Walker, val: Val, node: ast.AST | None) -> Num:
         case EnumVal(cls=cls):
             decides = w.deciding(cls, "__bool__", "__len__")
             if decides == "__bool__":
-                method = class_attribute(w, val, cls, decides, node)
-                return truth(w, w.call(method, (), {}, node), node)
+                method = class_attribute(w, val, cls, decides)
+                return truth(w, w.call(method, (), {}))
             if decides:
-                raise w.refuse("ACR209", node, seen=f"{decides} as a condition")
+                raise w.refuse("ACR209", seen=f"{decides} as a condition")
             return by_member(w, val, bool)
         case Static() | Func() | Bound() | Choice():
             return number(True)
         case UnionVal():
-            out = w.each(val, lambda v: truth(w, v, node), node)
+            out = w.each(val, lambda v: truth(w, v))
             assert isinstance(out, Num)
             return out
         case Range():
             return w.scalar("gt", range_count(w, val), number(0))
-    raise w.refuse("ACR301", node, seen=f"{w.describe(val)} as a condition")
+    raise w.refuse("ACR301", seen=f"{w.describe(val)} as a condition")
 
 
-def truth_of_array(w: Walker, x: Tensor, node: ast.AST | None) -> Num:
+def truth_of_array(w: Walker, x: Tensor) -> Num:
     """Read what decides whether an array of one element is true."""
-    x = w.only_element(x, EMPTY, AMBIGUOUS, node)
+    x = w.only_element(x, EMPTY, AMBIGUOUS)
     if x.type.dtype == "uint64":  # which a host number may not hold
-        x = w.cast(x, "bool", node)
-    return w.host(x, "a condition", node)
+        x = w.cast(x, "bool")
+    return w.host(x, "a condition")
 
 
-def host_value(w: Walker, val: Val, node: ast.AST | None, what: str, index: bool = False) -> Num:
+def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
     """Return a value as a Python number; that of a tensor is read, which may wait.
 
     Parameters
@@ -244,26 +244,26 @@ def host_value(w: Walker, val: Val, node: ast.AST | None, what: str, index: bool
     """
     val = w.whole(val)
     if isinstance(val, UnionVal):
-        val = not_none(w, val, node)
+        val = not_none(w, val)
     if isinstance(val, UnionVal):  # an int on one path and a scalar of NumPy on the other, for example
 
         def one(v: Val) -> Val:
-            x = host_value(w, v, node, what, index)
+            x = host_value(w, v, what, index)
             return w.as_int(x) if index else w.read(x)
 
-        val = w.each(val, one, node)
+        val = w.each(val, one)
         if w.block is None:
             raise Dead
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
         val = by_member(w, val, int)
     if isinstance(val, Tensor):
         if val.type.rank:
-            raise w.refuse("ACR601", node, seen=f"{what} of {w.describe(val)}")
+            raise w.refuse("ACR601", seen=f"{what} of {w.describe(val)}")
         if not index or val.type.dtype.startswith(("int", "uint")):
-            return w.host(val, what, node)
+            return w.host(val, what)
     if not isinstance(val, Num) or (index and isinstance(val.type, FloatT)):
         rewrite = "int(x)" if isinstance(val, Num | Tensor) else ""
-        raise w.refuse("ACR301", node, seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
+        raise w.refuse("ACR301", seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
     return val
 
 
@@ -331,7 +331,8 @@ def bool_op(w: Walker, node: ast.BoolOp) -> Val:
                 w.join(off)
                 continue
             some = none = w.narrowed(rest)
-            yes, no = w.fork(truth(w, some, value))
+            with w.at_node(value):
+                yes, no = w.fork(truth(w, some))
             leave, stay = (no, yes) if isinstance(node.op, ast.And) else (yes, no)
             if leave is not None:
                 points.append(leave)
@@ -339,7 +340,8 @@ def bool_op(w: Walker, node: ast.BoolOp) -> Val:
             stays = [stay] if stay is not None else []
             w.join([*stays, *(off if isinstance(node.op, ast.Or) else [])])
         else:
-            yes, no = w.fork(truth(w, val, value))
+            with w.at_node(value):
+                yes, no = w.fork(truth(w, val))
             leave, stay = (no, yes) if isinstance(node.op, ast.And) else (yes, no)
             if leave is not None:
                 points.append(leave)
@@ -392,7 +394,9 @@ def _is_instance(w: Walker, test: ast.Call) -> tuple[list[Point], list[Point]]:
     if not is_type_test(w, test):
         return by_truth(w, test)
     what, kinds = test.args
-    wanted = class_filter(w, w.expr(kinds), kinds)
+    cls = w.expr(kinds)
+    with w.at_node(kinds):
+        wanted = class_filter(w, cls)
     val = w.expr(what)
     w.check_poison(val)
     if w.block is not None and kind_of(w, val) is None:
@@ -421,9 +425,11 @@ def by_truth(w: Walker, test: ast.expr) -> tuple[list[Point], list[Point]]:
         only = w.narrowed(w.keep(val, lambda t: not isinstance(t, NoneT)))
         if path is not None and path in w.state:
             only = w.state[path]
-        on, off = w.fork(truth(w, only, test))
+        with w.at_node(test):
+            on, off = w.fork(truth(w, only))
         return [p for p in (on,) if p], [p for p in (off,) if p] + none
-    on, off = w.fork(truth(w, val, test))
+    with w.at_node(test):
+        on, off = w.fork(truth(w, val))
     return [p for p in (on,) if p], [p for p in (off,) if p]
 
 

@@ -30,7 +30,6 @@ from acronumba.frontend.keyed import (
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.maps import size, value_at
 from acronumba.frontend.names import part_of
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
@@ -51,9 +50,9 @@ from acronumba.frontend.walker import Walker
 Pairs = Sequence[tuple[Val, Val]]
 
 
-def constant_key(w: Walker, key: Val, node: ast.AST | None) -> Any:
+def constant_key(w: Walker, key: Val) -> Any:
     """Return a key that is known when the model is compiled, NOT_CONST if it is not, or is no key."""
-    known = NOT_CONST if isinstance(key, StaticList) else w.static(key, node)
+    known = NOT_CONST if isinstance(key, StaticList) else w.static(key)
     try:
         hash(known)
     except TypeError:
@@ -66,12 +65,12 @@ def key_value(w: Walker, key: Any) -> Val:
     return TupleVal(tuple(key_value(w, k) for k in key)) if type(key) is tuple else w.constant(key)
 
 
-def new_dict(w: Walker, pairs: Pairs, node: ast.AST) -> Val:
+def new_dict(w: Walker, pairs: Pairs) -> Val:
     """Return the dict of some keys and values that is made at a place of the source."""
-    cell = w.cell(("dict", False, w.frame.path, *spot(node)))
+    cell = w.cell(("dict", False, w.frame.path, *w.site))
     known: dict[Any, Val] = {}
     for key, val in pairs:
-        constant = constant_key(w, key, node)
+        constant = constant_key(w, key)
         if constant is NOT_CONST or type(constant) is float:
             break
         known[constant] = val
@@ -79,19 +78,19 @@ def new_dict(w: Walker, pairs: Pairs, node: ast.AST) -> Val:
         w.displays.add(tuple(known))
         if known and not cell.find().real and tuple(known) not in w.know.keyed:
             return DictVal(tuple(known), tuple(known.values()), cell)
-    return new_map(w, pairs, node)
+    return new_map(w, pairs)
 
 
-def real(w: Walker, val: DictVal, node: ast.AST | None) -> MapVal:
+def real(w: Walker, val: DictVal) -> MapVal:
     """Return a dict of known keys as one of run time, which nothing else can see."""
     pairs = [(key_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
-    return new_map(w, pairs, node or ast.Constant(0))
+    return new_map(w, pairs)
 
 
-def changeable(w: Walker, val: Val, node: ast.AST) -> MapVal:
+def changeable(w: Walker, val: Val) -> MapVal:
     """Return a dict or set that is about to be changed."""
     if isinstance(val, MapVal):
-        check_own(w, val, node)
+        check_own(w, val)
         return val
     if isinstance(val, DictVal) and val.cell is not None:
         w.make_real(val.cell)
@@ -102,15 +101,16 @@ def changeable(w: Walker, val: Val, node: ast.AST) -> MapVal:
         raise Resweep
     message = "" if isinstance(val, SharedVal) else "this cannot be changed"
     rewrite = "make a copy first: dict(d)" if is_mapping(val) else ""
-    raise w.refuse("ACR113", node, seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
+    raise w.refuse("ACR113", seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
 
 
-def as_map(w: Walker, val: Val, node: ast.AST) -> MapVal | None:
+def as_map(w: Walker, val: Val) -> MapVal | None:
     """Return a dict as one of run time that is only read; None if it is none."""
     if isinstance(val, SharedVal) and val.node.kind == "dict":
         val = w.materialise(val)
     if isinstance(val, DictVal):
-        return real(w, val, ast.copy_location(ast.Name("read"), node) if hasattr(node, "lineno") else node)
+        with w.at_node(w.beside("read")):
+            return real(w, val)
     return val if isinstance(val, MapVal) else None
 
 
@@ -122,7 +122,7 @@ def _dict(w: Walker, node: ast.Dict) -> Val:
     if None in node.keys:
         return _merged(w, node)
     pairs = [(w.expr(k), part_of(w, v)) for k, v in zip(node.keys, node.values, strict=True) if k is not None]
-    return new_dict(w, pairs, node)
+    return new_dict(w, pairs)
 
 
 def _merged(w: Walker, node: ast.Dict) -> Val:
@@ -142,51 +142,52 @@ def _merged(w: Walker, node: ast.Dict) -> Val:
         else:
             raise w.refuse("ACR301", v, seen=f"** of {w.describe(inner)}")
     if not any(isinstance(p, MapVal) for p in parts):
-        return new_dict(w, [pair for p in parts for pair in p], node)
-    out = new_map(w, (), node)
+        return new_dict(w, [pair for p in parts for pair in p])
+    out = new_map(w, ())
     for p in parts:
         if isinstance(p, MapVal):
-            update(w, out, p, node)
+            update(w, out, p)
             continue
         for key, val in p:
-            put(w, out, key, val, node)
+            put(w, out, key, val)
     return out
 
 
 @handles(EXPRESSIONS, ast.Set)
 def _set(w: Walker, node: ast.Set) -> Val:
-    out = new_map(w, (), node, is_set=True)
+    out = new_map(w, (), is_set=True)
     for e in node.elts:
         if isinstance(e, ast.Starred):
-            put_all(w, out, w.expr(e.value), e)
+            with w.at_node(e):
+                put_all(w, out, w.expr(e.value))
         else:
-            put(w, out, w.expr(e), number(0), node)
+            put(w, out, w.expr(e), number(0))
     return out
 
 
-def put_all(w: Walker, out: MapVal, iterable: Val, node: ast.AST) -> None:
+def put_all(w: Walker, out: MapVal, iterable: Val) -> None:
     """Put the elements of an iterable into a set, or its pairs into a dict."""
-    other = as_map(w, iterable, node) if out.is_set is False or isinstance(iterable, MapVal) else None
+    other = as_map(w, iterable) if out.is_set is False or isinstance(iterable, MapVal) else None
     if other is not None and other.is_set is out.is_set:
-        update(w, out, other, node)
+        update(w, out, other)
         return
 
     def turn(item: Val) -> None:
         if out.is_set:
-            put(w, out, item, number(0), node)
+            put(w, out, item, number(0))
             return
         pair = w.items_of(item)
         if pair is None or len(pair) != 2:
-            raise w.refuse("ACR301", node, seen=f"{w.describe(item)} where a key and a value are expected")
-        put(w, out, *pair, node)
+            raise w.refuse("ACR301", seen=f"{w.describe(item)} where a key and a value are expected")
+        put(w, out, *pair)
 
-    over(w, iterable, turn, node)
+    over(w, iterable, turn)
 
 
-def over(w: Walker, iterable: Val, turn: Callable[[Val], None], node: ast.AST) -> None:
+def over(w: Walker, iterable: Val, turn: Callable[[Val], None]) -> None:
     """Do something for each element of an iterable."""
     item = (w.frame.scope, "#item")
-    iterate(w, iterable, node, ast.Name("#item", ast.Store()), lambda: turn(w.state[item]), ())
+    iterate(w, iterable, ast.Name("#item", ast.Store()), lambda: turn(w.state[item]), ())
 
 
 @handles(EXPRESSIONS, ast.DictComp, ast.SetComp)
@@ -195,8 +196,8 @@ def _comprehension(w: Walker, node: ast.DictComp | ast.SetComp) -> Val:
     with own_names(w, node.generators, *((node.key, node.value) if isinstance(node, ast.DictComp) else ())):
         pairs = _known_pairs(w, node, first)
         if pairs is not None:
-            return new_dict(w, pairs, node)
-        out = new_map(w, (), node, is_set=isinstance(node, ast.SetComp))
+            return new_dict(w, pairs)
+        out = new_map(w, (), is_set=isinstance(node, ast.SetComp))
         _generate(w, node, 0, first, out)
         return out
 
@@ -207,13 +208,12 @@ def _known_pairs(w: Walker, node: ast.DictComp | ast.SetComp, iterable: Val) -> 
     if isinstance(node, ast.SetComp) or len(node.generators) > 1 or node.generators[0].ifs or items is None:
         return None
     out = []
-    before, loc = w.mark(), w.loc
+    before = w.mark()
     for item in items:
         w.assign(node.generators[0].target, item)
         key = w.expr(node.key)
-        if constant_key(w, key, node) is NOT_CONST:
+        if constant_key(w, key) is NOT_CONST:
             w.go_back(before)
-            w.loc = loc
             return None
         out.append((key, part_of(w, node.value)))
     return out
@@ -223,7 +223,7 @@ def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val
     """Walk a comprehension from its k-th `for` on."""
     gen = node.generators[k]
     if gen.is_async:
-        raise w.refuse("ACR104", node)
+        raise w.refuse("ACR104")
     parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
     conditions = [c for g in node.generators[k:] for c in g.ifs]
     inner: list[ast.AST] = [ast.Expr(e) for e in (*parts, *conditions)]
@@ -236,49 +236,49 @@ def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val
             _generate(w, node, k + 1, w.expr(node.generators[k + 1].iter), out)
             return
         key = w.expr(parts[0])
-        put(w, out, key, part_of(w, parts[1]) if len(parts) > 1 else number(0), node)
+        put(w, out, key, part_of(w, parts[1]) if len(parts) > 1 else number(0))
 
-    iterate(w, iterable, node, gen.target, turn, inner)
+    iterate(w, iterable, gen.target, turn, inner)
 
 
 # ---- items
 
 
-def dict_item(w: Walker, base: Val, where: Val, node: ast.AST) -> Val:
+def dict_item(w: Walker, base: Val, where: Val) -> Val:
     """Read what lies under a key."""
     if isinstance(base, SharedVal):
-        known = constant_key(w, where, node)
+        known = constant_key(w, where)
         part = None if known is NOT_CONST else base.node.item(known)
         if part is not None:
             out: Val = w.shared_value(part)
             return out
         base = w.materialise(base)
     if isinstance(base, MapVal):
-        return value_at(w, base, found(w, base, where, node), node)
+        return value_at(w, base, found(w, base, where))
     assert isinstance(base, DictVal)
-    return known_or(w, base, where, node, None)
+    return known_or(w, base, where, None)
 
 
-def known_or(w: Walker, base: DictVal, where: Val, node: ast.AST, default: Val | None) -> Val:
+def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
     """Return what lies under a key of a dict of known keys, or a default; the instance fails where there is none."""
-    known = constant_key(w, where, node)
+    known = constant_key(w, where)
     items = dict(zip(base.keys, base.items, strict=True))
     if known is not NOT_CONST:
         if known in items:
-            w.check_poison(items[known], node=node)
+            w.check_poison(items[known])
             got: Val = items[known]
             return got
         if default is not None:
             return default
-        w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"), node)
+        w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"))
         raise Dead
-    where = key_of(w, where, node)
+    where = key_of(w, where)
     if base.cell is not None and not all(map(is_choosable, base.items)):
         w.make_real(base.cell)
         raise Resweep
     points, vals = [], []
     for key, item in items.items():
-        yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), where, key_value(w, key), node), node))
+        yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), where, key_value(w, key))))
         if yes is not None:
             points.append(yes)
             vals.append(item)
@@ -290,47 +290,47 @@ def known_or(w: Walker, base: DictVal, where: Val, node: ast.AST, default: Val |
         points.append(w.point())
         vals.append(default)
     elif w.block is not None:
-        w.fail("KeyError", "the dict has no such key", node)
+        w.fail("KeyError", "the dict has no such key")
     out: Val = w.join_values(points, vals)
     if w.block is None:
         raise Dead
     return out
 
 
-def delete_item(w: Walker, base: MapVal, where: Val, node: ast.AST) -> None:
+def delete_item(w: Walker, base: MapVal, where: Val) -> None:
     """`del d[k]`."""
-    take_out(w, base, found(w, base, where, node), node)
+    take_out(w, base, found(w, base, where))
 
 
 @handles(CONTAINS, DictVal, MapVal, MapView, SharedVal)
-def contains_key(w: Walker, key: Val, base: Val, node: ast.AST) -> Num | None:
+def contains_key(w: Walker, key: Val, base: Val) -> Num | None:
     """`k in d`; None: it is to be looked for among the items."""
     if isinstance(base, MapView):
         if base.what in ("keys", "elements"):
-            return contains_key(w, key, base.base, node)
+            return contains_key(w, key, base.base)
         if base.what == "values":
             return None
         pair = w.items_of(key)
         if pair is None or len(pair) != 2:
-            raise w.refuse("ACR301", node, seen=f"{w.describe(key)} in the items of a dict")
-        return same_entry(w, base.base, pair[0], pair[1], node)
+            raise w.refuse("ACR301", seen=f"{w.describe(key)} in the items of a dict")
+        return same_entry(w, base.base, pair[0], pair[1])
     if isinstance(base, MapVal):
-        return present(w, find(w, base, key, node))
+        return present(w, find(w, base, key))
     base = w.materialise(base) if isinstance(base, SharedVal) else base
     assert isinstance(base, DictVal)
-    known = constant_key(w, key, node)
+    known = constant_key(w, key)
     if known is not NOT_CONST:
         return number(known in base.keys)
     out = number(False)
-    key = key_of(w, key, node)
+    key = key_of(w, key)
     for k in base.keys:
-        out = w.either(out, truth(w, compare_values(w, ast.Eq(), key, key_value(w, k), node), node))
+        out = w.either(out, truth(w, compare_values(w, ast.Eq(), key, key_value(w, k))))
     return out
 
 
-def same_entry(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> Num:
+def same_entry(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
     """Return whether a value lies under a key."""
-    index = find(w, base, key, node)
+    index = find(w, base, key)
     yes, no = w.fork(present(w, index))
     points, vals = [], []
     if no is not None:
@@ -338,7 +338,7 @@ def same_entry(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> Nu
         vals.append(number(False))
     if yes is not None:
         w.enter(yes)
-        vals.append(same_element(w, value_at(w, base, index, node), val, node))
+        vals.append(same_element(w, value_at(w, base, index), val))
         points.append(w.point())
     out = w.join_values(points, vals)
     assert isinstance(out, Num)
@@ -346,37 +346,37 @@ def same_entry(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> Nu
 
 
 @handles(EQUALS, DictVal, MapVal)
-def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     """Compare dicts of which one is of run time; None: they cannot be compared, or are known."""
-    x, y = as_map(w, a, node), as_map(w, b, node)
+    x, y = as_map(w, a), as_map(w, b)
     if x is None or y is None:
         return None
-    return compare_maps(w, op, x, y, node)
+    return compare_maps(w, op, x, y)
 
 
-def compare_maps(w: Walker, op: ast.cmpop, a: MapVal, b: MapVal, node: ast.AST) -> Num:
+def compare_maps(w: Walker, op: ast.cmpop, a: MapVal, b: MapVal) -> Num:
     """Compare two dicts or two sets: `==`, and for sets whether one is part of another."""
     if isinstance(op, ast.NotEq):
-        return w.negate(compare_maps(w, ast.Eq(), a, b, node))
+        return w.negate(compare_maps(w, ast.Eq(), a, b))
     if isinstance(op, ast.Gt | ast.GtE):
-        return compare_maps(w, ast.Lt() if isinstance(op, ast.Gt) else ast.LtE(), b, a, node)
+        return compare_maps(w, ast.Lt() if isinstance(op, ast.Gt) else ast.LtE(), b, a)
     if not isinstance(op, ast.Eq) and not (a.is_set and isinstance(op, ast.Lt | ast.LtE)):
-        raise w.refuse("ACR301", node, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+        raise w.refuse("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
     if a.is_set is not b.is_set:
         return number(False)
     name = {ast.Eq: "eq", ast.Lt: "lt", ast.LtE: "le"}[type(op)]
-    test = w.scalar(name, size(w, a, node), size(w, b, node))
-    return w.both(test, every(w, a, lambda key, val: inside(w, b, key, val, node), node))
+    test = w.scalar(name, size(w, a), size(w, b))
+    return w.both(test, every(w, a, lambda key, val: inside(w, b, key, val)))
 
 
-def inside(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> Num:
+def inside(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
     """Return whether a dict has an entry; of a set: a key."""
     if base.is_set:
-        return present(w, find(w, base, key, node))
-    return same_entry(w, base, key, val, node)
+        return present(w, find(w, base, key))
+    return same_entry(w, base, key, val)
 
 
-def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num], node: ast.AST) -> Num:
+def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num]) -> Num:
     """Return whether a test holds for all entries, of which those after the first that fails are not looked at."""
     w.counter += 1
     key = (w.frame.scope, f"#every{w.counter}")
@@ -392,75 +392,75 @@ def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num], node: ast.AS
             w.block = None
         w.join([yes] if yes is not None else [])
 
-    each_entry(w, base, turn, node, (key,))
+    each_entry(w, base, turn, (key,))
     out = w.state.pop(key)
     assert isinstance(out, Num)
     return out
 
 
-def each_entry(w: Walker, base: MapVal, turn: Callable[[Val], None], node: ast.AST, extra: Sequence[Any] = ()) -> None:
+def each_entry(w: Walker, base: MapVal, turn: Callable[[Val], None], extra: Sequence[Any] = ()) -> None:
     """Do something for each entry of a dict or set, in an order of our own."""
     item = (w.frame.scope, "#entry")
     view = MapView(base, "entries")
-    iterate(w, view, node, ast.Name("#entry", ast.Store()), lambda: turn(w.state[item]), (), extra)
+    iterate(w, view, ast.Name("#entry", ast.Store()), lambda: turn(w.state[item]), (), extra)
 
 
 # ---- operators
 
 
 @handles(MAPPINGS, DictVal, MapVal)
-def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
+def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     """Apply an operator to dicts or sets; None: it is not one of theirs."""
     if not isinstance(op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
         return None
-    x, y = as_map(w, a, node), as_map(w, b, node)
-    return None if x is None or y is None else combine(w, op, x, y, node)
+    x, y = as_map(w, a), as_map(w, b)
+    return None if x is None or y is None else combine(w, op, x, y)
 
 
-def combine(w: Walker, op: ast.operator, a: MapVal, b: MapVal, node: ast.AST) -> MapVal | None:
+def combine(w: Walker, op: ast.operator, a: MapVal, b: MapVal) -> MapVal | None:
     """`a | b` of dicts; `|`, `&`, `-` and `^` of sets; None if there is no such operator."""
     if isinstance(op, ast.BitOr) and a.is_set is b.is_set:
-        out = copied(w, a, node, "joined")
-        update(w, out, b, node)
+        out = copied(w, a, "joined")
+        update(w, out, b)
         return out
     if not (a.is_set and b.is_set) or not isinstance(op, ast.BitAnd | ast.Sub | ast.BitXor):
         return None
-    out = new_map(w, (), node, is_set=True)
-    pick(w, out, a, b, isinstance(op, ast.BitAnd), node)
+    out = new_map(w, (), is_set=True)
+    pick(w, out, a, b, isinstance(op, ast.BitAnd))
     if isinstance(op, ast.BitXor):
-        pick(w, out, b, a, False, node)
+        pick(w, out, b, a, False)
     return out
 
 
-def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val, node: ast.AST) -> MapVal:
+def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val) -> MapVal:
     """`d |= e`: the same dict or set, changed."""
-    other = as_map(w, value, node)
+    other = as_map(w, value)
     if other is None or (base.is_set and not other.is_set) or (not base.is_set and not isinstance(op, ast.BitOr)):
-        raise w.refuse("ACR301", node, seen=f"{w.describe(base)} changed by {w.describe(value)}")
+        raise w.refuse("ACR301", seen=f"{w.describe(base)} changed by {w.describe(value)}")
     if isinstance(op, ast.BitOr):
-        update(w, base, other, node)
+        update(w, base, other)
         return base
-    got = combine(w, op, base, other, node)
+    got = combine(w, op, base, other)
     assert got is not None
-    erase(w, base, node)
-    update(w, base, got, node)
+    erase(w, base)
+    update(w, base, got)
     return base
 
 
-def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool, node: ast.AST) -> None:
+def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool) -> None:
     """Put those elements of a set into another one that a third has, or has not."""
 
     def turn(item: Val) -> None:
         assert isinstance(item, TupleVal)
-        here = present(w, find(w, b, item.items[0], node))
+        here = present(w, find(w, b, item.items[0]))
         yes, no = w.fork(here)
         go, skip = (yes, no) if wanted else (no, yes)
         w.frame.loops[-1].continues += [skip] if skip is not None else []
         w.join([go] if go is not None else [])
         if w.block is not None:
-            put(w, out, item.items[0], number(0), node)
+            put(w, out, item.items[0], number(0))
 
-    each_entry(w, a, turn, node)
+    each_entry(w, a, turn)
 
 
 def is_mapping(val: Val) -> bool:

@@ -17,7 +17,6 @@ from acronumba.frontend.known_texts import known, made
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.magic import one_string, text_of
 from acronumba.frontend.names import part_of, read_name
-from acronumba.frontend.source import spot
 from acronumba.frontend.texts import joined
 from acronumba.frontend.values import (
     Generator,
@@ -46,32 +45,33 @@ def known_parts(parts: Parts) -> list[Val] | None:
     return [v for p in known for v in p] if len(known) == len(parts) else None
 
 
-def list_display(w: Walker, elts: Sequence[ast.expr], node: ast.List) -> Val:
+def list_display(w: Walker, elts: Sequence[ast.expr]) -> Val:
     """`[a, *b, c]`."""
     parts = display_parts(w, elts)
     items = known_parts(parts)
-    return appended(w, parts, node) if items is None else new_list(w, items, node)
+    return appended(w, parts) if items is None else new_list(w, items)
 
 
-def appended(w: Walker, parts: Parts, node: ast.AST) -> ListVal:
+def appended(w: Walker, parts: Parts) -> ListVal:
     """Return a new list of items that are known one by one and of others that are added at run time."""
-    cell = w.cell(("display", w.frame.path, *spot(node)))
+    cell = w.cell(("display", w.frame.path, *w.site))
     w.make_real(cell)
     out = w.realise(StaticList((), cell))
     for p in parts:
         if isinstance(p, ListVal):
-            extend(w, out, p, node)
+            extend(w, out, p)
             continue
         for v in p:
-            append(w, out, v, node)
+            append(w, out, v)
     return out
 
 
 def items_or_list(w: Walker, node: ast.Starred) -> tuple[Val, ...] | ListVal:
     """Evaluate `*x` of a display: its items, or a list at run time."""
     val = w.value(node.value)
-    items = w.items_of(val)
-    return to_list(w, val, node) if items is None else items
+    with w.at_node(node):
+        items = w.items_of(val)
+        return to_list(w, val) if items is None else items
 
 
 @handles(EXPRESSIONS, ast.Constant)
@@ -83,7 +83,7 @@ def _constant(w: Walker, node: ast.Constant) -> Val:
 
 @handles(EXPRESSIONS, ast.Name)
 def _name(w: Walker, node: ast.Name) -> Val:
-    return read_name(w, node.id, node)
+    return read_name(w, node.id)
 
 
 @handles(EXPRESSIONS, ast.Tuple)
@@ -91,19 +91,19 @@ def _tuple(w: Walker, node: ast.Tuple) -> Val:
     """`(a, *b, c)`."""
     parts = display_parts(w, node.elts)
     items = known_parts(parts)
-    return Kept(tuple, appended(w, parts, node), ()) if items is None else TupleVal(tuple(items))
+    return Kept(tuple, appended(w, parts), ()) if items is None else TupleVal(tuple(items))
 
 
 @handles(EXPRESSIONS, ast.List)
 def _list(w: Walker, node: ast.List) -> Val:
-    return list_display(w, node.elts, node)
+    return list_display(w, node.elts)
 
 
 @handles(EXPRESSIONS, ast.NamedExpr)
 def _named(w: Walker, node: ast.NamedExpr) -> Val:
     val = w.value(node.value)
     w.assign(node.target, val)
-    return read_name(w, node.target.id, node) if isinstance(val, Generator) else val
+    return read_name(w, node.target.id) if isinstance(val, Generator) else val
 
 
 @handles(EXPRESSIONS, ast.Lambda)
@@ -120,22 +120,23 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
             assert isinstance(part, ast.Constant)
             out.append(StrVal(str(part.value)))
             continue
-        val = one_string(w, w.expr(part.value))
-        if part.format_spec is None and part.conversion in (-1, ord("s")):
-            val = text_of(w, val, part)
-            if isinstance(val, Text):
-                out.append(val)
-                continue
-        value = known(w, val, part)
-        form = known(w, w.expr(part.format_spec), part) if part.format_spec is not None else ""
+        with w.at_node(part):
+            val = one_string(w, w.expr(part.value))
+            if part.format_spec is None and part.conversion in (-1, ord("s")):
+                val = text_of(w, val)
+                if isinstance(val, Text):
+                    out.append(val)
+                    continue
+            value = known(w, val)
+            form = known(w, w.expr(part.format_spec)) if part.format_spec is not None else ""
         if part.conversion >= 0:
             value = (
                 str(value) if part.conversion == ord("s") else (ascii if part.conversion == ord("a") else repr)(value)
             )
-        out.append(StrVal(made(w, partial(format, value, form), node)))
-    return joined(w, out, node)
+        out.append(StrVal(made(w, partial(format, value, form))))
+    return joined(w, out)
 
 
 @handles(EXPRESSIONS, ast.Slice)
 def _slice(w: Walker, node: ast.Slice) -> Val:
-    raise w.refuse("ACR117", node)
+    raise w.refuse("ACR117")

@@ -32,7 +32,7 @@ from acronumba.frontend.names import (
     named_iterator,
     path_of,
 )
-from acronumba.frontend.source import Source, spot
+from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
     Bound,
     Choice,
@@ -79,17 +79,19 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
     for kw in node.keywords:
         if kw.arg is not None:
             given = {kw.arg: w.part(kw.value)}
-            _add_keywords(w, kwargs, given, kw)
+            with w.at_node(kw):
+                _add_keywords(w, kwargs, given)
             continue
         val = w.expr(kw.value)
         shared = w.materialise(val) if isinstance(val, SharedVal) else val
         if not isinstance(shared, DictVal) or not all(type(k) is str for k in shared.keys):
             raise w.refuse("ACR203", kw.value, seen=f"** of {w.describe(val)}")
-        _add_keywords(w, kwargs, dict(zip(shared.keys, shared.items, strict=True)), kw.value)
+        with w.at_node(kw.value):
+            _add_keywords(w, kwargs, dict(zip(shared.keys, shared.items, strict=True)))
     w.check_poison(func, *args, *kwargs.values())
     if w.block is None:
         return Poison()
-    return w.call(func, args, kwargs, node)
+    return w.call(func, args, kwargs)
 
 
 def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
@@ -99,38 +101,38 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
     for a, val in given:
         items = w.items_of(val) if isinstance(a, ast.Starred) else (val,)
         if items is None and isinstance(func, Static) and func.value in (min, max) and len(given) > 2:
-            return [listed(w, given, node)]
+            return [listed(w, given)]
         if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
-            return [Columns(rows_of(w, val, node))]
+            return [Columns(rows_of(w, val))]
         if items is None:
             raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
         args += items
     return args
 
 
-def rows_of(w: Walker, val: Val, node: ast.AST) -> ListVal:
+def rows_of(w: Walker, val: Val) -> ListVal:
     """Return what is given to `zip(*rows)`: its rows are those of now."""
-    rows = to_list(w, val, node)
-    return list_slice(w, rows, number(0), 1, w.list_lengths(rows, node), node)
+    rows = to_list(w, val)
+    return list_slice(w, rows, number(0), 1, w.list_lengths(rows))
 
 
-def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]], node: ast.AST) -> Val:
+def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]]) -> Val:
     """Return the list of arguments of which some are a list at run time: two at least, so that it is what is meant."""
-    cell = w.cell(("arguments", w.frame.path, *spot(node)))
+    cell = w.cell(("arguments", w.frame.path, *w.site))
     w.make_real(cell)
     out = w.realise(StaticList((), cell))
     for a, val in given:
         if isinstance(a, ast.Starred):
-            extend(w, out, val, node)
+            extend(w, out, val)
         else:
-            append(w, out, val, node)
+            append(w, out, val)
     return out
 
 
-def _add_keywords(w: Walker, kwargs: dict[str, Val], given: Mapping[str, Val], node: ast.AST) -> None:
+def _add_keywords(w: Walker, kwargs: dict[str, Val], given: Mapping[str, Val]) -> None:
     for name, val in given.items():
         if name in kwargs:
-            raise w.refuse("ACR203", node, seen=f"{name} given twice")
+            raise w.refuse("ACR203", seen=f"{name} given twice")
         kwargs[name] = val
 
 
@@ -138,35 +140,34 @@ def callee(w: Walker, node: ast.expr) -> Val:
     """Evaluate what is called; the method of one of several objects is looked up in each when it is called."""
     if not isinstance(node, ast.Attribute) or path_of(w, node) in w.state:
         return w.expr(node)
-    owner = attribute_owner(w, node)
-    val: Val = Method(owner, node.attr) if is_several(owner) else attribute_of(w, owner, node)
+    with w.at_node(node):
+        owner = attribute_owner(w, node)
+        val: Val = Method(owner, node.attr) if is_several(owner) else attribute_of(w, owner, node)
     if w.block is None:
         raise Dead
     return val
 
 
-def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call the `__call__` of an object."""
     cls = (
         func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, Record | Made)
         else func.node.cls if isinstance(func, SharedVal) else None
     )  # fmt: skip
     if cls is None or not w.has(cls, "__call__"):
-        raise w.refuse("ACR301", node, seen=f"{w.describe(func)} cannot be called")
-    return w.call(class_attribute(w, func, cls, "__call__", node), args, kwargs, node)
+        raise w.refuse("ACR301", seen=f"{w.describe(func)} cannot be called")
+    return w.call(class_attribute(w, func, cls, "__call__"), args, kwargs)
 
 
-def bind_arguments(
-    w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None
-) -> dict[str, Val]:
+def bind_arguments(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]) -> dict[str, Val]:
     """Return the parameters of a function with their values."""
     a = func.source.node.args
     name = func.source.name
-    out, _ = bind(w, name, parameters_of(a), args, kwargs, node)
+    out, _ = bind(w, name, parameters_of(a), args, kwargs)
     add_defaults(w, func, out)
     missing = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs) if p.arg not in out]
     if missing:
-        raise w.refuse("ACR203", node, seen=f"{name} without {', '.join(missing)}")
+        raise w.refuse("ACR203", seen=f"{name} without {', '.join(missing)}")
     return out
 
 
@@ -188,32 +189,32 @@ def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:
 
 
 @handles(CALLS, Func)
-def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a function of the user: inlined, or by a call if it is recursive."""
-    params = bind_arguments(w, func, args, kwargs, node)
+    params = bind_arguments(w, func, args, kwargs)
     for v in params.values():
         alias(v)
         check_free(w, v)
     if func.source.facts.generates:
-        return Yields(func, params, node)
+        return Yields(func, params, w.here)
     code = func.code
     recursive = code in w.know.recursive
     if not recursive and any(f.func.code == code for f in w.frames):
         w.know.recursive.add(code)
         raise Resweep
-    out = call_instance(w, func, params, node) if recursive else inline(w, func, params, node)
+    out = call_instance(w, func, params) if recursive else inline(w, func, params)
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
-    return shared_by_calls(w, out, func, node) if cached else out
+    return shared_by_calls(w, out, func) if cached else out
 
 
-def shared_by_calls(w: Walker, val: Val, func: Func, node: ast.AST | None) -> Val:
+def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
     """Return what a function under `functools.lru_cache` gives: one object for all calls, not to be changed."""
     val = w.whole(val)
     match val:
         case Tensor():
             return replace(val, places=(), fresh=False, aliased=True, named=True)
         case TupleVal():
-            return TupleVal(tuple(shared_by_calls(w, v, func, node) for v in val.items))
+            return TupleVal(tuple(shared_by_calls(w, v, func) for v in val.items))
         case Num() | NoneVal() | EnumVal() | StrVal() | Text() | Ref() | UnionVal() | SharedVal() | Static():
             return val
         case Func() | Poison():
@@ -223,17 +224,16 @@ def shared_by_calls(w: Walker, val: Val, func: Func, node: ast.AST | None) -> Va
         case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
             return replace(val, inner=replace(inner, own=False))
     seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
-    raise w.refuse("ACR210", node, seen=seen, rewrite="return a tuple, or leave out the cache")
+    raise w.refuse("ACR210", seen=seen, rewrite="return a tuple, or leave out the cache")
 
 
-def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | None) -> Val:
+def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
     """Walk the body of a function in place of a call."""
-    here = spot(node)
-    frame = w.push(func, (*w.frame.path, func.source.node.lineno, here))
-    saved = w.source, w.loc, w.outer_loc, w.caller
-    if (func.globals.get("__name__") or "").startswith(LIBRARY) and node is not None:
-        w.outer_loc = w.at(node)
-    w.source, w.caller = func.source, w.at(node)
+    frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
+    saved = w.source, w.here, w.loc, w.outer_loc, w.caller
+    if (func.globals.get("__name__") or "").startswith(LIBRARY):
+        w.outer_loc = w.loc
+    w.source, w.caller = func.source, w.loc
     for name, val in params.items():
         val = named_iterator(w, val) if is_iterator(val) else val
         w.kept(val)
@@ -241,9 +241,9 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], node: ast.AST | Non
     open_boxes(w, frame)
     w.body(func.source.body)
     if w.block is not None:
-        frame.returns.append((w.point(), NoneVal(), w.loc))
+        frame.returns.append((w.point(), NoneVal(), frame.last))
         w.block = None
-    w.source, w.loc, w.outer_loc, w.caller = saved
+    w.source, w.here, w.loc, w.outer_loc, w.caller = saved
     w.frames.pop()
     points = []
     for (block, state), _, _ in frame.returns:
@@ -279,30 +279,28 @@ def parameters_of(a: ast.arguments) -> dict[str, inspect.Parameter]:
 
 
 @handles(CALLS, Bound)
-def _call_bound(w: Walker, func: Bound, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
-    return call_function(w, func.func, (func.self, *args), kwargs, node)
+def _call_bound(w: Walker, func: Bound, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+    return call_function(w, func.func, (func.self, *args), kwargs)
 
 
 @handles(CALLS, Method)
-def _call_method(w: Walker, func: Method, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+def _call_method(w: Walker, func: Method, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     if is_several(func.owner):
-        return w.each(func.owner, lambda o: w.call(attribute(w, o, func.name, node), args, kwargs, node), node)
-    return call_method(w, func, list(args), dict(kwargs), node)
+        return w.each(func.owner, lambda o: w.call(attribute(w, o, func.name), args, kwargs))
+    return call_method(w, func, list(args), dict(kwargs))
 
 
 @handles(CALLS, Static)
-def _call_known(w: Walker, func: Static, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+def _call_known(w: Walker, func: Static, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     wrapped = behind(w, func.value)
-    inner = function_value(w, wrapped, node) if wrapped is not None else func
+    inner = function_value(w, wrapped) if wrapped is not None else func
     if isinstance(inner, Func):
-        return call_function(w, inner, args, kwargs, node)
-    return call_static(w, func.value, list(args), dict(kwargs), node)
+        return call_function(w, inner, args, kwargs)
+    return call_static(w, func.value, list(args), dict(kwargs))
 
 
 @handles(CALLS, Ref, UnionVal, Choice, Record, Made, SharedVal)
-def _call_objects(
-    w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None
-) -> Val:  # fmt: skip
+def _call_objects(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     if is_several(func):
-        return w.each(func, lambda f: w.call(f, args, kwargs, node), node)
-    return call_object(w, func, args, kwargs, node)
+        return w.each(func, lambda f: w.call(f, args, kwargs))
+    return call_object(w, func, args, kwargs)

@@ -17,7 +17,6 @@ from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
 from acronumba.frontend.loops import carried_names, end_loop, iterate
 from acronumba.frontend.names import is_iterator, named_iterator
 from acronumba.frontend.operators import binary
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     Enumerate,
     Generator,
@@ -32,8 +31,8 @@ from acronumba.frontend.walker import Consumer, Loop, Walker
 
 @handles(WALKS, Yields)
 def walk_generator(
-    w: Walker, gen: Yields, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None,
+    w: Walker, gen: Yields, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
     """Walk the body of a function that yields, and `body` for each value that it gives."""
     func = gen.func
@@ -41,13 +40,13 @@ def walk_generator(
         seen = f"{func.source.name}, a generator that calls itself"
         raise w.refuse("ACR104", gen.node, seen=seen, rewrite="a function that returns a list of what it would yield")
     names = carried_names(w, inner, target, extra)
-    here = Consumer(w.frame, Loop(), names, target, body, (w.source, w.loc, w.outer_loc, w.caller))
+    here = Consumer(w.frame, Loop(), names, target, body, (w.source, w.here, w.loc, w.outer_loc, w.caller))
     w.frame.loops.append(here.loop)
-    frame = w.push(func, (*w.frame.path, func.source.node.lineno, spot(node), "yields"))
+    frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "yields"))
     frame.consumer = here
     if (func.globals.get("__name__") or "").startswith(LIBRARY):
-        w.outer_loc = w.at(node)
-    w.source, w.caller = func.source, w.at(node)
+        w.outer_loc = w.loc
+    w.source, w.caller = func.source, w.loc
     for name, val in gen.params.items():
         val = named_iterator(w, val) if is_iterator(val) else val
         w.kept(val)
@@ -58,7 +57,7 @@ def walk_generator(
     if w.block is not None:
         ends.append(w.point())
         w.block = None
-    w.source, w.loc, w.outer_loc, w.caller = here.place
+    w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
     w.frames.pop()
     loop = w.frame.loops.pop()
     if not func.source.facts.nests:
@@ -73,14 +72,14 @@ def _without(point: Point, scope: Any) -> Point:
 
 @handles(WALKS, Generator)
 def walk_expression(
-    w: Walker, gen: Generator, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None,
+    w: Walker, gen: Generator, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
     """Walk a generator expression as the function that yields, which it is."""
     first = w.value(gen.node.generators[0].iter)
     func = nested_function(w, as_function(gen.node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
     called = Yields(func, {FIRST: first}, gen.node)
-    walk_generator(w, called, node, target, body, inner, extra, otherwise)
+    walk_generator(w, called, target, body, inner, extra, otherwise)
 
 
 FIRST = ".0"  # what a generator expression goes over, as Python calls it
@@ -101,8 +100,8 @@ def as_function(node: ast.GeneratorExp) -> ast.FunctionDef:
 
 @handles(WALKS, Enumerate)
 def walk_enumerated(
-    w: Walker, val: Enumerate, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None,
+    w: Walker, val: Enumerate, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
     """Walk the turns of `enumerate(g(...))`."""
     w.counter += 1
@@ -111,18 +110,18 @@ def walk_enumerated(
 
     def turn() -> None:
         given = TupleVal((w.state[count], w.state[item]))
-        w.state[count] = binary(w, ast.Add(), w.state[count], number(1), node)
+        w.state[count] = binary(w, ast.Add(), w.state[count], number(1))
         w.assign(target, given)
         body()
 
     bound = carried_names(w, inner, target, [*extra, count])
-    iterate(w, val.inner, node, ast.Name(item[1], ast.Store()), turn, inner, bound, otherwise)
+    iterate(w, val.inner, ast.Name(item[1], ast.Store()), turn, inner, bound, otherwise)
     w.state.pop(count, None)
 
 
 @handles(EXPRESSIONS, ast.Yield)
 def _yield(w: Walker, node: ast.Yield) -> Val:
-    hand_over(w, w.value(node.value) if node.value is not None else NoneVal(), node)
+    hand_over(w, w.value(node.value) if node.value is not None else NoneVal())
     return NoneVal()
 
 
@@ -130,25 +129,25 @@ def _yield(w: Walker, node: ast.Yield) -> Val:
 def _yield_from(w: Walker, node: ast.YieldFrom) -> Val:
     item = (w.frame.scope, "#yielded")
     target = ast.copy_location(ast.Name("#yielded", ast.Store()), node)
-    iterate(w, w.value(node.value), node, target, lambda: hand_over(w, w.state[item], node), [node])
+    iterate(w, w.value(node.value), target, lambda: hand_over(w, w.state[item]), [node])
     return NoneVal()
 
 
-def hand_over(w: Walker, val: Val, node: ast.expr) -> None:
+def hand_over(w: Walker, val: Val) -> None:
     """Walk the turn of the loop that a value is given to."""
     frame = w.frame
     here = frame.consumer
     if here is None:
-        raise w.refuse("ACR104", node)
+        raise w.refuse("ACR104")
     w.check_poison(val)
     if w.block is None:
         raise Dead
-    place = w.source, w.loc, w.outer_loc, w.caller
+    place = w.source, w.here, w.loc, w.outer_loc, w.caller
     w.frames.pop()
     outer = here.frame
     outer.loops.remove(here.loop)
     outer.loops += [*frame.loops, here.loop]  # the innermost is what `break` and `continue` mean
-    w.source, w.loc, w.outer_loc, w.caller = here.place
+    w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
     try:
         w.assign(here.target, val)
         here.body()
@@ -158,7 +157,7 @@ def hand_over(w: Walker, val: Val, node: ast.expr) -> None:
         del outer.loops[len(outer.loops) - len(frame.loops) - 1 :]
         outer.loops.append(here.loop)
         w.frames.append(frame)
-        w.source, w.loc, w.outer_loc, w.caller = place
+        w.source, w.here, w.loc, w.outer_loc, w.caller = place
     points = [*here.loop.continues, *([w.point()] if w.block is not None else [])]
     here.loop.continues.clear()
     w.join(points)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from acronumba.config import COPIES
 from acronumba.data.schema import NODES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
-from acronumba.errors import Loc
 from acronumba.errors.codes import refuse
 from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Refused, Resweep
 from acronumba.frontend.boxes import open_boxes
@@ -90,7 +88,7 @@ def fails_itself(code: FunctionCode | None, sites: Mapping[ir.Site, int]) -> boo
     return code is not None and any(isinstance(end, ir.Fail) and end.site in numbers for end in code.ends)
 
 
-def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST | Loc | None) -> Val:
+def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     """Call a recursive function: one instance for each set of argument types."""
     if w.trying:
         raise Abandoned
@@ -100,7 +98,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     plain = w.know.plain.setdefault(code, set())
     carried = w.know.carried.get(code)
     for val in given:
-        _check_shared(w, func, val, carried is not None, node)
+        _check_shared(w, func, val, carried is not None)
     if carried is not None:
         given = [as_carried(w, v, carried) for v in given]
     given = [_of_any_length(w, v, (code, k)) for k, v in enumerate(given)]
@@ -109,7 +107,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
     key = (code, tuple(template_key(w, t) for t in templates), scopes)
     instance = w.instances.get(key)
     if instance is None:
-        instance = _new_instance(w, func, key, templates, node)
+        instance = _new_instance(w, func, key, templates)
         walk_instance(w, instance, [*params], captured)
     else:  # it may have been walked in a trial that was undone
         errors, notes = instance.told
@@ -123,20 +121,18 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val], node: ast.AST |
         w.early = True
         if w.block is not None:
             forget_assigned(w)
-            w.emit(ir.Call(outs=(), function=instance.index, args=tuple(flat), loc=w.at(node)))
-            w.fail("RecursionError", NEVER_RETURNS, node)
+            w.emit(ir.Call(outs=(), function=instance.index, args=tuple(flat), loc=w.loc))
+            w.fail("RecursionError", NEVER_RETURNS)
         return Poison()
     if w.block is None:
         return Poison()
     outs = tuple(w.var(f"{func.source.name.rsplit('.', 1)[-1]}", e) for e in words(result))
     forget_assigned(w)
-    w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.at(node)))
+    w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.loc))
     return w.from_words(result, outs)
 
 
-def _new_instance(
-    w: Walker, func: Func, key: Any, templates: Sequence[Template], node: ast.AST | Loc | None
-) -> Instance:  # fmt: skip
+def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[Template]) -> Instance:
     """Return a function for types of arguments that it was not called with before, yet without its code."""
     code, _, scopes = key
     plain = w.know.plain[code]
@@ -158,7 +154,7 @@ def _new_instance(
         raise Resweep
     if len(kinds) > 61:
         seen = f"{func.source.name} is called with ever new types of arguments"
-        raise Hopeless(refuse("ACR303", w.at(node), seen, NODES))
+        raise Hopeless(refuse("ACR303", w.loc, seen, NODES))
     instance = Instance(key, kind, len(w.functions), func, tuple(templates))
     w.instances[key] = instance
     w.functions.append(None)
@@ -208,7 +204,7 @@ def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
     return Kept(tuple, w.realise(StaticList(val.items, cell)), ())
 
 
-def _check_shared(w: Walker, func: Func, val: Val, carried: bool, node: ast.AST | Loc | None) -> None:
+def _check_shared(w: Walker, func: Func, val: Val, carried: bool) -> None:
     """Refuse a tree of shared data without classes that is too deep, or too large to be passed as values."""
     if not isinstance(val, SharedVal):
         return
@@ -217,7 +213,7 @@ def _check_shared(w: Walker, func: Func, val: Val, carried: bool, node: ast.AST 
         parts = [item for part in parts if isinstance(part, SharedNode) for item in part.items]
         if level == MOST_LEVELS or (carried and len(parts) > MOST_PARTS):
             seen = f"{val.node.path}, with which {func.source.name} calls itself"
-            raise Hopeless(refuse("ACR303", w.at(node), seen, NODES))
+            raise Hopeless(refuse("ACR303", w.loc, seen, NODES))
         if not parts:
             return
 
@@ -283,7 +279,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
             w.row_of(val)  # it has other names from now on
             return TType(w.type_of(val))
         case Maybe():
-            raise w.refuse("ACR306", None, seen="an argument that may have no value")
+            raise w.refuse("ACR306", seen="an argument that may have no value")
         case SharedVal():
             return TStatic(val)
         case Choice():
@@ -402,10 +398,9 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     """Write the code of a recursive function for one set of argument types."""
     func = instance.func
     errors, notes = len(w.errors), len(w.notes)
-    saved = w.code, w.block, w.state, w.source, w.loc, w.frames, w.caller
+    saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
-    w.loc = w.code.loc
-    w.source = func.source
+    w.here, w.loc, w.source = func.source.node, w.code.loc, func.source
     w.frames, w.caller = [], None
     frame = w.push(func, (func.source.name, func.source.node.lineno))
     w.block = w.new_block()
@@ -421,13 +416,13 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     open_boxes(w, frame)
     w.body(func.source.body)
     if w.block is not None:
-        frame.returns.append((w.point(), NoneVal(), w.loc))
+        frame.returns.append((w.point(), NoneVal(), frame.last))
         w.block = None
     finish(w, instance.key, frame)
     w.functions[instance.index] = w.code
     instance.walking = False
     instance.told = w.errors[errors:], w.notes[notes:]
-    w.code, w.block, w.state, w.source, w.loc, w.frames, w.caller = saved
+    w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller = saved
 
 
 def function_name(w: Walker, func: Func) -> str:

@@ -53,7 +53,7 @@ def _of_dict(w: Walker, val: DictVal) -> tuple[Val, ...] | None:
 def _of_row(w: Walker, val: Ref) -> tuple[Val, ...] | None:
     if len(val.classes) > 1 or not issubclass(val.classes[0], tuple):
         return None
-    return tuple(load(w, val, n, None) for n in field_names(val.classes[0]))
+    return tuple(load(w, val, n) for n in field_names(val.classes[0]))
 
 
 @handles(ITEMS, Static)
@@ -69,7 +69,7 @@ def _of_zip(w: Walker, val: Zip) -> tuple[Val, ...] | None:
         return None
     lengths = set(map(len, columns))
     if val.strict and len(lengths) > 1:
-        raise w.refuse("ACR305", None, seen=f"zip of {sorted(lengths)} items")
+        raise w.refuse("ACR305", seen=f"zip of {sorted(lengths)} items")
     return tuple(TupleVal(t) for t in zip(*columns, strict=False))
 
 

@@ -17,7 +17,6 @@ from acronumba.frontend.lists import list_get, widen_items
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.maps import size, value_at, width
 from acronumba.frontend.names import alias
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
     EnumVal,
@@ -63,74 +62,74 @@ from acronumba.ir.types import (
 )
 
 
-def new_map(w: Walker, pairs: Sequence[tuple[Val, Val]], node: ast.AST, is_set: bool = False) -> MapVal:
+def new_map(w: Walker, pairs: Sequence[tuple[Val, Val]], is_set: bool = False) -> MapVal:
     """Return the dict of some keys and values, made at a place of the source."""
-    cell = w.cell(("dict", is_set, w.frame.path, *spot(node)))
+    cell = w.cell(("dict", is_set, w.frame.path, *w.site))
     cell.real = True
-    return filled(w, cell, pairs, node, is_set)
+    return filled(w, cell, pairs, is_set)
 
 
-def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], node: ast.AST, is_set: bool = False) -> MapVal:
+def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool = False) -> MapVal:
     """Return a new dict of a cell with some keys and values."""
     cell = cell.find()
     if cell.item == NEVER:
         w.widen_cell(cell, TupleT((NEVER, NONE if is_set else NEVER)))
     out = MapVal(cell, w.var("made", words(map_type(cell, is_set))[0]), is_set)
-    w.emit(ir.ListNew(out=out.var, width=width(out), args=(), count=0, loc=w.at(node)))
+    w.emit(ir.ListNew(out=out.var, width=width(out), args=(), count=0, loc=w.loc))
     for key, val in pairs:
-        put(w, out, key, val, node)
+        put(w, out, key, val)
     return out
 
 
 # ---- keys
 
 
-def key_of(w: Walker, val: Val, node: ast.AST) -> Val:
+def key_of(w: Walker, val: Val) -> Val:
     """Return a value as a key of a dict: what the language can compare, and Python can hash."""
     match val:
         case Num() | HostScalar() | StrVal() | Text() | NoneVal():
             return val
         case EnumVal():
             if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
-                raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}, whose class compares in its own way")
+                raise w.refuse("ACR309", seen=f"a key {w.describe(val)}, whose class compares in its own way")
             return val
         case TupleVal():
-            items = tuple(key_of(w, v, node) for v in val.items)
+            items = tuple(key_of(w, v) for v in val.items)
             for v in items:
-                check_key(w, w.type_of(v), node)
+                check_key(w, w.type_of(v))
             return TupleVal(items)
         case UnionVal() if any(isinstance(t, TensorT) for t in val.possible):
 
             def one(v: Val) -> Val:
-                key = key_of(w, v, node)  # an int where it is one on a path: the key does not say which it was
+                key = key_of(w, v)  # an int where it is one on a path: the key does not say which it was
                 return key.num if isinstance(key, HostScalar) and INT in val.possible else key
 
-            got: Val = w.each(val, one, node)
+            got: Val = w.each(val, one)
             if w.block is None:
                 raise Dead
             return got
         case UnionVal():
             for t in val.possible:
                 if t != FLOAT or INT not in val.possible:
-                    check_key(w, t, node)
+                    check_key(w, t)
             return val
         case Tensor() if not val.type.rank and not val.type.dtype.startswith("float"):
-            return HostScalar(val.type.dtype, w.as_int(host_value(w, val, node, "a key of a dict", index=True)))
+            return HostScalar(val.type.dtype, w.as_int(host_value(w, val, "a key of a dict", index=True)))
     if is_tuple(val):
-        check_key(w, w.type_of(val), node)
+        check_key(w, w.type_of(val))
         return val
-    raise w.refuse("ACR309", node, seen=f"a key {w.describe(val)}")
+    raise w.refuse("ACR309", seen=f"a key {w.describe(val)}")
 
 
-def check_key(w: Walker, t: Type, node: ast.AST) -> None:
+def check_key(w: Walker, t: Type) -> None:
     """Refuse a type of keys of which equal ones may have other words."""
     wrong = wrong_key(t)
     if wrong:
         rewrite = "keys of one type: int(k)" if wrong.endswith("equal") else ""
-        raise w.refuse("ACR309", node, seen=f"keys {wrong}", rewrite=rewrite)
+        raise w.refuse("ACR309", seen=f"keys {wrong}", rewrite=rewrite)
 
 
-def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
+def fitted(w: Walker, key: Val, t: Type) -> Val | None:
     """Return a key as one of a type of keys; None if no key of that type is equal to it."""
     mine = w.type_of(key)
     if union(t, mine) == t:
@@ -145,29 +144,29 @@ def fitted(w: Walker, key: Val, t: Type, node: ast.AST) -> Val | None:
         case Num() | HostScalar() if scalar is not None:
             return HostScalar(scalar.dtype, w.as_int(key) if isinstance(key, Num) else key.num)
         case HostScalar(num=num):
-            return fitted(w, num, t, node)
+            return fitted(w, num, t)
         case Num() if BOOL in kinds:
-            raise w.refuse("ACR309", node, seen="an int where the keys are bools", rewrite="bool(x)")
+            raise w.refuse("ACR309", seen="an int where the keys are bools", rewrite="bool(x)")
         case Num() if any(isinstance(m, EnumT) and issubclass(m.cls, int) for m in kinds):
-            raise w.refuse("ACR309", node, seen="an int where the keys are members of an enum")
+            raise w.refuse("ACR309", seen="an int where the keys are members of an enum")
         case EnumVal() if issubclass(key.cls, int) and INT in kinds:
-            return host_value(w, key, node, "a key of a dict", index=True)
+            return host_value(w, key, "a key of a dict", index=True)
         case EnumVal() | StrVal() | Text() if not isinstance(key, EnumVal) or issubclass(key.cls, str):
             if any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
-                raise w.refuse("ACR309", node, seen="a string where the keys are members of an enum")
+                raise w.refuse("ACR309", seen="a string where the keys are members of an enum")
         case TupleVal():
             for m in kinds:
                 if isinstance(m, TupleT) and len(m.items) == len(key.items):
-                    return _fitted_parts(w, key, m.items, node)
+                    return _fitted_parts(w, key, m.items)
                 if isinstance(m, ListT):
-                    return _fitted_parts(w, key, (m.item,) * len(key.items), node)
+                    return _fitted_parts(w, key, (m.item,) * len(key.items))
         case Kept() if any(isinstance(m, TupleT | ListT) for m in kinds):
-            raise w.refuse("ACR309", node, seen=f"{type_text(mine)} where the keys are {type_text(t)}")
+            raise w.refuse("ACR309", seen=f"{type_text(mine)} where the keys are {type_text(t)}")
     return None
 
 
-def _fitted_parts(w: Walker, key: TupleVal, types: Sequence[Type], node: ast.AST) -> TupleVal | None:
-    parts = [fitted(w, v, u, node) for v, u in zip(key.items, types, strict=True)]
+def _fitted_parts(w: Walker, key: TupleVal, types: Sequence[Type]) -> TupleVal | None:
+    parts = [fitted(w, v, u) for v, u in zip(key.items, types, strict=True)]
     got = [p for p in parts if p is not None]
     return TupleVal(tuple(got)) if len(got) == len(parts) else None
 
@@ -191,18 +190,18 @@ def with_texts(kept: Type, asked: Type) -> Type:
     return kept
 
 
-def _by_length(w: Walker, key: Kept, t: Type, one: Callable[[Val], Val], node: ast.AST) -> Val:
+def _by_length(w: Walker, key: Kept, t: Type, one: Callable[[Val], Val]) -> Val:
     """Look for a tuple of a length of run time among keys of known lengths."""
     inner = key.inner
     assert isinstance(inner, ListVal)
-    n = w.list_lengths(inner, node)
+    n = w.list_lengths(inner)
     points: list[Point] = []
     found: list[Val] = []
     for length in sorted({len(m.items) for m in members(t) if isinstance(m, TupleT)}):
         yes, no = w.fork(w.scalar("eq", n, number(length)))
         if yes is not None:
             w.enter(yes)
-            found.append(one(TupleVal(tuple(list_get(w, inner, number(k), node) for k in range(length)))))
+            found.append(one(TupleVal(tuple(list_get(w, inner, number(k)) for k in range(length)))))
             points.append(w.point())
         if no is None:
             break
@@ -213,32 +212,32 @@ def _by_length(w: Walker, key: Kept, t: Type, one: Callable[[Val], Val], node: a
     return w.join_values(points, found)
 
 
-def find(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
+def find(w: Walker, base: MapVal, key: Val) -> Num:
     """Return the index of the entry of a key, a negative number if there is none."""
-    key = key_of(w, key, node)
+    key = key_of(w, key)
     loose = TupleT((with_texts(base.type.key, w.type_of(key)), base.type.entry.items[1]))
     if loose != base.type.entry and not base.cell.find().fixed:
         widen_items(w, base, loose)
 
     def one(val: Val) -> Val:
         if isinstance(val, Num) and val.type == FLOAT:
-            among_ints(w, base, val, node)
+            among_ints(w, base, val)
             whole = as_whole(w, val)
-            near = find(w, base, whole, node)
+            near = find(w, base, whole)
             return w.select(w.scalar("eq", w.as_float(whole), w.read(val)), near, number(-1))
         if isinstance(val, Kept) and not any(isinstance(m, ListT) for m in members(base.type.key)):
-            return _by_length(w, val, base.type.key, one, node)
-        fit = fitted(w, val, base.type.key, node)
+            return _by_length(w, val, base.type.key, one)
+        fit = fitted(w, val, base.type.key)
         if fit is None:
             return number(-1)
         out = w.var("entry", INT)
         if w.block is not None:
             args = (base.var, *w.to_words(fit, base.type.key))
-            w.emit(ir.ListOp(outs=(out,), op="find", width=width(base), args=args, loc=w.at(node)))
+            w.emit(ir.ListOp(outs=(out,), op="find", width=width(base), args=args, loc=w.loc))
         return Num(INT, var=out)
 
     inside = union(base.type.key, w.type_of(key)) == base.type.key
-    got = one(key) if inside else w.each(key, one, node)
+    got = one(key) if inside else w.each(key, one)
     if w.block is None or not isinstance(got, Num):
         raise Dead
     return got
@@ -249,12 +248,12 @@ def present(w: Walker, index: Num) -> Num:
     return w.scalar("ge", index, number(0))
 
 
-def found(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
+def found(w: Walker, base: MapVal, key: Val) -> Num:
     """Return the index of the entry of a key; the instance fails where there is none."""
-    index = find(w, base, key, node)
-    known = w.static(key, node)
+    index = find(w, base, key)
+    known = w.static(key)
     text = "the dict has no such key" if known is NOT_CONST else repr(known).replace("{", "{{").replace("}", "}}")
-    w.check(present(w, index), "KeyError", text, (), node)
+    w.check(present(w, index), "KeyError", text)
     if w.block is None:
         raise Dead
     return index
@@ -263,17 +262,17 @@ def found(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Num:
 # ---- entries
 
 
-def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
+def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
     """Store a value under a key."""
-    check_own(w, base, node)
-    key = old_key(w, base, key_of(w, key, node), node)
+    check_own(w, base)
+    key = old_key(w, base, key_of(w, key))
     kept = base.type.key
     if isinstance(key, EnumVal | Num) and kept != NEVER:
-        check_key(w, union(kept, w.type_of(key)), node)
+        check_key(w, union(kept, w.type_of(key)))
     alias(val)
     w.put_in(base.cell, val)
     t = TupleT((w.type_of(key), NONE if base.is_set else w.type_of(val)))
-    check_key(w, union(kept, t.items[0]), node)
+    check_key(w, union(kept, t.items[0]))
     widen_items(w, base, t)
     if w.block is None:
         return
@@ -281,10 +280,10 @@ def put(w: Walker, base: MapVal, key: Val, val: Val, node: ast.AST) -> None:
     stored = () if inner.item is None else w.to_words(val, inner.item)
     args = (base.var, *w.to_words(key, inner.key), *stored)
     if w.block is not None:
-        w.emit(ir.ListOp(outs=(), op="put", width=width(base), args=args, loc=w.at(node)))
+        w.emit(ir.ListOp(outs=(), op="put", width=width(base), args=args, loc=w.loc))
 
 
-def old_key(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Val:
+def old_key(w: Walker, base: MapVal, key: Val) -> Val:
     """Return a number as one of the kind that the keys of a dict have; one of another kind must be there already.
 
     Python keeps the key that came first: a new one would be of its own kind.
@@ -292,11 +291,11 @@ def old_key(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Val:
     kinds = members(base.type.key)
     match key:
         case UnionVal() if FLOAT in key.possible:
-            return w.each(key, lambda v: old_key(w, base, v, node), node)
+            return w.each(key, lambda v: old_key(w, base, v))
         case Num(type=FloatT()):
-            among_ints(w, base, key, node)
+            among_ints(w, base, key)
             text = "a new key that is a float, among keys that are ints: make them of one type, int(k)"
-            w.check(present(w, find(w, base, key, node)), "TypeError", text, (), node)
+            w.check(present(w, find(w, base, key)), "TypeError", text)
             return as_whole(w, key)
         case HostScalar() if INT in kinds or any(isinstance(m, ScalarT) and m.dtype != key.dtype for m in kinds):
             seen = f"np.{key.dtype}"
@@ -305,16 +304,16 @@ def old_key(w: Walker, base: MapVal, key: Val, node: ast.AST) -> Val:
         case _:
             return key
     text = f"a new key of type {seen} among keys of type {type_text(base.type.key)}: make them of one type, int(k)"
-    w.check(present(w, find(w, base, key, node)), "TypeError", text, (), node)
-    fit = fitted(w, key, base.type.key, node)
+    w.check(present(w, find(w, base, key)), "TypeError", text)
+    fit = fitted(w, key, base.type.key)
     assert fit is not None
     return fit
 
 
-def among_ints(w: Walker, base: MapVal, key: Num, node: ast.AST) -> None:
+def among_ints(w: Walker, base: MapVal, key: Num) -> None:
     """Refuse a float as a key, but where it may be equal to one that is there."""
     if INT not in members(base.type.key):
-        raise w.refuse("ACR309", node, seen=f"a key {w.describe(key)}", rewrite="a key that is an int: int(x)")
+        raise w.refuse("ACR309", seen=f"a key {w.describe(key)}", rewrite="a key that is an int: int(x)")
 
 
 def as_whole(w: Walker, val: Num) -> Num:
@@ -324,55 +323,55 @@ def as_whole(w: Walker, val: Num) -> Num:
     return w.scalar("trunc", w.select(near, val, number(0.0)))
 
 
-def check_own(w: Walker, base: MapVal, node: ast.AST | None) -> None:
+def check_own(w: Walker, base: MapVal) -> None:
     """Refuse to change a dict that came in."""
     if base.type.given:
         rewrite = f"make a copy first: {'set(s)' if base.is_set else 'dict(d)'}"
-        raise w.refuse("ACR113", node, seen=f"a change of {w.describe(base)}", rewrite=rewrite)
+        raise w.refuse("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
 
 
-def check_not_walked(w: Walker, base: MapVal, node: ast.AST | None) -> None:
+def check_not_walked(w: Walker, base: MapVal) -> None:
     """Refuse to take an entry out in a loop over the dict: which ones follow is then not what Python says."""
     if any(c.find() is base.cell.find() for c in w.walked):
         kind = "set" if base.is_set else "dict"
         seen = f"an entry is taken out of a {kind} in a loop over it"
-        raise w.refuse("ACR209", node, seen=seen, rewrite="loop over list(d)")
+        raise w.refuse("ACR209", seen=seen, rewrite="loop over list(d)")
 
 
-def take_out(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> None:
+def take_out(w: Walker, base: MapVal, index: Num) -> None:
     """Remove an entry that is there."""
-    check_own(w, base, node)
-    check_not_walked(w, base, node)
+    check_own(w, base)
+    check_not_walked(w, base)
     args = (base.var, w.word(index))
-    w.emit(ir.ListOp(outs=(), op="remove", width=width(base), args=args, loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(), op="remove", width=width(base), args=args, loc=w.loc))
 
 
-def erase(w: Walker, base: MapVal, node: ast.AST | None) -> None:
+def erase(w: Walker, base: MapVal) -> None:
     """Remove all entries."""
-    check_own(w, base, node)
-    check_not_walked(w, base, node)
-    w.emit(ir.ListOp(outs=(), op="erase", width=width(base), args=(base.var,), loc=w.at(node)))
+    check_own(w, base)
+    check_not_walked(w, base)
+    w.emit(ir.ListOp(outs=(), op="erase", width=width(base), args=(base.var,), loc=w.loc))
 
 
-def update(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
+def update(w: Walker, base: MapVal, other: MapVal) -> None:
     """Store all entries of another dict, or elements of another set."""
-    check_own(w, base, node)
+    check_own(w, base)
     if other.type.key == NEVER:
         return
     w.mix(base.cell, other.cell.pure)
-    check_key(w, union(base.type.key, other.type.key), node)
+    check_key(w, union(base.type.key, other.type.key))
     widen_items(w, base, other.type.entry)
     if other.type.given and other.type.entry != base.type.entry:
-        _put_each(w, base, other, node)
+        _put_each(w, base, other)
         return
     if other.type.entry != base.type.entry:
         w.unify_cells(base.cell, other.cell)
     if w.block is not None:
         args = (base.var, other.var)
-        w.emit(ir.ListOp(outs=(), op="update", width=width(base), args=args, loc=w.at(node)))
+        w.emit(ir.ListOp(outs=(), op="update", width=width(base), args=args, loc=w.loc))
 
 
-def _put_each(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
+def _put_each(w: Walker, base: MapVal, other: MapVal) -> None:
     """Store the entries of a dict that came in one by one: those of the other have a wider type."""
     item = (w.frame.scope, "#entry")
 
@@ -380,15 +379,16 @@ def _put_each(w: Walker, base: MapVal, other: MapVal, node: ast.AST) -> None:
         entry = w.state[item]
         assert isinstance(entry, TupleVal)
         key, val = entry.items
-        put(w, base, key, val, node)
+        put(w, base, key, val)
 
-    iterate(w, MapView(other, "entries"), node, ast.Name("#entry", ast.Store()), turn, ())
+    iterate(w, MapView(other, "entries"), ast.Name("#entry", ast.Store()), turn, ())
 
 
-def copied(w: Walker, base: MapVal, node: ast.AST, what: str = "copy") -> MapVal:
+def copied(w: Walker, base: MapVal, what: str = "copy") -> MapVal:
     """Return a new dict with the same entries."""
-    out = new_map(w, (), ast.copy_location(ast.Name(what), node) if hasattr(node, "lineno") else node, base.is_set)
-    update(w, out, base, node)
+    with w.at_node(w.beside(what)):
+        out = new_map(w, (), base.is_set)
+    update(w, out, base)
     return out
 
 
@@ -414,15 +414,15 @@ def where_found(w: Walker, index: Num, yes: Callable[[], Val], no: Callable[[], 
     return out
 
 
-def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val], node: ast.AST) -> Val:
+def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val]) -> Val:
     """Return the value of a key; where there is none, `make` gives it."""
-    index = find(w, base, key, node)
+    index = find(w, base, key)
 
     def absent() -> Val:
-        last = size(w, base, node)
-        put(w, base, key, make(), node)
+        last = size(w, base)
+        put(w, base, key, make())
         return last
 
     place = where_found(w, index, lambda: index, absent)
     assert isinstance(place, Num)
-    return value_at(w, base, place, node)
+    return value_at(w, base, place)

@@ -9,7 +9,6 @@ from typing import Any
 from acronumba.frontend.block import Resweep
 from acronumba.frontend.names import alias
 from acronumba.frontend.naming import with_places, within
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     NOT_CONST,
     Cell,
@@ -33,9 +32,9 @@ def describe_index(w: Walker, where: Any) -> str:
     return "a slice" if isinstance(where, slice) else w.describe(where)
 
 
-def new_list(w: Walker, items: Sequence[Val], node: ast.AST) -> Val:
+def new_list(w: Walker, items: Sequence[Val]) -> Val:
     """Return the list of some items made at a place of the source."""
-    cell = w.cell(("list", w.frame.path, *spot(node)))
+    cell = w.cell(("list", w.frame.path, *w.site))
     val = StaticList(tuple(items), cell, loops=w.loops_around)
     return w.realise(val) if cell.find().real and w.block is not None else val
 
@@ -49,12 +48,12 @@ def at_run_time(w: Walker, val: Val) -> Val:
     return w.realise(StaticList(items, cell))
 
 
-def made_cell(w: Walker, what: str, item: Type, node: ast.AST | None) -> Cell:
+def made_cell(w: Walker, what: str, item: Type) -> Cell:
     """Return what is known of the lists that an operation makes: they are new, with items of one type.
 
     `item` is `NEVER` where nothing was ever put into the list that they are made of: more may be put into them.
     """
-    key = (what, w.frame.path, *spot(node))
+    key = (what, w.frame.path, *w.site)
     cell = w.cell(key)
     cell.real = True
     if item == NEVER:
@@ -66,24 +65,24 @@ def made_cell(w: Walker, what: str, item: Type, node: ast.AST | None) -> Cell:
     return cell
 
 
-def checked_index(w: Walker, where: Num, n: Num, node: ast.AST, text: str = "list index out of range") -> Num:
+def checked_index(w: Walker, where: Num, n: Num, text: str = "list index out of range") -> Num:
     """Return an index counted from the front, having checked it."""
     i = w.read(w.as_int(where))
     inside = w.both(w.scalar("ge", i, w.scalar("neg", n)), w.scalar("lt", i, n))
-    w.check(inside, "IndexError", text, (), node)
+    w.check(inside, "IndexError", text)
     if i.const is not NOT_CONST:
         return i if i.const >= 0 else w.scalar("add", i, n)
     return w.select(w.scalar("lt", i, number(0)), w.scalar("add", i, n), i)
 
 
-def list_get(w: Walker, base: ListVal, index: Num, node: ast.AST | None) -> Val:
+def list_get(w: Walker, base: ListVal, index: Num) -> Val:
     """Read the element at an index that is known to be inside."""
     outs = tuple(w.var("item", e) for e in words(base.item))
     if w.block is None:
         return Poison()
     if outs:
         args = (base.var, w.word(w.read(index)))
-        w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.at(node)))
+        w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
     return element_of(w, base, outs)
 
 
@@ -97,36 +96,36 @@ def inner_value(w: Walker, base: ListVal | MapVal, t: Type, outs: tuple[ir.Var, 
     return within(with_places(w.from_words(t, outs), tuple(base.cell.find().places)), base)
 
 
-def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num, node: ast.AST) -> ListVal:
+def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> ListVal:
     """Return a new list of some elements."""
     if w.block is None:
         return base
     cell = base.cell.find()
     if cell.fixed:
-        cell = made_cell(w, "slice", base.item, node)
+        cell = made_cell(w, "slice", base.item)
         w.mix(cell, base.cell.pure)
     else:  # both may be given elements of other types later: one is known as the other is
         w.make_real(cell)
     if base.item == NEVER:  # nothing was ever put into it: the part is a new empty list
         empty = ListVal(cell, w.var("part", ListT(cell.item)))
-        w.emit(ir.ListNew(out=empty.var, width=w.width(empty), args=(), count=0, loc=w.at(node)))
+        w.emit(ir.ListNew(out=empty.var, width=w.width(empty), args=(), count=0, loc=w.loc))
         return empty
     out = w.var("part", ListT(base.item))
     args = (base.var, w.word(start), w.word(number(step)), w.word(count))
-    w.emit(ir.ListOp(outs=(out,), op="slice", width=w.width(base), args=args, loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(out,), op="slice", width=w.width(base), args=args, loc=w.loc))
     return ListVal(cell, out)
 
 
-def check_mutable(w: Walker, base: ListVal, node: ast.AST) -> None:
+def check_mutable(w: Walker, base: ListVal) -> None:
     """Note that a list is changed; refuse it if it may be data of the caller."""
     touch(w, base)
     if not base.own:
-        name = _name_of(node)
+        name = _name_of(w)
         if base.item == NEVER and not base.cell.find().data:  # it may be one of several, made here or given
             seen = f"a change of `{name}`, an empty list: what it was made to hold is not known here"
-            raise w.refuse("ACR303", node, seen=seen, rewrite="put it into a field of a dataclass, with its type")
+            raise w.refuse("ACR303", seen=seen, rewrite="put it into a field of a dataclass, with its type")
         rewrite = f"make a copy first: list({name})"
-        raise w.refuse("ACR113", node, seen=f"a change of {w.describe(base)}", rewrite=rewrite)
+        raise w.refuse("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
 
 
 def touch(w: Walker, base: ListVal) -> None:
@@ -137,9 +136,9 @@ def touch(w: Walker, base: ListVal) -> None:
         w.know.changed = True
 
 
-def _name_of(node: ast.AST) -> str:
+def _name_of(w: Walker) -> str:
     """Return the user's name for a list that is changed."""
-    match node:
+    match w.here:
         case ast.Call(func=ast.Attribute(value=named)) | ast.Attribute(value=named) | ast.Subscript(value=named):
             return ast.unparse(named)
         case ast.AugAssign(target=named):
@@ -173,9 +172,9 @@ def _of_items(base: ListVal | MapVal, item: Type) -> Type:
     return ListT(item) if isinstance(base, ListVal) else map_type(Cell(item), base.is_set)
 
 
-def append(w: Walker, base: ListVal, val: Val, node: ast.AST, op: str = "append", index: Num | None = None) -> None:
+def append(w: Walker, base: ListVal, val: Val, op: str = "append", index: Num | None = None) -> None:
     """Put a value at the end of a list, or (`op`) at an index."""
-    check_mutable(w, base, node)
+    check_mutable(w, base)
     alias(val)
     w.put_in(base.cell, val)
     widen_list(w, base, val)
@@ -183,10 +182,10 @@ def append(w: Walker, base: ListVal, val: Val, node: ast.AST, op: str = "append"
         return
     at = () if index is None else (w.word(index),)
     args = (base.var, *at, *w.to_words(val, base.item))
-    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=args, loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=args, loc=w.loc))
 
 
-def simple(w: Walker, base: ListVal, op: str, node: ast.AST) -> None:
+def simple(w: Walker, base: ListVal, op: str) -> None:
     """Change a list as a whole: "erase", "reverse"."""
-    check_mutable(w, base, node)
-    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=(base.var,), loc=w.at(node)))
+    check_mutable(w, base)
+    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=(base.var,), loc=w.loc))

@@ -121,7 +121,7 @@ def always_another(w: Walker, moving: Mapping[Any, Template]) -> Refused:
     for shape in moving.values():
         if isinstance(shape, TType | TList | TMap) and without_end(w.template_type(shape)) == GROWS:
             found = GROWS
-    return w.refuse("ACR303", None, seen=f"{', '.join(names) or 'a value'}: {found}", rewrite=conversion(found))
+    return w.refuse("ACR303", seen=f"{', '.join(names) or 'a value'}: {found}", rewrite=conversion(found))
 
 
 def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[], None] | None) -> None:
@@ -240,7 +240,7 @@ def for_loop(w: Walker, stmt: ast.For) -> None:
     except Refused as error:
         walk_anyway(w, stmt)
         raise error
-    iterate(w, iterable, stmt, stmt.target, lambda: w.body(stmt.body), stmt.body, otherwise=otherwise)
+    iterate(w, iterable, stmt.target, lambda: w.body(stmt.body), stmt.body, otherwise=otherwise)
 
 
 def walk_anyway(w: Walker, stmt: ast.For) -> None:
@@ -258,28 +258,29 @@ def walk_anyway(w: Walker, stmt: ast.For) -> None:
 
 
 def iterate(
-    w: Walker, iterable: Val, node: ast.AST, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]] = (), otherwise: Callable[[], None] | None = None,
+    w: Walker, iterable: Val, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
+    extra: Sequence[tuple[Any, str]] = (), otherwise: Callable[[], None] | None = None
 ) -> None:  # fmt: skip
     """Walk a body for each item of an iterable: unrolled if the items are known, else as a loop."""
     w.check_poison(iterable)
     if isinstance(iterable, Stream):
         iterable = iterable.inner
     if isinstance(iterable, UnionVal):
-        iterable = one_iterable(w, iterable, node)
-    iterable = iterated(w, iterable, node)
+        iterable = one_iterable(w, iterable)
+    iterable = iterated(w, iterable)
     if isinstance(iterable.inner if isinstance(iterable, Enumerate) else iterable, Yields | Generator):
-        WALKS[type(iterable)](w, iterable, node, target, body, inner, extra, otherwise)
+        WALKS[type(iterable)](w, iterable, target, body, inner, extra, otherwise)
         return
     items = w.items_of(iterable)
     if items is None and isinstance(iterable, Range):
         items = unrolled_range(w, iterable, target, inner, body)
     if items is not None:
         if isinstance(iterable, Range):
-            note_turns(w, len(items), node.iter if isinstance(node, ast.For) else node)
+            with w.at_node(w.here.iter if isinstance(w.here, ast.For) else w.here):
+                note_turns(w, len(items))
         unrolled(w, items, target, body, otherwise)
         return
-    length, get = protocol(w, iterable, node)
+    length, get = protocol(w, iterable)
     w.counter += 1
     index_key = (w.frame.scope, f"#{w.counter}")
     w.state[index_key] = number(0)
@@ -310,15 +311,15 @@ def iterate(
     w.state.pop(index_key, None)
 
 
-def one_iterable(w: Walker, val: UnionVal, node: ast.AST | None) -> Val:
+def one_iterable(w: Walker, val: UnionVal) -> Val:
     """Return what is walked where it may be one of several strings, or of several lists and tuples."""
-    one = one_string(w, not_none(w, val, node))
+    one = one_string(w, not_none(w, val))
     if not isinstance(one, UnionVal):
         return one
     if not all(isinstance(t, ListT | TupleT) for t in one.possible):
         tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
-        raise w.refuse("ACR302", node, seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
-    return w.each(one, lambda v: at_run_time(w, v) if isinstance(v, TupleVal) else unkept(v), node)
+        raise w.refuse("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
+    return w.each(one, lambda v: at_run_time(w, v) if isinstance(v, TupleVal) else unkept(v))
 
 
 def unrolled(
@@ -359,45 +360,45 @@ def number_of(w: Walker, r: Range, index: Num) -> Num:
     return out
 
 
-def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+def protocol(w: Walker, iterable: Val) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the length of an iterable, and an item of it."""
     if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal) and iterable.kind is not tuple:
-        return deque_turns(w, iterable.inner, node)
+        return deque_turns(w, iterable.inner)
     iterable = unkept(iterable)
     handler = PROTOCOLS.get(type(iterable))
     if handler is not None:
-        return handler(w, iterable, node)  # type: ignore[no-any-return]
+        return handler(w, iterable)  # type: ignore[no-any-return]
     match iterable:
         case UnionVal():
-            return protocol(w, one_iterable(w, iterable, node), node)
+            return protocol(w, one_iterable(w, iterable))
         case Range():
             count = range_count(w, iterable)
             return lambda: count, lambda i: number_of(w, iterable, i)
         case ListVal():
-            return lambda: w.list_lengths(iterable, node), lambda i: list_get(w, iterable, i, node)
+            return lambda: w.list_lengths(iterable), lambda i: list_get(w, iterable, i)
         case MapVal() | MapView():
-            return turns(w, iterable, node)
+            return turns(w, iterable)
         case Tensor() if iterable.type.rank:
             n = w.extent(iterable.dims[0])
-            return lambda: n, lambda i: row_of(w, iterable, i, node)
+            return lambda: n, lambda i: row_of(w, iterable, i)
         case Stream():
-            return protocol(w, iterable.inner, node)
+            return protocol(w, iterable.inner)
         case Enumerate():
-            length, get = protocol(w, iterable.inner, node)
+            length, get = protocol(w, iterable.inner)
             start = iterable.start
             return length, lambda i: TupleVal((apart(w, w.scalar("add", i, start), i), get(i)))
         case Reversed():
-            length, get = protocol(w, iterable.inner, node)
+            length, get = protocol(w, iterable.inner)
             n = length()
             last = w.scalar("sub", n, number(1))
             return lambda: n, lambda i: get(w.scalar("sub", last, i))
         case Zip():
-            parts = [protocol(w, at_run_time(w, p), node) for p in iterable.parts]
+            parts = [protocol(w, at_run_time(w, p)) for p in iterable.parts]
             if iterable.strict:
                 first = parts[0][0]()
                 for length, _ in parts[1:]:
                     good = w.scalar("eq", first, length())
-                    w.check(good, "ValueError", "zip() arguments have different lengths", (), node)
+                    w.check(good, "ValueError", "zip() arguments have different lengths")
 
             def shortest() -> Num:
                 out = parts[0][0]()
@@ -407,10 +408,10 @@ def protocol(w: Walker, iterable: Val, node: ast.AST) -> tuple[Callable[[], Num]
 
             return shortest, lambda i: TupleVal(tuple(get(i) for _, get in parts))
         case StaticList() | SharedVal() | TupleVal() if w.items_of(iterable) is not None:
-            return protocol(w, at_run_time(w, iterable), node)
+            return protocol(w, at_run_time(w, iterable))
         case Tensor():
-            raise w.refuse("ACR301", node, seen="iteration over a rank-0 array")
-    raise w.refuse("ACR301", node, seen=f"{w.describe(iterable)} cannot be iterated over")
+            raise w.refuse("ACR301", seen="iteration over a rank-0 array")
+    raise w.refuse("ACR301", seen=f"{w.describe(iterable)} cannot be iterated over")
 
 
 def apart(w: Walker, value: Num, counter: Num) -> Num:
@@ -436,23 +437,23 @@ def cells_walked(iterable: Val) -> list[Cell]:
     return [cell for part in held(iterable) for cell in cells_walked(part)]
 
 
-def deque_turns(w: Walker, items: ListVal, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+def deque_turns(w: Walker, items: ListVal) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to go over a deque, which must not be changed meanwhile."""
-    n = w.list_lengths(items, node)
+    n = w.list_lengths(items)
 
     def length() -> Num:
-        same = w.scalar("eq", n, w.list_lengths(items, node))
-        w.check(same, "RuntimeError", "deque mutated during iteration", (), node)
+        same = w.scalar("eq", n, w.list_lengths(items))
+        w.check(same, "RuntimeError", "deque mutated during iteration")
         return n
 
-    return length, lambda i: list_get(w, items, i, node)
+    return length, lambda i: list_get(w, items, i)
 
 
-def row_of(w: Walker, x: Tensor, index: Num, node: ast.AST) -> Tensor:
+def row_of(w: Walker, x: Tensor, index: Num) -> Tensor:
     """Return row `index` of a tensor; the index is known to be inside."""
     rest = x.dims[1:]
     ref = w.word(w.read(index)) if w.block is not None else w.var("", INT)
-    return w.op("take", (x.ref, ref), x.type.dtype, rest, (0,), node, base=x)
+    return w.op("take", (x.ref, ref), x.type.dtype, rest, (0,), base=x)
 
 
 def _is_refused(val: Val | None) -> bool:

@@ -253,21 +253,21 @@ def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
 
 
 def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared: SharedTree) -> Lowered:
-    func = function_value(sweep, fn, None)
+    func = function_value(sweep, fn)
     assert isinstance(func, Func)
     loc = func.source.loc(func.source.node)
     a = func.source.node.args
     _check_entry(sweep, func, loc)
     sweep.functions.append(None)
     code = sweep.code = FunctionCode(function_name(sweep, func), loc)
-    sweep.loc, sweep.source = loc, func.source
+    sweep.here, sweep.loc, sweep.source = func.source.node, loc, func.source
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()
     given = _bind_entry(sweep, frame, params, shared)
     key = ENTRY
     if func.code in sweep.know.recursive:
         given = {p.arg: given[p.arg] for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
-        val = call_instance(sweep, func, given, loc)
+        val = call_instance(sweep, func, given)
         if sweep.block is not None:
             frame.returns.append((sweep.point(), val, loc))
             sweep.block = None
@@ -322,9 +322,8 @@ def _read_results(sweep: Walker, frame: Frame) -> Wrap:
     wrap: Any = ANYTHING
     for k, (point, val, loc) in enumerate(frame.returns):
         sweep.enter(point)
-        sweep.loc = loc
-        read, mine = unwrapped(sweep, present(sweep, val, frame.func.source.node), frame.func.source.node)
-        wrap = either(sweep, wrap, mine, frame.func.source.node)
+        read, mine = unwrapped(sweep, present(sweep, val))
+        wrap = either(sweep, wrap, mine)
         frame.returns[k] = (sweep.point(), read, loc)
         sweep.block = None
     return finished(wrap)
@@ -332,7 +331,7 @@ def _read_results(sweep: Walker, frame: Frame) -> Wrap:
 
 def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:
     """Bind the parameters of the model; those that are not shared are the function's in the program."""
-    func, loc, a = frame.func, sweep.loc, frame.func.source.node.args
+    func, a = frame.func, frame.func.source.node.args
     positional = [p.arg for p in (*a.posonlyargs, *a.args)]
     flat: list[ir.Var] = []
     for name, t in zip(positional, params, strict=False):
@@ -347,7 +346,7 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
         root = shared.roots.get(p.arg)
         if root is not None:
             function = behind(sweep, root.value) if isinstance(root, SharedConst) else None
-            given[p.arg] = function_value(sweep, function, loc) if function else sweep.shared_value(root)
+            given[p.arg] = function_value(sweep, function) if function else sweep.shared_value(root)
     add_defaults(sweep, func, given)
     sweep.state |= {(frame.scope, name): val for name, val in given.items()}
     return given

@@ -20,7 +20,6 @@ from acronumba.frontend.block import Resweep
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.handlers import TARGETS, handles
 from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     Bound,
     Made,
@@ -41,38 +40,36 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL
 
 
-def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Make an object of a class by its `__init__`."""
-    check_constructor(w, cls, node)
-    made = begin(w, cls, node)
+    check_constructor(w, cls)
+    made = begin(w, cls)
     init = w.source_guard.attribute(cls, "__init__")
     if isinstance(init, types.FunctionType):
-        w.call(Bound(own_method(w, init, node), self_of(w, made)), args, kwargs, node)
+        w.call(Bound(own_method(w, init), self_of(w, made)), args, kwargs)
     elif args or kwargs:
-        raise w.refuse("ACR203", node, seen=f"{cls.__name__}() takes no arguments")
+        raise w.refuse("ACR203", seen=f"{cls.__name__}() takes no arguments")
     return finished(w, made)
 
 
-def made_by_fields(
-    w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequence[Val] | None, node: ast.AST | None
-) -> Val:  # fmt: skip
+def made_by_fields(w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequence[Val] | None) -> Val:
     """Make an object of a dataclass: `rest` is what its `__post_init__` gets, if it has one."""
-    made = begin(w, cls, node)
+    made = begin(w, cls)
     row = self_of(w, made)
     for name, val in fields.items():
         if isinstance(row, Ref):
-            _store(w, row, name, val, node or ast.Constant(0))
+            _store(w, row, name, val)
         else:
             w.kept(val)
             name_views(val)
             w.state[(made.key, name)] = val
     if rest is not None:
         post = w.source_guard.attribute(cls, "__post_init__")
-        w.call(Bound(own_method(w, post, node), row), rest, {}, node)
+        w.call(Bound(own_method(w, post), row), rest, {})
     return finished(w, made)
 
 
-def super_of(w: Walker, args: Sequence[Val], node: ast.AST | None) -> Val:
+def super_of(w: Walker, args: Sequence[Val]) -> Val:
     """`super()`: of the class that the method stands in and its first parameter, or of two arguments."""
     match args:
         case []:
@@ -86,10 +83,10 @@ def super_of(w: Walker, args: Sequence[Val], node: ast.AST | None) -> Val:
                 return Super(cell.cell_contents, owner)
         case [Static(value=cls), owner] if isinstance(cls, type):
             return Super(cls, owner)
-    raise w.refuse("ACR201", node, seen="super() outside of a method")
+    raise w.refuse("ACR201", seen="super() outside of a method")
 
 
-def check_constructor(w: Walker, cls: Any, node: ast.AST | None) -> None:
+def check_constructor(w: Walker, cls: Any) -> None:
     """Refuse a class that is made in a way of its own."""
     for name in ("__new__", "__setattr__", "__getattr__", "__getattribute__"):
         w.source_guard.attribute(cls, name)
@@ -102,13 +99,13 @@ def check_constructor(w: Walker, cls: Any, node: ast.AST | None) -> None:
         odd = "`__new__`"
     if odd:
         rewrite = "set(xs)" if cls is frozenset else "a dataclass, or a class without it"
-        raise w.refuse("ACR210", node, seen=f"the class {cls.__name__}: {odd}", rewrite=rewrite)
+        raise w.refuse("ACR210", seen=f"the class {cls.__name__}: {odd}", rewrite=rewrite)
 
 
-def begin(w: Walker, cls: type, node: ast.AST | None) -> Made:
+def begin(w: Walker, cls: type) -> Made:
     """Return a new object without fields."""
     w.counter += 1
-    made = Made(cls, ("object", w.counter), ("object", w.frame.path, *spot(node)))
+    made = Made(cls, ("object", w.counter), ("object", w.frame.path, *w.site))
     w.state[(made.key, "")] = NoneVal()
     w.building.add(made.key)
     if made.site in w.know.early:
@@ -162,24 +159,24 @@ def about_to_change(w: Walker, owner: Val) -> None:
         raise Resweep
 
 
-def set_attribute(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> None:
+def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
     """Assign to an attribute."""
     w.check_poison(owner, val)
     about_to_change(w, owner)
     cls = class_that_changes(owner)
     if isinstance(owner, UnionVal) or is_several(owner):
         alias(val)
-        w.each(owner, lambda v: _set_one(w, v, name, val, node), node)
+        w.each(owner, lambda v: _set_one(w, v, name, val))
         return
     if cls is None:
-        raise _read_only(w, owner, name, node)
+        raise _read_only(w, owner, name)
     setter = w.source_guard.attribute(cls, name) if w.has(cls, name) else ABSENT
     if isinstance(setter, property):
         if setter.fset is None:
-            raise w.refuse("ACR113", node, seen=f"an assignment to the property .{name}, which has no setter")
-        w.call(Bound(own_method(w, setter.fset, node), owner), (val,), {}, node)
+            raise w.refuse("ACR113", seen=f"an assignment to the property .{name}, which has no setter")
+        w.call(Bound(own_method(w, setter.fset), owner), (val,), {})
         return
-    _check_place(w, cls, name, setter, owner, node)
+    _check_place(w, cls, name, setter, owner)
     match owner:
         case Made():
             if owner.key not in w.building:
@@ -190,13 +187,13 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> 
             forget_field(w, name)
             w.state[(owner.key, name)] = val
         case Ref():
-            _store(w, owner, name, val, node)
+            _store(w, owner, name, val)
         case _:
-            raise _read_only(w, owner, name, node)
+            raise _read_only(w, owner, name)
 
 
-def _set_one(w: Walker, owner: Val, name: str, val: Val, node: ast.AST) -> Val:
-    set_attribute(w, owner, name, val, node)
+def _set_one(w: Walker, owner: Val, name: str, val: Val) -> Val:
+    set_attribute(w, owner, name, val)
     return NoneVal()
 
 
@@ -208,19 +205,19 @@ def class_that_changes(owner: Val) -> type | None:
     return None
 
 
-def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val, node: ast.AST) -> None:
+def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val) -> None:
     """Refuse an attribute that an object of a class cannot have, or whose assignment runs code."""
     params = getattr(cls, "__dataclass_params__", None)
     if params is not None and params.frozen:
         here = owner.key in w.building if isinstance(owner, Made) else False
         early = owner in [w.state[(key, "")] for key in w.building if (key, "") in w.state]  # `know.early`
-        if not ((here or early) and isinstance(node, ast.Call)):
-            raise w.refuse("ACR113", node, seen=f"an assignment to .{name} of {cls.__name__}, which is frozen",
+        if not ((here or early) and isinstance(w.here, ast.Call)):
+            raise w.refuse("ACR113", seen=f"an assignment to .{name} of {cls.__name__}, which is frozen",
                            rewrite=f"dataclasses.replace(x, {name}=...)")  # fmt: skip
     if found is not ABSENT and hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):
-        raise w.refuse("ACR210", node, seen=f"{cls.__name__}.{name}, a descriptor of one's own")
+        raise w.refuse("ACR210", seen=f"{cls.__name__}.{name}, a descriptor of one's own")
     if not cls.__dictoffset__ and not isinstance(found, types.MemberDescriptorType):
-        raise w.refuse("ACR307", node, seen=f"{cls.__name__}, by its `__slots__`, has no attribute {name!r}")
+        raise w.refuse("ACR307", seen=f"{cls.__name__}, by its `__slots__`, has no attribute {name!r}")
 
 
 def _note_assigned(w: Walker, cls: type, name: str) -> None:
@@ -228,11 +225,11 @@ def _note_assigned(w: Walker, cls: type, name: str) -> None:
     w.note(w.know.assigned, name)
 
 
-def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
+def _store(w: Walker, owner: Ref, name: str, val: Val) -> None:
     """Assign to a field of a row."""
     cls = owner.classes[0]
     if owner.own is False:
-        raise _read_only(w, owner, name, node)
+        raise _read_only(w, owner, name)
     if cls not in w.know.changing:
         w.note(w.know.changing, cls)
         raise Resweep
@@ -251,14 +248,14 @@ def _store(w: Walker, owner: Ref, name: str, val: Val, node: ast.AST) -> None:
     forget_field(w, name)
     if owner.own is None and w.block is not None:
         made = w.var("made", BOOL)
-        w.emit(ir.IsMade(out=made, ref=owner.var, loc=w.at(node)))
-        w.check(Num(BOOL, var=made), "ACR113", f"an assignment to .{name} of {w.describe(owner)}", (), node)
+        w.emit(ir.IsMade(out=made, ref=owner.var, loc=w.loc))
+        w.check(Num(BOOL, var=made), "ACR113", f"an assignment to .{name} of {w.describe(owner)}")
     if w.block is not None:
-        w.emit(ir.Store(ref=owner.var, cls=cls, field=name, args=args, loc=w.at(node)))
+        w.emit(ir.Store(ref=owner.var, cls=cls, field=name, args=args, loc=w.loc))
 
 
-def _read_only(w: Walker, owner: Val, name: str, node: ast.AST) -> Exception:
-    place = node if isinstance(node, ast.Attribute) else None
+def _read_only(w: Walker, owner: Val, name: str) -> Exception:
+    place = w.here if isinstance(w.here, ast.Attribute) else None
     text = ast.unparse(place.value) if place is not None else "x"
     cls = python_class(owner)
     rewrite = ""
@@ -268,9 +265,9 @@ def _read_only(w: Walker, owner: Val, name: str, node: ast.AST) -> Exception:
     elif isinstance(owner, Ref | SharedVal | Record):
         own = text if place is None else name_of_copy(w, place.value)
         rewrite = f"change a copy: {own} = copy.copy({text})"
-    return w.refuse("ACR113", node, seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
+    return w.refuse("ACR113", seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
 
 
 @handles(TARGETS, ast.Attribute)
 def _to_field(w: Walker, target: ast.Attribute, val: Val) -> None:
-    set_attribute(w, attribute_owner(w, target), target.attr, val, target)
+    set_attribute(w, attribute_owner(w, target), target.attr, val)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -54,17 +53,17 @@ def is_array_like(val: Val) -> bool:
     return cls is not None and issubclass(cls, OfParts)
 
 
-def call_special(w: Walker, val: Val, name: str, args: Sequence[Val], node: ast.AST | None) -> Val:
+def call_special(w: Walker, val: Val, name: str, args: Sequence[Val]) -> Val:
     """Call a special method of an object."""
     cls = object_class(val)
     assert cls is not None
-    return w.call(class_attribute(w, val, cls, name, node), args, {}, node)
+    return w.call(class_attribute(w, val, cls, name), args, {})
 
 
-def index_value(w: Walker, where: Any, val: Val, node: ast.AST) -> Val:
+def index_value(w: Walker, where: Any, val: Val) -> Val:
     """Return the index that `__getitem__` or `__setitem__` of an object gets."""
     if isinstance(where, tuple):
-        return TupleVal(tuple(index_value(w, e, val, node) for e in where))
+        return TupleVal(tuple(index_value(w, e, val) for e in where))
     if not isinstance(where, slice):
         out: Val = where
         return out
@@ -72,9 +71,9 @@ def index_value(w: Walker, where: Any, val: Val, node: ast.AST) -> Val:
     return SliceVal(start, stop, number(where.step))
 
 
-def iterated(w: Walker, val: Val, node: ast.AST | None) -> Val:
+def iterated(w: Walker, val: Val) -> Val:
     """Return what is walked when an object is: what its `__iter__` returns."""
-    return call_special(w, val, "__iter__", (), node) if has_method(w, val, "__iter__") else val
+    return call_special(w, val, "__iter__", ()) if has_method(w, val, "__iter__") else val
 
 
 def one_string(w: Walker, val: Val) -> Val:
@@ -84,10 +83,10 @@ def one_string(w: Walker, val: Val) -> Val:
     return val
 
 
-def text_of(w: Walker, val: Val, node: ast.AST | None) -> Val:
+def text_of(w: Walker, val: Val) -> Val:
     """Return what `str` makes of an object that says it by `__str__` or `__repr__`; any other value as it is."""
     name = next((n for n in ("__str__", "__repr__") if has_method(w, val, n)), "")
-    return one_string(w, call_special(w, val, name, (), node)) if name else val
+    return one_string(w, call_special(w, val, name, ())) if name else val
 
 
 def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:
@@ -97,7 +96,7 @@ def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:
     return Num(BOOL, var=out)
 
 
-def same_object(w: Walker, a: Val, b: Val, node: ast.AST) -> Num | None:
+def same_object(w: Walker, a: Val, b: Val) -> Num | None:
     """Return the bool whether two values are one object; None if that is not known of them."""
     kinds = (Ref, Made, Record)
     if not isinstance(a, kinds) or not isinstance(b, kinds):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 
 from acronumba.frontend.lists import inner_value
@@ -20,15 +19,15 @@ def width(base: MapVal) -> int:
     return len(words(base.type.entry))
 
 
-def size(w: Walker, base: MapVal, node: ast.AST | None) -> Num:
+def size(w: Walker, base: MapVal) -> Num:
     """Return how many entries there are."""
     out = w.var("size", INT)
     w.naturals[out] = None
-    w.emit(ir.ListOp(outs=(out,), op="len", width=width(base), args=(base.var,), loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(out,), op="len", width=width(base), args=(base.var,), loc=w.loc))
     return Num(INT, var=out)
 
 
-def entry(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> tuple[Val, Val]:
+def entry(w: Walker, base: MapVal, index: Num) -> tuple[Val, Val]:
     """Return the key and the value of an entry that is there."""
     t = base.type.entry
     outs = tuple(w.var("item", e) for e in words(t))
@@ -36,31 +35,31 @@ def entry(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> tuple[Va
         return Poison(), Poison()
     if outs:
         args = (base.var, w.word(w.read(index)))
-        w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.at(node)))
+        w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
     k = len(words(t.items[0]))
     return w.from_words(t.items[0], outs[:k]), inner_value(w, base, t.items[1], outs[k:])
 
 
-def value_at(w: Walker, base: MapVal, index: Num, node: ast.AST | None) -> Val:
-    return entry(w, base, index, node)[1]
+def value_at(w: Walker, base: MapVal, index: Num) -> Val:
+    return entry(w, base, index)[1]
 
 
-def turns(w: Walker, val: MapVal | MapView, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+def turns(w: Walker, val: MapVal | MapView) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the number of entries, which must not change from turn to turn, and what an entry gives."""
     base, what = (val, "keys") if isinstance(val, MapVal) else (val.base, val.what)
     if base.is_set and not base.type.given and what not in ("elements", "entries"):  # one that came in has its own
         seen = "the order of a set made in the call, which Python does not say"
-        raise w.refuse("ACR301", node, seen=seen, rewrite="sorted(s)")
-    n = size(w, base, node)
+        raise w.refuse("ACR301", seen=seen, rewrite="sorted(s)")
+    n = size(w, base)
 
     def length() -> Num:
-        same = w.scalar("eq", n, size(w, base, node))
+        same = w.scalar("eq", n, size(w, base))
         kind = "Set" if base.is_set else "dictionary"
-        w.check(same, "RuntimeError", f"{kind} changed size during iteration", (), node)
+        w.check(same, "RuntimeError", f"{kind} changed size during iteration")
         return n
 
     def get(index: Num) -> Val:
-        key, item = entry(w, base, index, node)
+        key, item = entry(w, base, index)
         return TupleVal((key, item)) if what in ("items", "entries") else item if what == "values" else key
 
     return length, get

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from acronumba.errors import Loc
 from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
 from acronumba.frontend.cells import endless, places_in, without_end
@@ -93,7 +91,7 @@ class _Pending:
 class Merge(Words):
     """Points and values that meet."""
 
-    def each(self, val: Val, f: Callable[[Val], Val], node: ast.AST | Loc | None = None, itself: bool = False) -> Val:
+    def each(self, val: Val, f: Callable[[Val], Val], itself: bool = False) -> Val:
         """Apply `f` to each alternative of a value and merge the results; `itself`: also to an array written to.
 
         An alternative whose type does not fit fails at run time, as the plain call would; if none fits, the first
@@ -114,7 +112,7 @@ class Merge(Words):
                 if error.error is not None and not _fails_plainly(error.error.code):
                     raise
                 refused.append(error)
-                self._fail_as(error, case, node)
+                self._fail_as(error, case)
                 self.block = None
                 continue
             if self.block is not None:
@@ -127,10 +125,10 @@ class Merge(Words):
             return Poison()
         return self.join_values(points, results)
 
-    def _fail_as(self, error: Refused, case: Val, node: ast.AST | Loc | None) -> None:
+    def _fail_as(self, error: Refused, case: Val) -> None:
         what = self.describe(case)
         name = "AttributeError" if error.error is not None and error.error.code == "ACR307" else "TypeError"
-        self.fail(name, f"this value is {what} here", node)
+        self.fail(name, f"this value is {what} here")
 
     # ---- merging
 

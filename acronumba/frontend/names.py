@@ -10,7 +10,6 @@ from typing import Any
 
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.source_guard import ABSENT
-from acronumba.errors import Loc
 from acronumba.frontend.advice import near
 from acronumba.frontend.block import (
     Dead,
@@ -107,7 +106,7 @@ def forget_assigned(w: Walker) -> None:
         forget_field(w, name)
 
 
-def bind_name(w: Walker, name: str, val: Val, node: ast.AST) -> None:
+def bind_name(w: Walker, name: str, val: Val) -> None:
     """Bind a local name; what was known of its parts is forgotten."""
     scope = w.frame.scope
     for overlay, names, _ in reversed(w.frame.overlays):
@@ -117,10 +116,10 @@ def bind_name(w: Walker, name: str, val: Val, node: ast.AST) -> None:
     if scope == w.frame.scope and name in w.frame.func.source.facts.outer:
         scope = scope_of(w, name)[0]
         if scope is None:
-            raise w.refuse("ACR103", node, seen=f"{name}, a variable outside the model")
+            raise w.refuse("ACR103", seen=f"{name}, a variable outside the model")
     bound = NAME_BOUND.get(type(w.state.get((scope, name))))
     if bound is not None:
-        bound(w, w.state[(scope, name)], val, node)
+        bound(w, w.state[(scope, name)], val)
         return
     forget(w, scope, name)
     w.state.pop(("#consumed", (scope, name)), None)
@@ -147,13 +146,11 @@ def named_iterator(w: Walker, val: Val) -> Stream:
     return Stream(val.inner if isinstance(val, Stream) else val, loops_around(w))
 
 
-def consumed(w: Walker, val: Stream, name: str, key: Any, node: ast.AST) -> Val:
+def consumed(w: Walker, val: Stream, name: str, key: Any) -> Val:
     """Return what an iterator gives, which is read by its name: once, and not in a loop that began later."""
     mark = ("#consumed", key)
     if mark in w.state or loops_around(w) > val.depth:
-        raise w.refuse(
-            "ACR114", node, seen=f"the iterator {name}, which is read again", rewrite="make it a list: list(...)"
-        )
+        raise w.refuse("ACR114", seen=f"the iterator {name}, which is read again", rewrite="make it a list: list(...)")
     w.state[mark] = NoneVal()
     return val.inner
 
@@ -193,32 +190,32 @@ def check_free(w: Walker, val: Val) -> None:
         )
 
 
-def check_part(w: Walker, val: Val, node: ast.AST) -> None:
+def check_part(w: Walker, val: Val) -> None:
     """Refuse an iterator as a part of something, by which it could be read several times."""
     check_free(w, val)
     if is_iterator(val):
-        raise w.refuse("ACR114", node, seen="an iterator that is stored", rewrite="make it a list: list(...)")
+        raise w.refuse("ACR114", seen="an iterator that is stored", rewrite="make it a list: list(...)")
 
 
 def part_of(w: Walker, node: ast.expr) -> Val:
     """Evaluate an expression that becomes part of something: it has another name from then on."""
     val = w.part(node)
-    check_part(w, val, node)
+    check_part(w, val)
     if not isinstance(node, ast.Constant):
         alias(val)
     return val
 
 
-def read_name(w: Walker, name: str, node: ast.AST) -> Val:
+def read_name(w: Walker, name: str) -> Val:
     """Return what a name stands for, as Python looks it up: in the function, around it, outside."""
     scope, func = scope_of(w, name)
     if scope is None:
-        return outer_name(w, func, name, node)
+        return outer_name(w, func, name)
     val = w.state.get((scope, name))
     read = NAME_READ.get(type(val))
     if read is not None:
-        return read(w, val, name, node)  # type: ignore[no-any-return]
-    return bound_value(w, val, name, (scope, name), node)
+        return read(w, val, name)  # type: ignore[no-any-return]
+    return bound_value(w, val, name, (scope, name))
 
 
 def scope_of(w: Walker, name: str) -> tuple[Any, Func]:
@@ -238,34 +235,34 @@ def scope_of(w: Walker, name: str) -> tuple[Any, Func]:
     return scope, func
 
 
-def bound_value(w: Walker, val: Val | None, name: str, key: Any, node: ast.AST) -> Val:
+def bound_value(w: Walker, val: Val | None, name: str, key: Any) -> Val:
     """Return the value of a local name; the instance fails where it has none."""
     text = f"cannot access local variable '{name}' where it is not associated with a value"
     if val is None:  # on none of the paths to here, of those that are known so far
-        w.fail("UnboundLocalError", text, node)
+        w.fail("UnboundLocalError", text)
         raise Dead
     if isinstance(val, Maybe):
-        w.check(val.bound, "UnboundLocalError", text, (), node)
+        w.check(val.bound, "UnboundLocalError", text)
         if w.block is not None:
             w.state[key] = val.value
         val = val.value
     if isinstance(val, Poison):
         if val.why:
-            raise w.refuse(val.code or "ACR303", node, seen=f"{name}: {val.why}", rewrite=conversion(val.why))
+            raise w.refuse(val.code or "ACR303", seen=f"{name}: {val.why}", rewrite=conversion(val.why))
         raise Refused(None)
-    return consumed(w, val, name, key, node) if isinstance(val, Stream) else val
+    return consumed(w, val, name, key) if isinstance(val, Stream) else val
 
 
-def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:
+def outer_name(w: Walker, func: Func, name: str) -> Val:
     """Return a closure variable of a function object, a global or a builtin."""
     if name in func.closure:
         cell = func.closure[name]
         try:
-            return outside(w, cell.cell_contents, name, cell, node)
+            return outside(w, cell.cell_contents, name, cell)
         except ValueError:
-            raise w.refuse("ACR306", node, seen=name) from None
+            raise w.refuse("ACR306", seen=name) from None
     if name in func.globals:
-        return outside(w, func.globals[name], name, func.globals, node)
+        return outside(w, func.globals[name], name, func.globals)
     w.source_guard.item(func.globals, name)  # one of this name would hide the builtin
     builtin = w.source_guard.item(builtins, name)
     if builtin is not ABSENT:
@@ -273,7 +270,7 @@ def outer_name(w: Walker, func: Func, name: str, node: ast.AST) -> Val:
     known = {*func.globals, *vars(builtins), *func.closure, *w.frame.locals}
     rewrite = near(name, known) or "define the name, or import it"
     seen = f"the name {name} does not exist"
-    raise w.refuse("ACR306", node, seen=seen, rewrite=rewrite, message="this name is not defined")
+    raise w.refuse("ACR306", seen=seen, rewrite=rewrite, message="this name is not defined")
 
 
 def default_value(w: Walker, value: Any, holder: Any, name: Any, path: str) -> Val:
@@ -286,12 +283,12 @@ def default_value(w: Walker, value: Any, holder: Any, name: Any, path: str) -> V
         return number(value)
     function = behind(w, value)
     if function is not None:
-        return function_value(w, function, None)
+        return function_value(w, function)
     shared = describe_value(path, value)
-    return w.constant(value) if isinstance(shared, SharedConst) else outside(w, value, name, holder, None, path)
+    return w.constant(value) if isinstance(shared, SharedConst) else outside(w, value, name, holder, path)
 
 
-def outside(w: Walker, value: Any, name: Any, holder: Any, node: ast.AST | None, label: str = "") -> Val:
+def outside(w: Walker, value: Any, name: Any, holder: Any, label: str = "") -> Val:
     """Return the value of a global or closure variable: a shared value, read anew at each mini-batch."""
     key = (id(holder), name)
     known = w.globals.get(key)
@@ -310,7 +307,7 @@ def outside(w: Walker, value: Any, name: Any, holder: Any, node: ast.AST | None,
     if isinstance(known.shared, SharedConst):
         function = behind(w, value)
         if function is not None:
-            return function_value(w, function, node)
+            return function_value(w, function)
     return w.shared_value(known.shared)
 
 
@@ -324,7 +321,7 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
     return function
 
 
-def function_value(w: Walker, fn: types.FunctionType, node: ast.AST | Loc | None) -> Val:
+def function_value(w: Walker, fn: types.FunctionType) -> Val:
     """Return a function object as a value; those of `PRIMITIVES` stay themselves."""
     body = w.source_guard.function(fn)
     if f"{fn.__module__}.{fn.__name__}" in PRIMITIVES or is_foreign(fn):
@@ -332,7 +329,7 @@ def function_value(w: Walker, fn: types.FunctionType, node: ast.AST | Loc | None
     try:
         source = read_source(fn, body)
     except NoSource as error:
-        raise w.refuse("ACR204", node, seen=f"{fn.__qualname__}: {error}") from None
+        raise w.refuse("ACR204", seen=f"{fn.__qualname__}: {error}") from None
     if source.node not in w.scanned:
         w.scanned.add(source.node)
         for code, bad in source.facts.forbidden:

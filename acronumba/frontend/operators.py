@@ -55,42 +55,42 @@ MAGIC = {
 }  # fmt: skip
 
 
-def unary(w: Walker, op: ast.unaryop, val: Val, node: ast.AST) -> Val:
+def unary(w: Walker, op: ast.unaryop, val: Val) -> Val:
     """Apply `-`, `+` or `~`."""
     w.check_poison(val)
 
     def one(v: Val) -> Val:
         match op, v:
             case (ast.USub(), Tensor()):
-                return w.ufunc("neg", (v,), node)
+                return w.ufunc("neg", (v,))
             case (ast.UAdd(), Tensor()):
-                return w.ufunc("positive", (v,), node)
+                return w.ufunc("positive", (v,))
             case (ast.Invert(), Tensor()):
-                return w.ufunc("not", (v,), node)
+                return w.ufunc("not", (v,))
             case (ast.USub(), Num()):
-                return w.scalar("neg", w.as_int(v) if v.type != FLOAT else w.read(v), node=node)
+                return w.scalar("neg", w.as_int(v) if v.type != FLOAT else w.read(v))
             case (ast.UAdd(), Num()):
                 return w.as_int(v)
             case (ast.Invert(), Num()) if v.type != FLOAT:
-                return w.scalar("invert", w.as_int(v), node=node)
+                return w.scalar("invert", w.as_int(v))
         if name is not None and has_method(w, v, name):
-            return call_special(w, v, name, (), node)
-        raise w.refuse("ACR301", node, seen=f"{type(op).__name__} of {w.describe(v)}")
+            return call_special(w, v, name, ())
+        raise w.refuse("ACR301", seen=f"{type(op).__name__} of {w.describe(v)}")
 
     name = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}.get(type(op))
-    return w.each(val, lambda v: one(as_python(w, v, (name,)) if name else v), node)
+    return w.each(val, lambda v: one(as_python(w, v, (name,)) if name else v))
 
 
-def binary(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
+def binary(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
     """Apply an operator to values that may be one of several."""
     w.check_poison(a, b)
     a, b = w.whole(a), w.whole(b)
 
     def one(x: Val, y: Val) -> Val:
-        out = binary_one(w, op, x, y, node)
-        return w.made(out, node) if w.block is not None and isinstance(node, ast.expr) else out
+        out = binary_one(w, op, x, y)
+        return w.made(out) if w.block is not None and isinstance(w.here, ast.expr) else out
 
-    return w.each(a, lambda x: w.each(b, lambda y: one(x, y), node), node)
+    return w.each(a, lambda x: w.each(b, lambda y: one(x, y)))
 
 
 def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
@@ -106,7 +106,7 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
     return val if items is None else TupleVal(tuple(items))
 
 
-def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val:
+def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
     """Apply an operator to two values."""
     name = BINARY.get(type(op))
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # for NumPy a member is no Python int: it is strong
@@ -114,25 +114,25 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
         a, b = as_python(w, a, names), as_python(w, b, names)
     if isinstance(op, ast.Mult):  # an integer scalar repeats a list or tuple, as an int does
         if (_is_list(a) or is_tuple(a)) and is_index(b):
-            b = host_value(w, b, node, "the length of a sequence", index=True)
+            b = host_value(w, b, "the length of a sequence", index=True)
         elif (_is_list(b) or is_tuple(b)) and is_index(a):
-            a = host_value(w, a, node, "the length of a sequence", index=True)
+            a = host_value(w, a, "the length of a sequence", index=True)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         if all(_is_operand(w, op, v, other) for v, other in ((a, b), (b, a))):
-            x = a if isinstance(a, Num) else w.as_tensor(a, node=node)
-            y = b if isinstance(b, Num) else w.as_tensor(b, node=node)
+            x = a if isinstance(a, Num) else w.as_tensor(a)
+            y = b if isinstance(b, Num) else w.as_tensor(b)
             if isinstance(op, ast.MatMult):
-                return w.matmul(w.as_tensor(x), w.as_tensor(y), node)
+                return w.matmul(w.as_tensor(x), w.as_tensor(y))
             if name is None:
-                raise w.refuse("ACR202", node, seen=f"{OPERATORS[type(op)]} of arrays")
+                raise w.refuse("ACR202", seen=f"{OPERATORS[type(op)]} of arrays")
             if name == "pow":
-                return w.power(x, y, node)
-            return w.ufunc(name, (x, y), node)
+                return w.power(x, y)
+            return w.ufunc(name, (x, y))
     if isinstance(a, Num) and isinstance(b, Num):
-        return arithmetic(w, name, a, b, node)
+        return arithmetic(w, name, a, b)
     mapped = MAPPINGS.get(type(a)) or MAPPINGS.get(type(b))
     if mapped is not None:
-        got = mapped(w, op, a, b, node)
+        got = mapped(w, op, a, b)
         if got is not None:
             return got  # type: ignore[no-any-return]
     if isinstance(op, ast.BitOr) and all(isinstance(v, Static | NoneVal) for v in (a, b)):  # isinstance(x, A | B)
@@ -141,31 +141,31 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Va
         if isinstance(a, TupleVal) and isinstance(b, TupleVal):
             return TupleVal(a.items + b.items)
         if is_tuple(a) and is_tuple(b):
-            return Kept(tuple, list_concat(w, as_list(a), as_list(b), node), ())
+            return Kept(tuple, list_concat(w, as_list(a), as_list(b)), ())
         if _is_list(a) and _is_list(b):
             head, tail = w.items_of(a), w.items_of(b)
             if head is not None and tail is not None:
-                return new_list(w, (*head, *tail), node)
-            return list_concat(w, a, b, node)
+                return new_list(w, (*head, *tail))
+            return list_concat(w, a, b)
     if isinstance(op, ast.Mult):
         for seq, times in ((a, b), (b, a)):
             if isinstance(times, Num) and times.type == INT:
                 if isinstance(seq, TupleVal) and w.known(times) is not NOT_CONST:
                     return TupleVal(seq.items * w.known(times))
                 if isinstance(seq, StaticList | ListVal):
-                    return list_repeat(w, seq, times, node)
+                    return list_repeat(w, seq, times)
                 if isinstance(seq, TupleVal | Kept) and is_tuple(seq):
-                    part = new_list(w, seq.items, node) if isinstance(seq, TupleVal) else seq.inner
+                    part = new_list(w, seq.items) if isinstance(seq, TupleVal) else seq.inner
                     assert isinstance(part, StaticList | ListVal)
-                    return Kept(tuple, to_list(w, list_repeat(w, part, times, node), node), ())
-    magic = operator_method(w, op, a, b, node)
+                    return Kept(tuple, to_list(w, list_repeat(w, part, times)), ())
+    magic = operator_method(w, op, a, b)
     if magic is not None:
         return magic
     if any(isinstance(v, NoneVal) and v.given for v in (a, b)):
-        w.fail("TypeError", "unsupported operand type(s): this value is None here", node)
+        w.fail("TypeError", "unsupported operand type(s): this value is None here")
         raise Dead
     rewrite = operands(op, a, b, (python_class(a), python_class(b)))
-    raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
+    raise w.refuse("ACR301", seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
 
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
@@ -175,47 +175,47 @@ def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
     return isinstance(val, Tensor | Num) or w.sequence(val) is not None
 
 
-def operator_method(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
+def operator_method(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     """Call `__add__`, `__radd__` and so on of an object."""
     for x, y, name in ((a, b, f"__{MAGIC[type(op)]}__"), (b, a, f"__r{MAGIC[type(op)]}__")):
         if has_method(w, x, name):
-            return call_special(w, x, name, (y,), node)
+            return call_special(w, x, name, (y,))
     return None
 
 
-def arithmetic(w: Walker, op: str | None, a: Num, b: Num, node: ast.AST) -> Num:
+def arithmetic(w: Walker, op: str | None, a: Num, b: Num) -> Num:
     """Arithmetic on Python numbers."""
     if op is None:
-        raise w.refuse("ACR301", node, seen=f"{w.describe(a)} @ {w.describe(b)}")
+        raise w.refuse("ACR301", seen=f"{w.describe(a)} @ {w.describe(b)}")
     if op in ("and", "or", "xor") and a.type == BOOL and b.type == BOOL:
         if op == "xor":
-            return w.scalar("differ", w.read(a), w.read(b), node=node)
+            return w.scalar("differ", w.read(a), w.read(b))
         return (w.both if op == "and" else w.either)(w.read(a), w.read(b))
     if op in ("and", "or", "xor", "lshift", "rshift"):
         if FLOAT in (a.type, b.type):
-            raise w.refuse("ACR301", node, seen=f"{w.describe(a)} {op} {w.describe(b)}")
+            raise w.refuse("ACR301", seen=f"{w.describe(a)} {op} {w.describe(b)}")
         a, b = w.read(w.as_int(a)), w.read(w.as_int(b))
         if op in ("lshift", "rshift"):
-            w.check(w.scalar("ge", b, number(0)), "ValueError", "negative shift count", (), node)
-        return w.scalar(op, a, b, node=node)
+            w.check(w.scalar("ge", b, number(0)), "ValueError", "negative shift count")
+        return w.scalar(op, a, b)
     if op == "pow" and FLOAT not in (a.type, b.type):
         exponent = w.known(b)
         if exponent is not NOT_CONST and exponent < 0:
-            return w.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power", node)
+            return w.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power")
         whole = w.scalar("ge", w.as_int(b), number(0))
-        w.check(whole, "TypeError", "an int to a negative power is a float: write float(a) ** b", (), node)
+        w.check(whole, "TypeError", "an int to a negative power is a float: write float(a) ** b")
     if op == "pow" and FLOAT in (a.type, b.type):
-        return w.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power", node)
+        return w.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power")
     if FLOAT in (a.type, b.type):
-        return w.scalar(op, w.as_float(a), w.as_float(b), node=node)
+        return w.scalar(op, w.as_float(a), w.as_float(b))
     if op == "div" and is_float(a) and is_float(b):
-        return w.scalar(op, w.as_float(a), w.as_float(b), node=node)
+        return w.scalar(op, w.as_float(a), w.as_float(b))
     if op == "div":
-        return w.scalar("quotient", w.as_int(a), w.as_int(b), node=node)
+        return w.scalar("quotient", w.as_int(a), w.as_int(b))
     x, y = w.read(w.as_int(a)), w.read(w.as_int(b))
     if op == "floordiv":  # which may also overflow
-        w.check(w.scalar("ne", y, number(0)), "ZeroDivisionError", ZERO_DIVISION, (), node)
-    out = w.scalar(op, x, y, node=node)
+        w.check(w.scalar("ne", y, number(0)), "ZeroDivisionError", ZERO_DIVISION)
+    out = w.scalar(op, x, y)
     if op in ("add", "sub", "mul") and out.const is NOT_CONST and w.present(a) is not NOT_CONST is not w.present(b):
         return replace(out, given=(op, a, b))  # `out` may be one of them: `k + 0` is `k`
     return out
@@ -245,9 +245,9 @@ def is_index(val: Val) -> bool:
 @handles(EXPRESSIONS, ast.BinOp)
 def _binary_operator(w: Walker, node: ast.BinOp) -> Val:
     a, b = w.part(node.left), w.part(node.right)
-    return binary(w, node.op, a, b, node)
+    return binary(w, node.op, a, b)
 
 
 @handles(EXPRESSIONS, ast.UnaryOp)
 def _unary_operator(w: Walker, node: ast.UnaryOp) -> Val:
-    return truth_value(w, node) if isinstance(node.op, ast.Not) else unary(w, node.op, w.expr(node.operand), node)
+    return truth_value(w, node) if isinstance(node.op, ast.Not) else unary(w, node.op, w.expr(node.operand))

@@ -52,6 +52,11 @@ def match_statement(w: Walker, stmt: ast.Match) -> None:
 
 def pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple[Any, ...] | None) -> None:
     """Match a value: go on where it fits, collect where it does not."""
+    with w.at_node(p):
+        _pattern(w, p, val, fails, path)
+
+
+def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple[Any, ...] | None) -> None:
     match p:
         case ast.MatchAs(pattern=inner, name=name):
             if inner is not None:
@@ -59,7 +64,7 @@ def pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple
             if name is not None and w.block is not None:
                 if path is not None and path in w.state:
                     val = w.state[path]
-                bind_name(w, name, val, p)
+                bind_name(w, name, val)
         case ast.MatchOr(patterns=patterns):
             rest = [w.point()]
             done: list[Point] = []
@@ -81,19 +86,19 @@ def pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple
             if value is None:
                 _split_match(w, val, lambda t: isinstance(t, NoneT), fails, path)
             else:
-                _match_test(w, compare_values(w, ast.Is(), val, w.constant(value), p), fails)
+                _match_test(w, compare_values(w, ast.Is(), val, w.constant(value)), fails)
         case ast.MatchValue(value=value):
-            _match_test(w, compare_values(w, ast.Eq(), val, w.expr(value), p), fails)
+            _match_test(w, compare_values(w, ast.Eq(), val, w.expr(value)), fails)
         case ast.MatchClass():
             class_pattern(w, p, val, fails, path)
         case ast.MatchSequence(patterns=patterns):
-            sequence_pattern(w, p, patterns, val, fails)
+            sequence_pattern(w, patterns, val, fails)
         case _:
-            raise w.refuse("ACR117", p, seen=type(p).__name__)
+            raise w.refuse("ACR117", seen=type(p).__name__)
 
 
 def _match_test(w: Walker, test: Val, fails: list[Point]) -> None:
-    yes, no = w.fork(truth(w, test, None))
+    yes, no = w.fork(truth(w, test))
     if no is not None:
         fails.append(no)
     w.join([yes] if yes is not None else [])
@@ -141,7 +146,7 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
     cls = w.expr(p.cls)
     if not isinstance(cls, Static) or not isinstance(cls.value, type):
         raise w.refuse("ACR308", p.cls, seen=w.describe(cls))
-    inner = _split_match(w, val, class_filter(w, cls, p), fails, path)
+    inner = _split_match(w, val, class_filter(w, cls), fails, path)
     if w.block is None:
         return
     kind = cls.value
@@ -151,14 +156,14 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
     w.source_guard.attribute(kind, "__match_args__")
     names = list(getattr(kind, "__match_args__", ()))
     if len(p.patterns) > len(names):
-        raise w.refuse("ACR203", p, seen=f"{kind.__name__}() with {len(p.patterns)} positional patterns")
+        raise w.refuse("ACR203", seen=f"{kind.__name__}() with {len(p.patterns)} positional patterns")
     for name, q in [*zip(names, p.patterns, strict=False), *zip(p.kwd_attrs, p.kwd_patterns, strict=True)]:
         if w.block is None:
             return
-        pattern(w, q, attribute(w, inner, name, p), fails, None)
+        pattern(w, q, attribute(w, inner, name), fails, None)
 
 
-def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:
+def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:
     """Match a value against patterns for its items."""
     star = next((k for k, q in enumerate(patterns) if isinstance(q, ast.MatchStar)), None)
     if isinstance(val, UnionVal):
@@ -170,7 +175,7 @@ def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val
     val = as_list(val)
     items = w.items_of(val)
     if items is None and isinstance(val, ListVal):
-        n = w.list_lengths(val, p)
+        n = w.list_lengths(val)
         fixed = len(patterns) - (star is not None)
         _match_test(w, w.scalar("eq" if star is None else "ge", n, number(fixed)), fails)
         if w.block is None:
@@ -180,11 +185,11 @@ def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val
                 count = w.scalar("sub", n, number(fixed))
                 assert isinstance(q, ast.MatchStar)
                 if q.name:
-                    bind_name(w, q.name, list_slice(w, val, number(k), 1, count, p), p)
+                    bind_name(w, q.name, list_slice(w, val, number(k), 1, count))
                 continue
             back = len(patterns) - k
             at = number(k) if star is None or k < star else w.scalar("sub", n, number(back))
-            pattern(w, q, list_get(w, val, at, p), fails, None)
+            pattern(w, q, list_get(w, val, at), fails, None)
         return
     if items is None or isinstance(val, DictVal):
         fails.append(w.point())
@@ -199,7 +204,7 @@ def sequence_pattern(w: Walker, p: ast.AST, patterns: Sequence[ast.pattern], val
         assert isinstance(q, ast.MatchStar)
         after = len(patterns) - star - 1
         if q.name:
-            bind_name(w, q.name, new_list(w, items[star : len(items) - after], p), p)
+            bind_name(w, q.name, new_list(w, items[star : len(items) - after]))
         pairs = [*zip(patterns[:star], items[:star], strict=True)]
         pairs += [*zip(patterns[star + 1 :], items[len(items) - after :], strict=True)]
     else:

@@ -51,7 +51,7 @@ from acronumba.ir.types import INT, words
 # ---- where a value is
 
 
-def until(w: Walker, iterable: Val, start: Val, turn: Callable[[Val], tuple[Num, Val]], node: ast.AST) -> Val:
+def until(w: Walker, iterable: Val, start: Val, turn: Callable[[Val], tuple[Num, Val]]) -> Val:
     """Go over an iterable until a turn's test holds; return its value, or `start` if that is never so."""
     w.counter += 1
     key = (w.frame.scope, f"#until{w.counter}")
@@ -67,91 +67,91 @@ def until(w: Walker, iterable: Val, start: Val, turn: Callable[[Val], tuple[Num,
             w.block = None
         w.join([no] if no is not None else [])
 
-    iterate(w, iterable, node, ast.Name("#item", ast.Store()), body, (), (key,))
+    iterate(w, iterable, ast.Name("#item", ast.Store()), body, (), (key,))
     return w.state.pop(key)
 
 
-def place_in(w: Walker, base: Val, val: Val, node: ast.AST, bounds: tuple[Num, Num] | None = None) -> Num:
+def place_in(w: Walker, base: Val, val: Val, bounds: tuple[Num, Num] | None = None) -> Num:
     """Return the index of the first element that equals a value; -1 if there is none."""
 
     def turn(pair: Val) -> tuple[Num, Val]:
         assert isinstance(pair, TupleVal)
         k, item = pair.items
         assert isinstance(k, Num)
-        same = same_element(w, item, val, node)
+        same = same_element(w, item, val)
         if bounds is not None:
             same = w.both(same, w.both(w.scalar("ge", k, bounds[0]), w.scalar("lt", k, bounds[1])))
         return same, k
 
-    got = until(w, Enumerate(base, number(0)), number(-1), turn, node)
+    got = until(w, Enumerate(base, number(0)), number(-1), turn)
     assert isinstance(got, Num)
     return got
 
 
-def index_in(w: Walker, base: Val, args: list[Val], node: ast.AST) -> Num:
+def index_in(w: Walker, base: Val, args: list[Val]) -> Num:
     """`xs.index(value, start, stop)`; the instance fails if there is none."""
     bounds = None
     if len(args) > 1:
         items = w.items_of(base)
-        n = w.list_lengths(base, node) if isinstance(base, ListVal) else number(len(items or ()))
-        ends = [host_value(w, v, node, ".index()", index=True) for v in args[1:]]
+        n = w.list_lengths(base) if isinstance(base, ListVal) else number(len(items or ()))
+        ends = [host_value(w, v, ".index()", index=True) for v in args[1:]]
         ends = [
             w.select(w.scalar("lt", e, number(0)), w.scalar("max", w.scalar("add", e, n), number(0)), e) for e in ends
         ]
         bounds = (ends[0], ends[1] if len(ends) > 1 else n)
-    place = place_in(w, base, args[0], node, bounds)
+    place = place_in(w, base, args[0], bounds)
     kind = "list" if isinstance(base, ListVal | StaticList) else "tuple"
-    w.check(w.scalar("ge", place, number(0)), "ValueError", f"{kind}.index(x): x not in {kind}", (), node)
+    w.check(w.scalar("ge", place, number(0)), "ValueError", f"{kind}.index(x): x not in {kind}")
     return place
 
 
-def remove_value(w: Walker, base: ListVal, val: Val, node: ast.AST) -> None:
+def remove_value(w: Walker, base: ListVal, val: Val) -> None:
     """`xs.remove(value)`."""
-    check_mutable(w, base, node)
-    place = place_in(w, base, val, node)
-    w.check(w.scalar("ge", place, number(0)), "ValueError", "list.remove(x): x not in list", (), node)
-    take_out(w, base, place, node)
+    check_mutable(w, base)
+    place = place_in(w, base, val)
+    w.check(w.scalar("ge", place, number(0)), "ValueError", "list.remove(x): x not in list")
+    take_out(w, base, place)
 
 
-def take_out(w: Walker, base: ListVal, place: Num, node: ast.AST) -> None:
+def take_out(w: Walker, base: ListVal, place: Num) -> None:
     """Remove the element at an index that is inside."""
     outs = tuple(w.var("item", t) for t in words(base.item))
     if w.block is not None:
         args = (base.var, w.word(w.read(place)))
-        w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=args, loc=w.at(node)))
+        w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=args, loc=w.loc))
 
 
 # ---- comparison
 
 
 @handles(EQUALS, ListVal, StaticList)
-def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     """Compare two lists: by the first elements that differ, else by their lengths."""
     if not all(isinstance(v, ListVal | StaticList) or _is_shared_list(v) for v in (a, b)):
         return None
     x, y = w.items_of(a), w.items_of(b)
     if x is not None and y is not None:
-        out = compare_values(w, op, TupleVal(x), TupleVal(y), node)
+        out = compare_values(w, op, TupleVal(x), TupleVal(y))
         assert isinstance(out, Num)
         return out
     if isinstance(op, ast.NotEq):
-        equal = _compare_lists(w, ast.Eq(), a, b, node)
+        equal = _compare_lists(w, ast.Eq(), a, b)
         return None if equal is None else w.negate(equal)
-    left, right = (to_list(w, v, node) for v in (a, b))
-    sizes = w.list_lengths(left, node), w.list_lengths(right, node)
+    left, right = (to_list(w, v) for v in (a, b))
+    sizes = w.list_lengths(left), w.list_lengths(right)
     name = {ast.Eq: "eq", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}[type(op)]
     start = w.scalar(name, *sizes)
 
     def turn(pair: Val) -> tuple[Num, Val]:
         assert isinstance(pair, TupleVal)
         x, y = pair.items
-        differ = w.negate(same_element(w, x, y, node))
+        differ = w.negate(same_element(w, x, y))
         if isinstance(op, ast.Eq):
             return differ, number(False)
-        return differ, truth(w, compare_values(w, op, x, y, node), node)
+        return differ, truth(w, compare_values(w, op, x, y))
 
     def elements() -> Val:
-        return until(w, Zip((left, right)), start, turn, node)
+        return until(w, Zip((left, right)), start, turn)
 
     if not isinstance(op, ast.Eq):
         out = elements()
@@ -177,14 +177,14 @@ def _is_shared_list(val: Val) -> bool:
 # ---- `del`, slices
 
 
-def real_list(w: Walker, val: Val, node: ast.AST) -> ListVal:
+def real_list(w: Walker, val: Val) -> ListVal:
     """Return a list that is about to be changed."""
     if isinstance(val, StaticList):
         w.make_real(val.cell)
         raise Resweep
     if not isinstance(val, ListVal):
-        raise w.refuse("ACR113", node, seen=f"a change of {w.describe(val)}", rewrite="make a copy first: list(x)")
-    check_mutable(w, val, node)
+        raise w.refuse("ACR113", seen=f"a change of {w.describe(val)}", rewrite="make a copy first: list(x)")
+    check_mutable(w, val)
     return val
 
 
@@ -196,7 +196,8 @@ def _delete(w: Walker, stmt: ast.Delete) -> None:
             forget(w, w.frame.scope, target.id)
             w.state.pop((w.frame.scope, target.id), None)
         elif isinstance(target, ast.Subscript):
-            _delete_item(w, target)
+            with w.at_node(target):
+                _delete_item(w, target)
         elif isinstance(target, ast.Tuple | ast.List):
             _delete(w, ast.copy_location(ast.Delete(list(target.elts)), stmt))
         else:
@@ -207,24 +208,25 @@ def _delete_item(w: Walker, target: ast.Subscript) -> None:
     base = unkept(w.expr(target.value))
     w.check_poison(base)
     if isinstance(base, DictVal | MapVal):
-        delete_item(w, changeable(w, base, target), w.expr(target.slice), target)
+        delete_item(w, changeable(w, base), w.expr(target.slice))
         return
-    items = real_list(w, base, target)
+    items = real_list(w, base)
     where = index_of(w, target.slice)
     if isinstance(where, slice):
-        set_slice(w, items, where, None, target)
+        set_slice(w, items, where, None)
         return
-    where = list_index(w, where, target) if isinstance(where, Tensor) else where
-    where = host_value(w, where, target.slice, "an index of a list", index=True)
+    where = list_index(w, where) if isinstance(where, Tensor) else where
+    with w.at_node(target.slice):
+        where = host_value(w, where, "an index of a list", index=True)
     text = "list assignment index out of range"
-    take_out(w, items, checked_index(w, where, w.list_lengths(items, target), target, text), target)
+    take_out(w, items, checked_index(w, where, w.list_lengths(items), text))
 
 
 # ---- `range` as a value
 
 
 @handles(INDEXED, Range)
-def range_item(w: Walker, base: Range, where: Any, node: ast.AST) -> Val:
+def range_item(w: Walker, base: Range, where: Any) -> Val:
     """`r[i]`, `r[a:b]`."""
     n = range_count(w, base)
 
@@ -232,18 +234,18 @@ def range_item(w: Walker, base: Range, where: Any, node: ast.AST) -> Val:
         return w.scalar("add", base.start, w.scalar("mul", k, base.step))
 
     if isinstance(where, slice):
-        start, step, count = cut(w, w.as_extent(n), where, node)
+        start, step, count = cut(w, w.as_extent(n), where)
         first, by = w.extent(start), w.scalar("mul", base.step, number(step))
         return Range(at(first), at(w.scalar("add", first, w.scalar("mul", w.extent(count), number(step)))), by)
-    where = list_index(w, where, node) if isinstance(where, Tensor) else where
-    where = host_value(w, where, node, "an index of a range", index=True)
-    return at(checked_index(w, where, n, node, "range object index out of range"))
+    where = list_index(w, where) if isinstance(where, Tensor) else where
+    where = host_value(w, where, "an index of a range", index=True)
+    return at(checked_index(w, where, n, "range object index out of range"))
 
 
 @handles(CONTAINS, Range)
-def _in_range(w: Walker, a: Val, b: Range, node: ast.AST) -> Num | None:
+def _in_range(w: Walker, a: Val, b: Range) -> Num | None:
     if is_index(a):
-        a = host_value(w, a, node, "`in` a range", index=True)
+        a = host_value(w, a, "`in` a range", index=True)
     if not isinstance(a, Num) or a.type != INT:
         return None
     first = w.scalar("sub", a, b.start)
@@ -256,7 +258,7 @@ def _in_range(w: Walker, a: Val, b: Range, node: ast.AST) -> Num | None:
 
 
 @handles(EQUALS, Range)
-def _compare_ranges(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+def _compare_ranges(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     """Whether two ranges have the same numbers."""
     if not (isinstance(a, Range) and isinstance(b, Range) and isinstance(op, ast.Eq | ast.NotEq)):
         return None

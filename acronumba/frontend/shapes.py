@@ -9,7 +9,7 @@ import numpy as np
 
 from acronumba.frontend.block import Dead
 from acronumba.frontend.numbering import is_natural
-from acronumba.frontend.tensors import HOST, Node, TensorOps, dims_text
+from acronumba.frontend.tensors import HOST, TensorOps, dims_text
 from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
@@ -20,47 +20,47 @@ class Shapes(TensorOps):
 
     # ---- addressing
 
-    def reshape(self, x: Tensor, dims: Sequence[ir.Extent], node: Node = None) -> Tensor:
+    def reshape(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         """Reshape to extents whose product is known to be right."""
         if tuple(dims) == x.dims:
             return x
-        return self.op("reshape", (x.ref,), x.type.dtype, dims, (), node, base=x)
+        return self.op("reshape", (x.ref,), x.type.dtype, dims, (), base=x)
 
-    def reshape_to(self, x: Tensor, shape: Sequence[Num], node: Node = None) -> Tensor:
+    def reshape_to(self, x: Tensor, shape: Sequence[Num]) -> Tensor:
         """Reshape as NumPy does, with at most one negative extent, which is what is left."""
         values = [self.known(n) for n in shape]
         holes = [k for k, v in enumerate(values) if v is not NOT_CONST and v < 0]
         if len(holes) > 1:
-            raise self.refuse("ACR404", node, seen=f"reshape to {tuple(values)}")
+            raise self.refuse("ACR404", seen=f"reshape to {tuple(values)}")
         total = self.count(x.dims)
         loose = [k for k, v in enumerate(values) if v is NOT_CONST and not is_natural(shape[k], self.naturals)]
         if loose and not holes:
-            shape = self._with_rest(shape, loose, total, node)
+            shape = self._with_rest(shape, loose, total)
         for n, v in zip(shape, values, strict=True):
             if v is NOT_CONST:
                 whole = self.scalar("ge", self.read(n), number(0))
-                self.check(whole, "ValueError", "can only specify one unknown dimension", (), node)
+                self.check(whole, "ValueError", "can only specify one unknown dimension")
         dims: list[ir.Extent] = [self.as_extent(self.as_int(n)) for n in shape]
         given = self.count([d for k, d in enumerate(dims) if k not in holes])
         message = "cannot reshape an array of size {0} into shape with {1} elements"
         if holes:
             if given.const is not NOT_CONST and total.const is not NOT_CONST:
                 if given.const == 0 or total.const % given.const:
-                    raise self.refuse("ACR404", node, seen=f"{self.describe(x)} to {tuple(values)}")
+                    raise self.refuse("ACR404", seen=f"{self.describe(x)} to {tuple(values)}")
                 dims[holes[0]] = total.const // given.const
             else:
-                self.check(self.scalar("gt", given, number(0)), "ValueError", message, (total, given), node)
-                rest = self.scalar("mod", total, given, node=node)
-                self.check(self.scalar("eq", rest, number(0)), "ValueError", message, (total, given), node)
-                dims[holes[0]] = self.as_extent(self.scalar("floordiv", total, given, node=node))
+                self.check(self.scalar("gt", given, number(0)), "ValueError", message, (total, given))
+                rest = self.scalar("mod", total, given)
+                self.check(self.scalar("eq", rest, number(0)), "ValueError", message, (total, given))
+                dims[holes[0]] = self.as_extent(self.scalar("floordiv", total, given))
         elif given.const is not NOT_CONST and total.const is not NOT_CONST:
             if given.const != total.const:
-                raise self.refuse("ACR404", node, seen=f"{self.describe(x)} to {tuple(values)}")
+                raise self.refuse("ACR404", seen=f"{self.describe(x)} to {tuple(values)}")
         else:
-            self.check(self.scalar("eq", total, given), "ValueError", message, (total, given), node)
-        return self.reshape(x, dims, node)
+            self.check(self.scalar("eq", total, given), "ValueError", message, (total, given))
+        return self.reshape(x, dims)
 
-    def _with_rest(self, shape: Sequence[Num], loose: Sequence[int], total: Num, node: Node) -> list[Num]:
+    def _with_rest(self, shape: Sequence[Num], loose: Sequence[int], total: Num) -> list[Num]:
         """Return a shape with what is left of `total` in the place of a number that is negative at run time."""
         out = [self.read(n) for n in shape]
         unknown = {k: self.scalar("lt", out[k], number(0)) for k in loose}
@@ -70,30 +70,30 @@ class Shapes(TensorOps):
         for hole in unknown.values():
             several = self.scalar("add", several, self.scalar("int", hole))
         once = self.scalar("le", several, number(1))
-        self.check(once, "ValueError", "can only specify one unknown dimension", (), node)
+        self.check(once, "ValueError", "can only specify one unknown dimension")
         fits = self.either(self.scalar("eq", several, number(0)), self.scalar("gt", given, number(0)))
-        self.check(fits, "ValueError", "cannot reshape an array of size {0}", (total,), node)
-        rest = self.scalar("floordiv", total, self.scalar("max", given, number(1)), node=node)
+        self.check(fits, "ValueError", "cannot reshape an array of size {0}", (total,))
+        rest = self.scalar("floordiv", total, self.scalar("max", given, number(1)))
         return [self.select(unknown[k], rest, n) if k in unknown else n for k, n in enumerate(out)]
 
-    def flatten(self, x: Tensor, node: Node = None) -> Tensor:
-        return x if x.type.rank == 1 else self.reshape(x, (self.as_extent(self.count(x.dims)),), node)
+    def flatten(self, x: Tensor) -> Tensor:
+        return x if x.type.rank == 1 else self.reshape(x, (self.as_extent(self.count(x.dims)),))
 
-    def transpose(self, x: Tensor, order: Sequence[int], node: Node = None) -> Tensor:
+    def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
         if sorted(order) != list(range(x.type.rank)):
-            raise self.refuse("ACR402", node, seen=f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
+            raise self.refuse("ACR402", seen=f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
         if list(order) == list(range(x.type.rank)):
             return x
         dims = tuple(x.dims[a] for a in order)
-        return self.op("transpose", (x.ref,), x.type.dtype, dims, (tuple(order),), node, base=x)
+        return self.op("transpose", (x.ref,), x.type.dtype, dims, (tuple(order),), base=x)
 
-    def broadcast_to(self, x: Tensor, dims: Sequence[ir.Extent], node: Node = None) -> Tensor:
+    def broadcast_to(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         if x.type.rank > len(dims):
-            raise self.refuse("ACR401", node, seen=f"{self.describe(x)} to {dims_text(dims)}")
+            raise self.refuse("ACR401", seen=f"{self.describe(x)} to {dims_text(dims)}")
         for have, want in zip(x.dims, dims[len(dims) - x.type.rank :], strict=True):
             if isinstance(have, int) and isinstance(want, int):
                 if have not in (1, want):
-                    raise self.refuse("ACR401", node, seen=f"{self.describe(x)} to {dims_text(dims)}")
+                    raise self.refuse("ACR401", seen=f"{self.describe(x)} to {dims_text(dims)}")
             elif have is not want and have != 1:
                 one = self.scalar("eq", self.extent(have), number(1))
                 good = self.either(one, self.scalar("eq", self.extent(have), self.extent(want)))
@@ -102,22 +102,21 @@ class Shapes(TensorOps):
                     "ShapeMismatch",
                     "cannot broadcast a dimension of {0} to {1}",
                     (self.extent(have), self.extent(want)),
-                    node,
                 )
         if tuple(dims) == x.dims:
             return x
-        return self.op("broadcast", (x.ref,), x.type.dtype, dims, (), node, base=x)
+        return self.op("broadcast", (x.ref,), x.type.dtype, dims, (), base=x)
 
-    def slice(self, x: Tensor, parts: Sequence[tuple[ir.Extent, int, ir.Extent]], node: Node = None) -> Tensor:
+    def slice(self, x: Tensor, parts: Sequence[tuple[ir.Extent, int, ir.Extent]]) -> Tensor:
         """Cut out of each axis the elements start + step * k, k < count."""
         if all(s == 0 and step == 1 and n == d for (s, step, n), d in zip(parts, x.dims, strict=True)):
             return x
         starts, steps = tuple(p[0] for p in parts), tuple(p[1] for p in parts)
         dims = tuple(p[2] for p in parts)
-        return self.op("slice", (x.ref,), x.type.dtype, dims, (starts, steps), node, base=x)
+        return self.op("slice", (x.ref,), x.type.dtype, dims, (starts, steps), base=x)
 
     def slice_part(
-        self, length: ir.Extent, start: Num | None, stop: Num | None, step: int, node: Node = None
+        self, length: ir.Extent, start: Num | None, stop: Num | None, step: int
     ) -> tuple[ir.Extent, int, ir.Extent]:
         """Return start, step and count of Python's slice of a sequence of some length."""
         if step == 1 and start is not None and stop is not None and self._one(length, start, stop):
@@ -145,7 +144,7 @@ class Shapes(TensorOps):
 
         first, last = (clamp(start, low), clamp(stop, high)) if step > 0 else (clamp(start, high), clamp(stop, low))
         gap = self.scalar("sub", last, first) if step > 0 else self.scalar("sub", first, last)
-        count = self.scalar("floordiv", self.scalar("add", gap, number(abs(step) - 1)), number(abs(step)), node=node)
+        count = self.scalar("floordiv", self.scalar("add", gap, number(abs(step) - 1)), number(abs(step)))
         count = self.scalar("max", count, number(0))
         if count.const is not NOT_CONST and count.const == 0:
             first = number(0)
@@ -162,88 +161,88 @@ class Shapes(TensorOps):
             return False
         return end.var is length if isinstance(length, ir.Var) else end.const is not NOT_CONST and end.const <= length
 
-    def take(self, x: Tensor, index: Num | Tensor, axis: int, node: Node = None) -> Tensor:
+    def take(self, x: Tensor, index: Num | Tensor, axis: int) -> Tensor:
         """Index one axis by an int, an integer scalar or an integer array."""
         d = x.dims[axis]
         rest = (x.dims[:axis], x.dims[axis + 1 :])
         if isinstance(index, Tensor):
-            checked = self.checked(index, d, axis, node)
+            checked = self.checked(index, d, axis)
             dims = (*rest[0], *index.dims, *rest[1])
             view = None if index.type.rank else x  # by a number, whoever has it; by an array it is a copy
-            return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), node, base=view)
-        i = self.inside(index, d, axis, node)
-        return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), node, base=x)
+            return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), base=view)
+        i = self.inside(index, d, axis)
+        return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), base=x)
 
-    def inside(self, index: Num, extent: ir.Extent, axis: int, node: Node = None) -> Num:
+    def inside(self, index: Num, extent: ir.Extent, axis: int) -> Num:
         """Return an index of one axis counted from the front; the instance fails where it is out of range."""
         if index.type == FLOAT:
-            raise self.refuse("ACR301", node, seen=f"an index {self.describe(index)}")
+            raise self.refuse("ACR301", seen=f"an index {self.describe(index)}")
         i = self.as_int(index)
         value = self.known(i)
         if value is not NOT_CONST and isinstance(extent, int):
             if not -extent <= value < extent:
-                self.fail("IndexError", f"index {value} is out of bounds for axis {axis} with size {extent}", node)
+                self.fail("IndexError", f"index {value} is out of bounds for axis {axis} with size {extent}")
                 return number(0)
             return number(value % extent)
         i, n = self.read(i), self.extent(extent)
         inside = self.both(self.scalar("ge", i, self.scalar("neg", n)), self.scalar("lt", i, n))
         text = f"index {{0}} is out of bounds for axis {axis} with size {{1}}"
-        self.check(inside, "IndexError", text, (i, n), node)
+        self.check(inside, "IndexError", text, (i, n))
         if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
             i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
         return i
 
-    def checked(self, index: Tensor, d: ir.Extent, axis: int, node: Node = None) -> Tensor:
+    def checked(self, index: Tensor, d: ir.Extent, axis: int) -> Tensor:
         """Return the places on an axis that an integer array stands for; the instance fails where it has none."""
         if np.dtype(index.type.dtype).kind not in "iu":
-            raise self.refuse("ACR301", node, seen=f"an index of dtype {index.type.dtype}")
+            raise self.refuse("ACR301", seen=f"an index of dtype {index.type.dtype}")
         size = d if isinstance(d, int) else "?"
-        site = self.site("IndexError", f"an index is out of bounds for axis {axis} with size {size}", node)
-        args = (self.cast(index, "int64", node).ref, self.argument(self.extent(d)))
-        return self.op("index", args, "int64", index.dims, (), node, site)
+        site = self.failure_site("IndexError", f"an index is out of bounds for axis {axis} with size {size}")
+        args = (self.cast(index, "int64").ref, self.argument(self.extent(d)))
+        return self.op("index", args, "int64", index.dims, (), site)
 
-    def take_many(self, x: Tensor, places: Sequence[Tensor], node: Node = None) -> Tensor:
+    def take_many(self, x: Tensor, places: Sequence[Tensor]) -> Tensor:
         """Index the first axes, each by an array of checked places; these are broadcast together."""
-        self.broadcast_dims([p.dims for p in places], node)
+        self.broadcast_dims([p.dims for p in places])
         at = places[0]
         for p, d in zip(places[1:], x.dims[1:], strict=False):
-            step = self.from_number(self.extent(d), "int64", node)
-            at = self.element("add", [self.element("mul", [at, step], "int64", node), p], "int64", node)
+            step = self.from_number(self.extent(d), "int64")
+            at = self.element("add", [self.element("mul", [at, step], "int64"), p], "int64")
         rest = x.dims[len(places) :]
-        flat = self.reshape(x, (self.as_extent(self.count(x.dims[: len(places)])), *rest), node)
-        return self.op("take", (flat.ref, at.ref), x.type.dtype, (*at.dims, *rest), (0,), node)
+        flat = self.reshape(x, (self.as_extent(self.count(x.dims[: len(places)])), *rest))
+        return self.op("take", (flat.ref, at.ref), x.type.dtype, (*at.dims, *rest), (0,))
 
-    def windows(self, x: Tensor, size: ir.Extent, axis: int, node: Node = None) -> Tensor:
+    def windows(self, x: Tensor, size: ir.Extent, axis: int) -> Tensor:
         """Return the windows of some size along an axis: their number in its place, and their elements behind it."""
         many = self.scalar("add", self.scalar("sub", self.extent(x.dims[axis]), self.extent(size)), number(1))
         message = "window shape cannot be larger than input array shape"
-        self.check(self.scalar("gt", many, number(0)), "ValueError", message, (), node)
+        self.check(self.scalar("gt", many, number(0)), "ValueError", message)
         if self.block is None:
             raise Dead
         dims = (*x.dims[:axis], self.as_extent(many), size, *x.dims[axis + 1 :])
-        return self.op("windows", (x.ref,), x.type.dtype, dims, (axis,), node, base=x)
+        return self.op("windows", (x.ref,), x.type.dtype, dims, (axis,), base=x)
 
-    def scatter(self, x: Tensor, places: Tensor, n: ir.Extent, node: Node = None) -> Tensor:
+    def scatter(self, x: Tensor, places: Tensor, n: ir.Extent) -> Tensor:
         """Return `n` rows: the sums of those rows of `x` whose places, which are checked, name them, in their order."""
-        return self.op("scatter", (x.ref, places.ref), x.type.dtype, (n, *x.dims[1:]), (0,), node)
+        return self.op("scatter", (x.ref, places.ref), x.type.dtype, (n, *x.dims[1:]), (0,))
 
-    def concat(self, tensors: list[Tensor], axis: int, node: Node = None, dtype: str | None = None) -> Tensor:
+    def concat(self, tensors: list[Tensor], axis: int, dtype: str | None = None) -> Tensor:
         if not tensors:
-            raise self.refuse("ACR401", node, seen="no arrays to concatenate")
+            raise self.refuse("ACR401", seen="no arrays to concatenate")
         rank = tensors[0].type.rank
         if any(t.type.rank != rank for t in tensors):
-            raise self.refuse("ACR401", node, seen=", ".join(map(self.describe, tensors)))
+            raise self.refuse("ACR401", seen=", ".join(map(self.describe, tensors)))
         if not rank:
-            raise self.refuse("ACR401", node, seen="numbers, which cannot be concatenated", rewrite="use np.stack")
-        axis = self.axes_of(axis, rank, node)[0]
+            raise self.refuse("ACR401", seen="numbers, which cannot be concatenated", rewrite="use np.stack")
+        axis = self.axes_of(axis, rank)[0]
         cast = self.promote if dtype is None else self.cast
-        dtype = dtype or self.dtype_name(np.result_type(*(np.dtype(t.type.dtype) for t in tensors)), node)
-        tensors = [cast(t, dtype, node) for t in tensors]
+        dtype = dtype or self.dtype_name(np.result_type(*(np.dtype(t.type.dtype) for t in tensors)))
+        tensors = [cast(t, dtype) for t in tensors]
         dims = list(tensors[0].dims)
         for t in tensors[1:]:
             for a in range(rank):
                 if a != axis:
-                    dims[a] = self.same_extent(dims[a], t.dims[a], "dimensions of concatenated arrays", node)
+                    dims[a] = self.same_extent(dims[a], t.dims[a], "dimensions of concatenated arrays")
         total = number(0)
         for t in tensors:
             total = self.scalar("add", total, self.extent(t.dims[axis]))
@@ -251,100 +250,100 @@ class Shapes(TensorOps):
         dims[axis] = self.as_extent(total)
         if len(tensors) == 1:
             return tensors[0]
-        return self.op("concat", [t.ref for t in tensors], dtype, dims, (axis,), node)
+        return self.op("concat", [t.ref for t in tensors], dtype, dims, (axis,))
 
-    def stack(self, tensors: list[Tensor], axis: int, node: Node = None) -> Tensor:
+    def stack(self, tensors: list[Tensor], axis: int) -> Tensor:
         rank = tensors[0].type.rank + 1
-        axis = self.axes_of(axis, rank, node)[0]
+        axis = self.axes_of(axis, rank)[0]
         if any(t.type.rank != rank - 1 for t in tensors):
-            raise self.refuse("ACR401", node, seen=", ".join(map(self.describe, tensors)))
-        return self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:]), node) for t in tensors], axis, node)
+            raise self.refuse("ACR401", seen=", ".join(map(self.describe, tensors)))
+        return self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:])) for t in tensors], axis)
 
-    def split(self, x: Tensor, sections: int | Sequence[Num], axis: int, node: Node = None) -> list[Tensor]:
+    def split(self, x: Tensor, sections: int | Sequence[Num], axis: int) -> list[Tensor]:
         """Return the parts of a tensor along an axis: equal ones, or those between some indices."""
-        axis = self.axes_of(axis, x.type.rank, node)[0]
+        axis = self.axes_of(axis, x.type.rank)[0]
         d = x.dims[axis]
         cuts: list[tuple[Num, Num]] = []
         if isinstance(sections, int):
             if sections <= 0:
-                raise self.refuse("ACR404", node, seen=f"a split into {sections} parts")
+                raise self.refuse("ACR404", seen=f"a split into {sections} parts")
             if isinstance(d, int):
                 if d % sections:
-                    raise self.refuse("ACR404", node, seen=f"a dimension of {d} in {sections} equal parts")
+                    raise self.refuse("ACR404", seen=f"a dimension of {d} in {sections} equal parts")
                 size = number(d // sections)
             else:
-                rest = self.scalar("mod", self.extent(d), number(sections), node=node)
+                rest = self.scalar("mod", self.extent(d), number(sections))
                 message = "array split does not result in an equal division"
-                self.check(self.scalar("eq", rest, number(0)), "ValueError", message, (), node)
-                size = self.scalar("floordiv", self.extent(d), number(sections), node=node)
+                self.check(self.scalar("eq", rest, number(0)), "ValueError", message)
+                size = self.scalar("floordiv", self.extent(d), number(sections))
             cuts = [(self.scalar("mul", size, number(k)), size) for k in range(sections)]
             parts = [(self.as_extent(a), 1, self.as_extent(n)) for a, n in cuts]
         else:
             bounds: list[Num | None] = [None, *sections, None]
-            parts = [self.slice_part(d, a, b, 1, node) for a, b in itertools.pairwise(bounds)]
+            parts = [self.slice_part(d, a, b, 1) for a, b in itertools.pairwise(bounds)]
         whole: list[tuple[ir.Extent, int, ir.Extent]] = [(0, 1, n) for n in x.dims]
-        return [self.slice(x, [*whole[:axis], p, *whole[axis + 1 :]], node) for p in parts]
+        return [self.slice(x, [*whole[:axis], p, *whole[axis + 1 :]]) for p in parts]
 
     # ---- creation
 
-    def full(self, dims: Sequence[ir.Extent], value: Num | Tensor, dtype: str | None, node: Node = None) -> Tensor:
+    def full(self, dims: Sequence[ir.Extent], value: Num | Tensor, dtype: str | None) -> Tensor:
         if isinstance(value, Num):  # a float becomes an array first, which is then cast, without a check
-            dtype = dtype or self.natural(value, node)
+            dtype = dtype or self.natural(value)
             first = "int64" if dtype == "bool" and value.type == INT else dtype
             first = "float64" if value.type == FLOAT and dtype != "float32" else first
-            scalar = self.cast(self.from_number(value, first, node), dtype, node)
+            scalar = self.cast(self.from_number(value, first), dtype)
         else:
-            scalar = self.cast(value, dtype or value.type.dtype, node)
-        self.not_negative(dims, node)
-        out = self.as_array(self.broadcast_to(scalar, dims, node))
+            scalar = self.cast(value, dtype or value.type.dtype)
+        self.not_negative(dims)
+        out = self.as_array(self.broadcast_to(scalar, dims))
         out.filled = scalar
         return out
 
-    def not_negative(self, dims: Sequence[ir.Extent], node: Node = None) -> None:
+    def not_negative(self, dims: Sequence[ir.Extent]) -> None:
         """Check extents that the user computed."""
         message = "negative dimensions are not allowed"
         for d in dims:
             if isinstance(d, ir.Var):
-                self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", message, (), node)
+                self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", message)
             elif d < 0:
-                raise self.refuse("ACR401", node, seen=f"a dimension of {d}")
+                raise self.refuse("ACR401", seen=f"a dimension of {d}")
 
-    def iota(self, n: ir.Extent, dtype: str, node: Node = None) -> Tensor:
-        return self.op("iota", (), dtype, (n,), (), node)
+    def iota(self, n: ir.Extent, dtype: str) -> Tensor:
+        return self.op("iota", (), dtype, (n,))
 
-    def arange(self, start: Num, stop: Num, step: Num, dtype: str | None, node: Node = None) -> Tensor:
+    def arange(self, start: Num, stop: Num, step: Num, dtype: str | None) -> Tensor:
         if dtype == "bool":
-            raise self.refuse("ACR202", node, seen="np.arange of bools")
+            raise self.refuse("ACR202", seen="np.arange of bools")
         if FLOAT in (start.type, stop.type, step.type):
             values = [self.known(v) for v in (start, stop, step)]
             if NOT_CONST in values:
-                raise self.refuse("ACR403", node, seen="np.arange of floats that are known only at run time")
+                raise self.refuse("ACR403", seen="np.arange of floats that are known only at run time")
             array = np.arange(*values, dtype=dtype)
             name = self.dtype_name(array.dtype)
-            parts = [self.from_number(number(v.item()), name, node) for v in array]
-            return self.stack(parts, 0, node) if parts else self.full((0,), number(0), name, node)
+            parts = [self.from_number(number(v.item()), name) for v in array]
+            return self.stack(parts, 0) if parts else self.full((0,), number(0), name)
         start, stop, step = (self.as_int(self.read(v)) for v in (start, stop, step))
         message = "Maximum allowed size exceeded"
-        self.check(self.scalar("ne", step, number(0)), "ZeroDivisionError", message, (), node)
-        gap = self.scalar("sub", stop, start, node=node)
-        count = self.scalar("neg", self.scalar("floordiv", self.scalar("neg", gap), step, node=node), node=node)
+        self.check(self.scalar("ne", step, number(0)), "ZeroDivisionError", message)
+        gap = self.scalar("sub", stop, start)
+        count = self.scalar("neg", self.scalar("floordiv", self.scalar("neg", gap), step))
         count = self.scalar("max", count, number(0))
-        out = self.iota(self.as_extent(count), dtype or "int64", node)
+        out = self.iota(self.as_extent(count), dtype or "int64")
         if step.const != 1:
-            out = self.element("mul", [out, self.from_number(step, out.type.dtype, node)], out.type.dtype, node)
+            out = self.element("mul", [out, self.from_number(step, out.type.dtype)], out.type.dtype)
         if start.const != 0:
-            out = self.element("add", [out, self.from_number(start, out.type.dtype, node)], out.type.dtype, node)
+            out = self.element("add", [out, self.from_number(start, out.type.dtype)], out.type.dtype)
         return out
 
-    def eye(self, rows: ir.Extent, columns: ir.Extent, k: int, dtype: str, node: Node = None) -> Tensor:
-        self.not_negative((rows, columns), node)
-        i = self.reshape(self.iota(rows, "int64", node), (rows, 1), node)
-        j = self.reshape(self.iota(columns, "int64", node), (1, columns), node)
+    def eye(self, rows: ir.Extent, columns: ir.Extent, k: int, dtype: str) -> Tensor:
+        self.not_negative((rows, columns))
+        i = self.reshape(self.iota(rows, "int64"), (rows, 1))
+        j = self.reshape(self.iota(columns, "int64"), (1, columns))
         if k:
-            i = self.element("add", [i, self.from_number(number(k), "int64", node)], "int64", node)
-        return self.cast(self.element("eq", [i, j], "bool", node), dtype, node)
+            i = self.element("add", [i, self.from_number(number(k), "int64")], "int64")
+        return self.cast(self.element("eq", [i, j], "bool"), dtype)
 
-    def only_element(self, x: Tensor, empty: str, several: str, node: Node = None) -> Tensor:
+    def only_element(self, x: Tensor, empty: str, several: str) -> Tensor:
         """Return the one element of an array as a tensor of rank 0.
 
         An array of another size is refused if that is known, else the instance fails with one of the messages.
@@ -353,59 +352,57 @@ class Shapes(TensorOps):
             return x
         n = self.count(x.dims)
         if n.const is not NOT_CONST and n.const != 1:
-            raise self.refuse("ACR601", node, seen=self.describe(x))
+            raise self.refuse("ACR601", seen=self.describe(x))
         if empty != several:
-            self.check(self.scalar("gt", n, number(0)), "ValueError", empty, (), node)
-        self.check(self.scalar("eq", n, number(1)), "ValueError", several, (), node)
+            self.check(self.scalar("gt", n, number(0)), "ValueError", empty)
+        self.check(self.scalar("eq", n, number(1)), "ValueError", several)
         if self.block is None:
-            return self.op("reshape", (x.ref,), x.type.dtype, (), (), node)
-        return self.reshape(x, (), node)
+            return self.op("reshape", (x.ref,), x.type.dtype, ())
+        return self.reshape(x, ())
 
-    def some_arrays(self, val: ListVal, what: str, node: Node) -> None:
+    def some_arrays(self, val: ListVal, what: str) -> None:
         """Check that a list has elements; what follows cannot be reached where it stays empty."""
-        some = self.scalar("gt", self.list_lengths(val, node), number(0))
-        self.check(some, "ValueError", f"need at least one array to {what}", (), node)
+        some = self.scalar("gt", self.list_lengths(val), number(0))
+        self.check(some, "ValueError", f"need at least one array to {what}")
         if val.item == NEVER:
-            raise self.never(node)
+            raise self.never()
 
-    def stack_rows(
-        self, val: ListVal, axis: int, node: Node = None, dtype: str | None = None, empty: bool = False
-    ) -> Tensor:
+    def stack_rows(self, val: ListVal, axis: int, dtype: str | None = None, empty: bool = False) -> Tensor:
         """Stack a list of numbers, or of arrays of one known shape; `empty`: of numbers it may be empty."""
         item = val.item
         if item == NEVER and empty:
-            return self.full((0,), number(0), dtype or "float64", node)
-        n = self.list_lengths(val, node)
+            return self.full((0,), number(0), dtype or "float64")
+        n = self.list_lengths(val)
         if not (empty and (isinstance(item, IntT | FloatT | BoolT) or (isinstance(item, TensorT) and not item.rank))):
-            self.some_arrays(val, "stack", node)
+            self.some_arrays(val, "stack")
         if isinstance(item, IntT | FloatT | BoolT):
             item = TensorT(HOST[item], ())
         if not isinstance(item, TensorT):
-            raise self.refuse("ACR301", node, seen=f"a stack of {self.describe(val)}")
+            raise self.refuse("ACR301", seen=f"a stack of {self.describe(val)}")
         dims = (self.as_extent(n), *(d for d in item.shape if d is not None))
         # The operation runs later: it reads a copy, which nothing changes.
         copy = self.var("rows", val.var.type)
         args = (val.var, self.word(number(0)), self.word(number(1)), self.word(n))
-        self.emit(ir.ListOp(outs=(copy,), op="slice", width=self.width(val), args=args, loc=self.at(node)))
-        out = self.op("stack", (copy,), item.dtype, dims, (), node)
+        self.emit(ir.ListOp(outs=(copy,), op="slice", width=self.width(val), args=args, loc=self.loc))
+        out = self.op("stack", (copy,), item.dtype, dims)
         if dtype is not None:
-            out = self.cast(out, dtype, node)
+            out = self.cast(out, dtype)
         if axis != 0:
-            axis = self.axes_of(axis, out.type.rank, node)[0]
+            axis = self.axes_of(axis, out.type.rank)[0]
             order = list(range(1, out.type.rank))
             order.insert(axis, 0)
-            out = self.transpose(out, order, node)
+            out = self.transpose(out, order)
         return out
 
-    def concat_rows(self, val: ListVal, axis: int, node: Node = None) -> Tensor:
+    def concat_rows(self, val: ListVal, axis: int) -> Tensor:
         """Concatenate a list of arrays of one known shape."""
-        stacked = self.stack_rows(val, 0, node)
+        stacked = self.stack_rows(val, 0)
         rank = stacked.type.rank - 1
         if not rank:
-            raise self.refuse("ACR401", node, seen=self.describe(val), rewrite="use np.stack")
-        axis = self.axes_of(axis, rank, node)[0]
+            raise self.refuse("ACR401", seen=self.describe(val), rewrite="use np.stack")
+        axis = self.axes_of(axis, rank)[0]
         order = list(range(1, rank + 1))
         order.insert(axis, 0)
-        moved = self.transpose(stacked, order, node)
+        moved = self.transpose(stacked, order)
         joined = self.as_extent(self.count([moved.dims[axis], moved.dims[axis + 1]]))
-        return self.reshape(moved, (*moved.dims[:axis], joined, *moved.dims[axis + 2 :]), node)
+        return self.reshape(moved, (*moved.dims[:axis], joined, *moved.dims[axis + 2 :]))

@@ -309,7 +309,7 @@ _FORBIDDEN: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = 
 def spot(node: ast.AST | None) -> tuple[int | str, ...]:
     """Return what tells a node apart from the others of its function, the same in every walk."""
     names = ("lineno", "col_offset", "end_lineno", "end_col_offset")
-    return (type(node).__name__, *(getattr(node, n, 0) or 0 for n in names))
+    return (type(node).__name__, getattr(node, "id", ""), *(getattr(node, n, 0) or 0 for n in names))
 
 
 def is_forbidden(node: ast.AST) -> bool:

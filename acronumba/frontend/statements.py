@@ -51,8 +51,8 @@ def raise_statement(w: Walker, stmt: ast.Raise) -> None:
     if isinstance(exc, ast.Name | ast.Attribute):
         name = exc.id if isinstance(exc, ast.Name) else exc.attr
     elif exc is not None:
-        raise w.refuse("ACR108", stmt, seen="raise of something that is not an exception's name")
-    w.fail(name, text, stmt)
+        raise w.refuse("ACR108", seen="raise of something that is not an exception's name")
+    w.fail(name, text)
 
 
 def message_text(msg: ast.expr | None) -> str:
@@ -103,7 +103,7 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
     holds, broken = w.branch(stmt.test)
     if broken:
         w.join(broken)
-        w.fail("AssertionError", message_text(stmt.msg), stmt)
+        w.fail("AssertionError", message_text(stmt.msg))
     w.join(holds)
 
 
@@ -114,11 +114,12 @@ def _with(w: Walker, stmt: ast.With) -> None:
         call = item.context_expr
         func = w.expr(call.func) if isinstance(call, ast.Call) else None
         if not isinstance(func, Static) or all(func.value is not c for c in CONTEXTS) or item.optional_vars is not None:
-            raise w.refuse("ACR102", stmt)
+            raise w.refuse("ACR102")
         assert isinstance(call, ast.Call)
         if call.args:
             raise w.refuse("ACR203", call.args[0], seen=f"an argument of {func.value.__name__} without its name")
-        check_setting(w, func.value, {k.arg or "**": w.expr(k.value) for k in call.keywords}, call)
+        with w.at_node(call):
+            check_setting(w, func.value, {k.arg or "**": w.expr(k.value) for k in call.keywords})
     w.body(stmt.body)
 
 

@@ -82,133 +82,139 @@ def index_of(w: Walker, node: ast.expr) -> Any:
 def index_part(w: Walker, node: ast.expr) -> Any:
     """Evaluate the index of one axis."""
     if not isinstance(node, ast.Slice):
-        return in_index(w, w.expr(node), node)
-    parts = [None if x is None else (w.expr(x), x) for x in (node.lower, node.upper, node.step)]
-    start, stop = (None if p is None else slice_bound(w, *p) for p in parts[:2])
-    return slice(start, stop, 1 if parts[2] is None else slice_step(w, *parts[2]))
+        val = w.expr(node)
+        with w.at_node(node):
+            return in_index(w, val)
+    parts = [None if x is None else (x, w.expr(x)) for x in (node.lower, node.upper, node.step)]
+    out: list[Any] = [None, None, 1]
+    for k, part in enumerate(parts):
+        if part is not None:
+            with w.at_node(part[0]):
+                out[k] = slice_step(w, part[1]) if k == 2 else slice_bound(w, part[1])
+    return slice(*out)
 
 
-def in_index(w: Walker, val: Val, node: ast.AST) -> Any:
+def in_index(w: Walker, val: Val) -> Any:
     """Return a value as it stands in an index: a slice as one of bounds and an int."""
     if not isinstance(val, SliceVal):
         return val
-    return slice(slice_bound(w, val.start, node), slice_bound(w, val.stop, node), slice_step(w, val.step, node))
+    return slice(slice_bound(w, val.start), slice_bound(w, val.stop), slice_step(w, val.step))
 
 
-def slice_bound(w: Walker, val: Val, node: ast.AST | None) -> Num | UnionVal | None:
+def slice_bound(w: Walker, val: Val) -> Num | UnionVal | None:
     """Return a bound of a slice: a number, None where there is none, or a value that may be either at run time."""
     if isinstance(val, NoneVal):
         return None
     if isinstance(val, UnionVal):
         return val
     if isinstance(val, Tensor) and val.type.dtype == "uint64":
-        val = w.signed(val, node)
-    return host_value(w, val, node, "a slice bound", index=True)
+        val = w.signed(val)
+    return host_value(w, val, "a slice bound", index=True)
 
 
-def slice_step(w: Walker, val: Val, node: ast.AST) -> int:
+def slice_step(w: Walker, val: Val) -> int:
     """Return the step of a slice, which must be known when the model is compiled."""
-    step = 1 if isinstance(val, NoneVal) else w.static(val, node)
+    step = 1 if isinstance(val, NoneVal) else w.static(val)
     if step is NOT_CONST:
-        raise w.refuse("ACR403", node, seen="a slice whose step is known only at run time")
+        raise w.refuse("ACR403", seen="a slice whose step is known only at run time")
     if not isinstance(step, int):
-        raise w.refuse("ACR301", node, seen=f"a slice step of {w.describe(val)}")
+        raise w.refuse("ACR301", seen=f"a slice step of {w.describe(val)}")
     if step == 0:
-        w.fail("ValueError", "slice step cannot be zero", node)
+        w.fail("ValueError", "slice step cannot be zero")
         raise Dead
     return int(step)
 
 
-def cut(w: Walker, length: ir.Extent, where: slice, node: ast.AST) -> tuple[ir.Extent, int, ir.Extent]:
+def cut(w: Walker, length: ir.Extent, where: slice) -> tuple[ir.Extent, int, ir.Extent]:
     """Return start, step and count of a slice of a sequence of some length."""
     if (where.start, where.stop, where.step) == (None, None, 1):
         return 0, 1, length
     n, step = w.extent(length), where.step
     ends = (number(0), n) if step > 0 else (w.scalar("sub", n, number(1)), w.scalar("invert", n))
     start, stop = (
-        bound_or(w, v, end, node) if isinstance(v, UnionVal) else v
+        bound_or(w, v, end) if isinstance(v, UnionVal) else v
         for v, end in zip((where.start, where.stop), ends, strict=True)
     )
-    return w.slice_part(length, start, stop, step, node)
+    return w.slice_part(length, start, stop, step)
 
 
-def bound_or(w: Walker, val: UnionVal, end: Num, node: ast.AST) -> Num:
+def bound_or(w: Walker, val: UnionVal, end: Num) -> Num:
     """Return a bound that may be None at run time, which means the end of the sequence on its side."""
 
     def one(v: Val) -> Val:
-        bound = slice_bound(w, v, node)
+        bound = slice_bound(w, v)
         return end if bound is None else w.as_int(bound) if isinstance(bound, Num) else bound
 
-    out = w.each(val, one, node)
+    out = w.each(val, one)
     if w.block is None:
         raise Dead
     assert isinstance(out, Num)
     return out
 
 
-def subscript(w: Walker, base: Val, index: ast.expr, node: ast.AST) -> Val:
+def subscript(w: Walker, base: Val, index: ast.expr) -> Val:
     """Read an item, or several, of a value that may be one of several."""
     where = index_of(w, index)
     if isinstance(base, UnionVal):
-        base = not_none(w, base, node)
-    return w.each(base, lambda v: get_item(w, v, where, node), node, itself=True)
+        base = not_none(w, base)
+    return w.each(base, lambda v: get_item(w, v, where), itself=True)
 
 
-def get_item(w: Walker, base: Val, where: Any, node: ast.AST) -> Val:
+def get_item(w: Walker, base: Val, where: Any) -> Val:
     """Read an item, or several, of a value that is one thing; an index may be one of several."""
     w.check_poison(base)
     if isinstance(base, NoneVal) and base.given:
-        w.fail("TypeError", "'NoneType' object is not subscriptable", node)
+        w.fail("TypeError", "'NoneType' object is not subscriptable")
         raise Dead
     if isinstance(base, Tensor | ArrayRef):
-        return array_item(w, base, where, node)
+        return array_item(w, base, where)
     if isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
         parts = where if isinstance(where, tuple) else (where,)
-        return w.call(base, [_numbers(w, e, node) if isinstance(e, slice) else e for e in parts], {}, node)
+        return w.call(base, [_numbers(w, e) if isinstance(e, slice) else e for e in parts], {})
     if isinstance(where, tuple) and has_method(w, base, "__getitem__"):
-        where = index_value(w, where, base, node)
+        where = index_value(w, where, base)
     elif isinstance(where, tuple):
-        where = TupleVal(tuple(_no_slices(w, where, node)))
+        where = TupleVal(tuple(_no_slices(w, where)))
     if isinstance(where, UnionVal) and not is_mapping(base):
-        where = not_none(w, where, node)
+        where = not_none(w, where)
         if isinstance(where, UnionVal):
-            return w.each(where, lambda e: get_item(w, base, e, node), node)
+            return w.each(where, lambda e: get_item(w, base, e))
     handler = INDEXED.get(type(base))
     if handler is not None:
-        return handler(w, base, where, node)  # type: ignore[no-any-return]
+        return handler(w, base, where)  # type: ignore[no-any-return]
     match base:
         case DictVal() | MapVal() | SharedVal():
             if is_mapping(base):
-                return dict_item(w, base, where, node)
+                return dict_item(w, base, where)
         case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(where, StrVal):
             return w.constant(value[where.value])
         case Static():  # list[int] in an annotation
             return base
     if has_method(w, base, "__getitem__"):
-        return call_special(w, base, "__getitem__", (index_value(w, where, base, node),), node)
+        return call_special(w, base, "__getitem__", (index_value(w, where, base),))
     if isinstance(where, Tensor):
-        where = list_index(w, where, node)
+        where = list_index(w, where)
     elif isinstance(where, EnumVal):
-        where = host_value(w, where, node, "an index of a list", index=True)
+        where = host_value(w, where, "an index of a list", index=True)
     items = w.items_of(base)
-    found = known_item(w, base, items, where, node) if items is not None else None
+    found = known_item(w, base, items, where) if items is not None else None
     if found is not None:
-        w.picked += isinstance(where, Num) and is_computed(node) and not is_uniform(base)
+        w.picked += isinstance(where, Num) and is_computed(w.here) and not is_uniform(base)
         return found
     if items is not None and isinstance(where, Num | slice):
         if isinstance(base, StaticList):
             w.make_real(base.cell)
         tupled, base = is_tuple(base), at_run_time(w, base)
         if tupled and isinstance(where, slice) and isinstance(base, ListVal):
-            part = index_list(w, base, where, node)
+            part = index_list(w, base, where)
             assert isinstance(part, ListVal)
             return Kept(tuple, part, ())
     if isinstance(base, ListVal):
-        return index_list(w, base, where, node)
-    raise w.refuse("ACR301", node, seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+        return index_list(w, base, where)
+    raise w.refuse("ACR301", seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
 
 
-def is_computed(node: ast.AST) -> bool:
+def is_computed(node: ast.AST | None) -> bool:
     """Whether an index stands in the source by a name."""
     return isinstance(node, ast.Subscript) and any(isinstance(n, ast.Name) for n in ast.walk(node.slice))
 
@@ -219,131 +225,131 @@ def is_uniform(base: Val) -> bool:
     return len(types) == 1 and None not in types
 
 
-def _numbers(w: Walker, where: slice, node: ast.AST) -> Tensor:
+def _numbers(w: Walker, where: slice) -> Tensor:
     """Return the numbers of a slice that stands for a range: `np.r_[1:3]`."""
     first = number(0) if where.start is None else where.start
     if where.stop is None or not isinstance(first, Num) or not isinstance(where.stop, Num):
-        raise w.refuse("ACR202", node, seen="a range without an end", rewrite="np.arange(start, stop)")
-    return w.arange(first, where.stop, number(where.step), None, node)
+        raise w.refuse("ACR202", seen="a range without an end", rewrite="np.arange(start, stop)")
+    return w.arange(first, where.stop, number(where.step), None)
 
 
-def array_item(w: Walker, base: Tensor | ArrayRef, where: Any, node: ast.AST) -> Val:
+def array_item(w: Walker, base: Tensor | ArrayRef, where: Any) -> Val:
     """Index an array by a value or several, each of which may be one of several."""
-    where = _one_place(w, where, node) if isinstance(base, ArrayRef) else where
+    where = _one_place(w, where) if isinstance(base, ArrayRef) else where
     if isinstance(where, UnionVal):
-        return w.each(where, lambda e: array_item(w, base, e, node), node)
-    parts = index_parts(w, base, where, node)
+        return w.each(where, lambda e: array_item(w, base, e))
+    parts = index_parts(w, base, where)
     for k, v in enumerate(parts):
         if isinstance(v, UnionVal):  # also None, which is a new axis
 
             def one(e: Val, k: int = k) -> Val:
-                return array_item(w, base, (*parts[:k], e, *parts[k + 1 :]), node)
+                return array_item(w, base, (*parts[:k], e, *parts[k + 1 :]))
 
-            return w.each(v, one, node)
+            return w.each(v, one)
     if isinstance(base, Tensor):
-        return index_tensor(w, base, parts, node)
-    return SUBSCRIPTS[type(base)](w, base, parts, node)  # type: ignore[no-any-return]
+        return index_tensor(w, base, parts)
+    return SUBSCRIPTS[type(base)](w, base, parts)  # type: ignore[no-any-return]
 
 
-def index_parts(w: Walker, base: Val, where: Any, node: ast.AST) -> tuple[Any, ...]:
+def index_parts(w: Walker, base: Val, where: Any) -> tuple[Any, ...]:
     """Return an index as the indices of the axes, as far as they are given."""
     if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
-        where = tuple(in_index(w, v, node) for v in _of_each_axis(w, base, where, node))
+        where = tuple(in_index(w, v) for v in _of_each_axis(w, base, where))
     parts = tuple(map(as_list, where)) if isinstance(where, tuple) else (where,)
-    return tuple(_one_place(w, e, node) for e in parts) if isinstance(base, ArrayRef) else parts
+    return tuple(_one_place(w, e) for e in parts) if isinstance(base, ArrayRef) else parts
 
 
-def _of_each_axis(w: Walker, base: Val, where: Val, node: ast.AST) -> Sequence[Val]:
+def _of_each_axis(w: Walker, base: Val, where: Val) -> Sequence[Val]:
     """Return the items of a tuple that is an index; of one whose length only run time knows, as many as axes."""
     items = w.items_of(where)
     if items is not None:
         return items
     inner = as_list(where)
     assert isinstance(inner, ListVal) and isinstance(base, Tensor | ArrayRef)
-    n, rank = w.list_lengths(inner, node), base.type.rank
+    n, rank = w.list_lengths(inner), base.type.rank
     text = f"an index of {{0}} elements, known only at run time: it must have one for each of the {rank} axes"
-    w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,), node)
-    return [list_get(w, inner, number(k), node) for k in range(rank)]
+    w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,))
+    return [list_get(w, inner, number(k)) for k in range(rank)]
 
 
-def _one_place(w: Walker, e: Any, node: ast.AST) -> Any:
+def _one_place(w: Walker, e: Any) -> Any:
     """Return an index that is an int on one path and a scalar of NumPy on the other as an int: it has one place."""
     if not isinstance(e, UnionVal):
         return e
     whole = all(
         isinstance(t, IntT) or (isinstance(t, TensorT) and not t.rank and t.dtype[:3] == "int") for t in e.possible
     )
-    return host_value(w, e, node, "an index of an array", index=True) if whole else e
+    return host_value(w, e, "an index of an array", index=True) if whole else e
 
 
-def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any, node: ast.AST) -> Val | None:
+def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any) -> Val | None:
     """Return what lies at an index among items that are known one by one; None if that is known at run time."""
     if isinstance(where, slice):
-        ends = [None if v is None else w.static(v, node) for v in (where.start, where.stop)]
+        ends = [None if v is None else w.static(v) for v in (where.start, where.stop)]
         if NOT_CONST in ends:
             return None
         part = items[slice(ends[0], ends[1], where.step)]
-        return TupleVal(part) if is_tuple(base) else new_list(w, part, node)
+        return TupleVal(part) if is_tuple(base) else new_list(w, part)
     if not isinstance(where, Num):
         return None
-    host_value(w, where, node, "an index of a list", index=True)
+    host_value(w, where, "an index of a list", index=True)
     k = w.known(w.as_int(where) if where.type == BOOL else where)
     if k is NOT_CONST and items:
         choice = all(map(is_choosable, items))
-        return Choice(items, checked_index(w, where, number(len(items)), node)) if choice else None
+        return Choice(items, checked_index(w, where, number(len(items)))) if choice else None
     if k is NOT_CONST or not -len(items) <= k < len(items):
-        w.fail("IndexError", "index out of range", node)
+        w.fail("IndexError", "index out of range")
         return Poison()
-    w.check_poison(items[int(k)], node=node)
+    w.check_poison(items[int(k)])
     return items[int(k)]
 
 
-def list_index(w: Walker, x: Tensor, node: ast.AST) -> Num:
+def list_index(w: Walker, x: Tensor) -> Num:
     """Return the value of a NumPy scalar that is the index of a list."""
     if x.type.dtype == "uint64" and not x.type.rank:
-        most = w.from_number(number(2**63 - 1), "uint64", node)
-        small = w.host(w.ufunc("le", (x, most), node), "an index of a list", node)
-        w.check(small, "IndexError", "cannot fit 'numpy.uint64' into an index-sized integer", (), node)
-        x = w.cast(x, "int64", node)
-    return host_value(w, x, node, "an index of a list", index=True)
+        most = w.from_number(number(2**63 - 1), "uint64")
+        small = w.host(w.ufunc("le", (x, most)), "an index of a list")
+        w.check(small, "IndexError", "cannot fit 'numpy.uint64' into an index-sized integer")
+        x = w.cast(x, "int64")
+    return host_value(w, x, "an index of a list", index=True)
 
 
-def _no_slices(w: Walker, where: tuple[Any, ...], node: ast.AST) -> Iterator[Val]:
+def _no_slices(w: Walker, where: tuple[Any, ...]) -> Iterator[Val]:
     for e in where:
         if isinstance(e, slice):
-            raise w.refuse("ACR301", node, seen="a slice in a tuple index of something that is not an array")
+            raise w.refuse("ACR301", seen="a slice in a tuple index of something that is not an array")
         yield e
 
 
-def index_list(w: Walker, base: ListVal, where: Any, node: ast.AST) -> Val:
+def index_list(w: Walker, base: ListVal, where: Any) -> Val:
     """Read an element of a list at run time, or several as a new list."""
-    n = w.list_lengths(base, node)
+    n = w.list_lengths(base)
     if isinstance(where, slice):
-        start, step, count = cut(w, w.word(n), where, node)
-        return list_slice(w, base, w.extent(start), step, w.extent(count), node)
+        start, step, count = cut(w, w.word(n), where)
+        return list_slice(w, base, w.extent(start), step, w.extent(count))
     if not isinstance(where, Num) or where.type == FLOAT:
-        raise w.refuse("ACR301", node, seen=f"an index {w.describe(where)}")
-    return list_get(w, base, checked_index(w, where, n, node), node)
+        raise w.refuse("ACR301", seen=f"an index {w.describe(where)}")
+    return list_get(w, base, checked_index(w, where, n))
 
 
-def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> Val:
+def index_tensor(w: Walker, x: Tensor, where: Sequence[Any]) -> Val:
     """NumPy's basic indexing, and one integer array."""
-    parts, ellipsis = index_of_each_axis(w, x, where, node)
+    parts, ellipsis = index_of_each_axis(w, x, where)
     cuts: list[Any] = []
     axis = 0
     for e in parts:  # 1. slices
         if isinstance(e, NoneVal):
             continue
         if isinstance(e, slice):
-            cuts.append(cut(w, x.dims[axis], e, node))
+            cuts.append(cut(w, x.dims[axis], e))
         else:
             cuts.append((0, 1, x.dims[axis]))
         axis += 1
-    out = w.slice(x, cuts, node)
+    out = w.slice(x, cuts)
     axis = 0
     shape: list[Any] = []
     if sum(isinstance(e, Tensor | Num | EnumVal) for e in parts) > 1 and any(map(_is_array, parts)):
-        return _index_by_arrays(w, out, parts, node)
+        return _index_by_arrays(w, out, parts)
     for e in parts:  # 2. integers and arrays, 3. new axes
         if isinstance(e, NoneVal):
             shape.append(1)
@@ -353,40 +359,40 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any], node: ast.AST) -> V
             axis += 1
             continue
         if isinstance(e, EnumVal):
-            e = host_value(w, e, node, "an index of an array", index=True)
+            e = host_value(w, e, "an index of an array", index=True)
         if isinstance(e, Num) and e.type == INT:
-            out = w.take(out, e, axis, node)
+            out = w.take(out, e, axis)
             continue
         if not isinstance(e, Tensor):
             rewrite = "an int, a slice, a mask or an array of ints"
-            raise w.refuse("ACR301", node, seen=f"an index {w.describe(e)}", rewrite=rewrite)
+            raise w.refuse("ACR301", seen=f"an index {w.describe(e)}", rewrite=rewrite)
         if not e.type.rank and e.type.dtype == "uint64":
-            e = w.signed(e, node)
-        out = w.take(out, e, axis, node)
+            e = w.signed(e)
+        out = w.take(out, e, axis)
         for d in e.dims:
             shape.append(d)
             axis += 1
     if any(isinstance(e, NoneVal) for e in parts):
-        out = w.reshape(out, shape, node)
+        out = w.reshape(out, shape)
     if ellipsis and not out.type.rank:  # an array that may be a view; else a scalar
         return out if out.array0 is not None and out.array0.const is True else replace(out, array0=number(True))
     return w.as_scalar(out)
 
 
 def index_of_each_axis(
-    w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: ast.AST, masks: bool = False
+    w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], masks: bool = False
 ) -> tuple[list[Any], bool]:
     """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one.
 
     `masks`: one stays as it is, for the first of its axes; the others have whole slices.
     """
-    where = _with_arrays(w, x, where, node, masks)
+    where = _with_arrays(w, x, where, masks)
     ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
     if len(ellipsis) > 1:
-        raise w.refuse("ACR301", node, seen="two ellipses in one index", rewrite="write one of them as `:`")
+        raise w.refuse("ACR301", seen="two ellipses in one index", rewrite="write one of them as `:`")
     used = sum(1 for e in where if not isinstance(e, NoneVal) and not (isinstance(e, Static) and e.value is Ellipsis))
     if used > x.type.rank:
-        raise w.refuse("ACR402", node, seen=f"{used} indices for {w.describe(x)}")
+        raise w.refuse("ACR402", seen=f"{used} indices for {w.describe(x)}")
     full = [slice(None, None, 1)] * (x.type.rank - used)
     parts = list(where)
     if ellipsis:
@@ -403,7 +409,7 @@ def _is_array(e: Any) -> bool:
     return isinstance(e, Tensor) and e.type.rank > 0
 
 
-def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: ast.AST, masks: bool) -> list[Any]:
+def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], masks: bool) -> list[Any]:
     """Return an index with arrays in place of sequences, and with the places where a mask holds in place of it."""
 
     def many(e: Any) -> bool:
@@ -412,7 +418,7 @@ def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: as
     def is_mask(e: Any) -> bool:
         return isinstance(e, Tensor) and e.type.dtype == "bool"
 
-    where = [index_array(w, e, node) if many(e) else e for e in where]
+    where = [index_array(w, e) if many(e) else e for e in where]
     taken = [e.type.rank if is_mask(e) else isinstance(e, Num | Tensor | slice | EnumVal) for e in where]
     out: list[Any] = []
     axis = 0
@@ -424,19 +430,19 @@ def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], node: as
             axis += rank
             continue
         if not rank:
-            raise w.refuse("ACR202", node, seen="a bool as an index of an array", rewrite="np.where(mask, x, 0)")
+            raise w.refuse("ACR202", seen="a bool as an index of an array", rewrite="np.where(mask, x, 0)")
         if axis + rank > x.type.rank:
-            raise w.refuse("ACR402", node, seen=f"{w.describe(e)} as an index of {w.describe(x)}")
+            raise w.refuse("ACR402", seen=f"{w.describe(e)} as an index of {w.describe(x)}")
         for d, n in zip(x.dims[axis : axis + rank], e.dims, strict=True):
             text = "boolean index did not match indexed array: size of axis is {0} but size of the mask is {1}"
-            same = w.scalar("eq", w.extent(d), w.extent(n), node=node)
-            w.check(same, "IndexError", text, (w.extent(d), w.extent(n)), node)
-        out += [e, *_WHOLE[: rank - 1]] if masks else w.places(e, "a mask as an index", node)
+            same = w.scalar("eq", w.extent(d), w.extent(n))
+            w.check(same, "IndexError", text, (w.extent(d), w.extent(n)))
+        out += [e, *_WHOLE[: rank - 1]] if masks else w.places(e, "a mask as an index")
         axis += rank
     return out
 
 
-def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any], node: ast.AST) -> Val:
+def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any]) -> Val:
     """Index some axes by arrays and numbers, which are broadcast together; other parts are new axes, or whole ones.
 
     The axes that come of it are where the first array is, or in front if something stands between the arrays.
@@ -447,15 +453,15 @@ def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any], node: ast.AST) 
     for k, axis in zip(by, axes, strict=True):
         e = parts[k]
         if isinstance(e, Num | EnumVal):
-            e = w.from_number(host_value(w, e, node, "an index of an array", index=True), "int64", node)
-        places.append(w.checked(w.signed(e, node) if e.type.dtype == "uint64" else e, x.dims[axis], axis, node))
+            e = w.from_number(host_value(w, e, "an index of an array", index=True), "int64")
+        places.append(w.checked(w.signed(e) if e.type.dtype == "uint64" else e, x.dims[axis], axis))
     rest = [a for a in range(x.type.rank) if a not in axes]
-    out = w.take_many(w.transpose(x, (*axes, *rest), node), places, node)
+    out = w.take_many(w.transpose(x, (*axes, *rest)), places)
     rank = out.type.rank - len(rest)
     together = by == list(range(by[0], by[-1] + 1))
     first = sum(a < axes[0] for a in rest) if together else 0
     order = (*range(rank, rank + first), *range(rank), *range(rank + first, out.type.rank))
-    out = w.transpose(out, order, node)
+    out = w.transpose(out, order)
     new = [k for k, e in enumerate(parts) if isinstance(e, NoneVal)]
     if not new:
         return out
@@ -468,17 +474,17 @@ def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any], node: ast.AST) 
         elif k not in by or (together and k == by[0]):
             for _ in range(rank if k in by else 1):
                 dims.append(left.pop(0))
-    return w.reshape(out, dims, node)
+    return w.reshape(out, dims)
 
 
-def index_array(w: Walker, e: Val, node: ast.AST) -> Tensor:
+def index_array(w: Walker, e: Val) -> Tensor:
     """Return a sequence of indices as an array; an empty one is of ints, as in NumPy."""
     e = as_list(e)
     if isinstance(e, ListVal):
-        return stack_list(w, e, 0, node, "int64" if e.item == NEVER else None, empty=True)
+        return stack_list(w, e, 0, "int64" if e.item == NEVER else None, empty=True)
     if isinstance(e, Range):
-        return w.arange(e.start, e.stop, e.step, None, node)
-    return w.as_tensor(e, node=node)
+        return w.arange(e.start, e.stop, e.step, None)
+    return w.as_tensor(e)
 
 
 def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
@@ -486,40 +492,40 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
     base = w.value(target.value)
     w.check_poison(base)
     if isinstance(base, UnionVal):
-        base = not_none(w, base, target)
+        base = not_none(w, base)
     if not isinstance(base, UnionVal):
-        check_assignable(w, base, target)
+        check_assignable(w, base)
     if isinstance(base, DictVal | MapVal):
         return base, w.expr(target.slice)
     return base, index_of(w, target.slice)
 
 
-def each_place(w: Walker, base: Val, f: Callable[[Val], None], target: ast.Subscript) -> None:
+def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
     """Assign to an item of a value that may be one of several: of the one that it is."""
     if not isinstance(base, UnionVal):
         f(base)
         return
 
     def one(val: Val) -> Val:
-        check_assignable(w, val, target)
+        check_assignable(w, val)
         f(val)
         return NoneVal()
 
-    w.each(base, one, target, itself=True)
+    w.each(base, one, itself=True)
 
 
-def check_assignable(w: Walker, base: Val, target: ast.Subscript) -> None:
+def check_assignable(w: Walker, base: Val) -> None:
     """Refuse an assignment to an item of what has none, or is data of the caller."""
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Resweep
     if isinstance(base, ListVal):
-        check_mutable(w, base, target)
+        check_mutable(w, base)
         return
     changes = isinstance(base, Tensor | ArrayRef | DictVal | MapVal | Kept) and not is_tuple(base)
     if not changes and not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
-        raise w.refuse("ACR113", target, seen=f"an assignment into {w.describe(base)}", message=message)
+        raise w.refuse("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
 
 
 def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
@@ -550,7 +556,7 @@ def item_in_pieces(w: Walker, target: ast.Subscript) -> tuple[Any, StaticList, i
     if acts or sum(holds(v, old) for v in w.state.values()) > 1:
         return None
     where = w.expr(target.slice)
-    k = w.static(where, target.slice) if isinstance(where, Num) else NOT_CONST
+    k = w.static(where) if isinstance(where, Num) else NOT_CONST
     return (key, old, int(k)) if isinstance(k, int) and -len(old.items) <= k < len(old.items) else None
 
 
@@ -568,64 +574,68 @@ def set_item(
 ) -> None:  # fmt: skip
     """Assign to an element of a list, or store under a key of a dict."""
     if isinstance(base, DictVal):
-        base = changeable(w, base, target)
+        base = changeable(w, base)
     if isinstance(base, Kept):
         base = base.inner
     if isinstance(base, MapVal):
         if base.is_set:
-            raise w.refuse("ACR301", target, seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
-        where = TupleVal(tuple(_no_slices(w, where, target))) if isinstance(where, tuple) else where
-        put(w, base, where, val, target)
+            raise w.refuse("ACR301", seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
+        where = TupleVal(tuple(_no_slices(w, where))) if isinstance(where, tuple) else where
+        put(w, base, where, val)
         return
     if isinstance(where, slice):
-        set_slice(w, base, where, val, target)
+        set_slice(w, base, where, val)
         return
     if isinstance(where, tuple):
-        where = TupleVal(tuple(_no_slices(w, where, target)))
-    if isinstance(where, Tensor):
-        where = list_index(w, where, target.slice)
-    where = host_value(w, where, target.slice, "an index of a list", index=True)
-    i = checked_index(w, where, w.list_lengths(base, target), target, "list assignment index out of range")
-    set_at(w, base, i, val, target)
+        where = TupleVal(tuple(_no_slices(w, where)))
+    with w.at_node(target.slice):
+        where = list_index(w, where) if isinstance(where, Tensor) else where
+        where = host_value(w, where, "an index of a list", index=True)
+    i = checked_index(w, where, w.list_lengths(base), "list assignment index out of range")
+    set_at(w, base, i, val)
 
 
-def set_at(w: Walker, base: ListVal, i: Num, val: Val, target: ast.AST) -> None:
+def set_at(w: Walker, base: ListVal, i: Num, val: Val) -> None:
     """Give a list another element at an index that is inside."""
     alias(val)
     w.put_in(base.cell, val)
     widen_list(w, base, val)
     args = (base.var, w.word(i), *w.to_words(val, base.item))
     if w.block is not None:
-        w.emit(ir.ListOp(outs=(), op="set", width=w.width(base), args=args, loc=w.at(target)))
+        w.emit(ir.ListOp(outs=(), op="set", width=w.width(base), args=args, loc=w.loc))
 
 
-def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None, node: ast.AST) -> None:
+def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None) -> None:
     """`xs[a:b] = ys`, or `del xs[a:b]` where there is no value."""
-    new = None if val is None else to_list(w, val, node)
-    n = w.list_lengths(base, node)
+    new = None if val is None else to_list(w, val)
+    n = w.list_lengths(base)
     if where.step != 1:
-        _set_in_steps(w, base, where, new, n, node)
+        _set_in_steps(w, base, where, new, n)
         return
-    first = _inside(w, where.start, number(0), n, node)
-    stop = w.scalar("max", first, _inside(w, where.stop, n, n, node))
-    parts = [list_slice(w, base, number(0), 1, first, _place(node, "head"))]
+    first = _inside(w, where.start, number(0), n)
+    stop = w.scalar("max", first, _inside(w, where.stop, n, n))
+    with w.at_node(w.beside("head")):
+        parts = [list_slice(w, base, number(0), 1, first)]
     if new is not None:  # it may be the list itself
-        parts.append(list_slice(w, new, number(0), 1, w.list_lengths(new, node), _place(node, "new")))
-    parts.append(list_slice(w, base, stop, 1, w.scalar("sub", n, stop), _place(node, "tail")))
-    simple(w, base, "erase", node)
+        with w.at_node(w.beside("new")):
+            parts.append(list_slice(w, new, number(0), 1, w.list_lengths(new)))
+    with w.at_node(w.beside("tail")):
+        parts.append(list_slice(w, base, stop, 1, w.scalar("sub", n, stop)))
+    simple(w, base, "erase")
     for part in parts:
-        extend(w, base, part, node)
+        extend(w, base, part)
 
 
-def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n: Num, node: ast.AST) -> None:
+def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n: Num) -> None:
     """`xs[a:b:c] = ys`, which has as many elements as there are places, or `del xs[a:b:c]`."""
-    first, step, extent = cut(w, w.as_extent(n), where, node)
+    first, step, extent = cut(w, w.as_extent(n), where)
     count = w.extent(extent)
     if new is not None:
-        given = w.list_lengths(new, node)
+        given = w.list_lengths(new)
         text = "attempt to assign sequence of size {0} to extended slice of size {1}"
-        w.check(w.scalar("eq", given, count), "ValueError", text, (given, count), node)
-        new = list_slice(w, new, number(0), 1, given, _place(node, "new"))  # it may be the list itself
+        w.check(w.scalar("eq", given, count), "ValueError", text, (given, count))
+        with w.at_node(w.beside("new")):
+            new = list_slice(w, new, number(0), 1, given)  # it may be the list itself
     key = (w.frame.scope, "#step")
 
     def turn() -> None:
@@ -635,20 +645,20 @@ def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n
             k = w.scalar("sub", w.scalar("sub", count, number(1)), k)
         at = w.scalar("add", w.extent(first), w.scalar("mul", k, number(step)))
         if new is not None:
-            set_at(w, base, at, list_get(w, new, k, node), node)
+            set_at(w, base, at, list_get(w, new, k))
             return
         outs = tuple(w.var("item", t) for t in words(base.item))
-        w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(at)), loc=w.at(node)))
+        w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(at)), loc=w.loc))
 
     every = Range(number(0), count, number(1))
-    iterate(w, every, node, ast.Name("#step", ast.Store()), turn, ())
+    iterate(w, every, ast.Name("#step", ast.Store()), turn, ())
     w.state.pop(key, None)
 
 
-def _inside(w: Walker, bound: Num | UnionVal | None, end: Num, n: Num, node: ast.AST) -> Num:
+def _inside(w: Walker, bound: Num | UnionVal | None, end: Num, n: Num) -> Num:
     """Return a bound of a slice of a list as an index from 0 to its length."""
     if isinstance(bound, UnionVal):
-        bound = bound_or(w, bound, end, node)
+        bound = bound_or(w, bound, end)
     if bound is None:
         return end
     at = w.read(w.as_int(bound))
@@ -656,11 +666,6 @@ def _inside(w: Walker, bound: Num | UnionVal | None, end: Num, n: Num, node: ast
     return w.scalar("max", number(0), w.scalar("min", at, n))
 
 
-def _place(node: ast.AST, what: str) -> ast.AST:
-    """Return a node in the place of another, so that what is made for it is known apart."""
-    return ast.copy_location(ast.Name(what), node) if what != "new" else ast.copy_location(ast.Constant(0), node)
-
-
 @handles(EXPRESSIONS, ast.Subscript)
 def _subscript_expression(w: Walker, node: ast.Subscript) -> Val:
-    return subscript(w, w.value(node.value), node.slice, node)
+    return subscript(w, w.value(node.value), node.slice)

@@ -44,7 +44,6 @@ class TensorOps(Merge):
         dtype: str,
         dims: Sequence[ir.Extent],
         attrs: tuple[object, ...] = (),
-        node: Node = None,
         site: int = -1,
         base: Tensor | None = None,
     ) -> Tensor:
@@ -53,12 +52,10 @@ class TensorOps(Merge):
         out = self.var("", t)
         self.naturals.update(dict.fromkeys(d for d in dims if isinstance(d, ir.Var)))
         if self.block is not None:
-            self.emit(
-                ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.at(node))
-            )
+            self.emit(ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.loc))
         return Tensor(t, out, tuple(dims), fresh=base is None, base=base)
 
-    def from_number(self, num: Num, dtype: str, node: Node = None) -> Tensor:
+    def from_number(self, num: Num, dtype: str) -> Tensor:
         """Return a Python number as a tensor of rank 0; the instance fails where NumPy does not convert it."""
         kind = np.dtype(dtype).kind
         if num.const is not NOT_CONST:
@@ -67,58 +64,58 @@ class TensorOps(Merge):
                     np.array(num.const, dtype)
                 value = {"b": bool, "f": float}.get(kind, int)(num.const)
             except (OverflowError, ValueError) as error:
-                self.fail(type(error).__name__, str(error), node)
+                self.fail(type(error).__name__, str(error))
                 value = 0
-            return self.op("const", (), dtype, (), (value,), node)
+            return self.op("const", (), dtype, (), (value,))
         if num.type != BOOL and kind in "iu" and (num.type, dtype) != (INT, "int64") and self.block is not None:
             num = self.read(num)
-            self._check_range(num, dtype, node)
-        return self.op("cast", (self.word(num),), dtype, (), (), node)
+            self._check_range(num, dtype)
+        return self.op("cast", (self.word(num),), dtype, ())
 
-    def _check_range(self, num: Num, dtype: str, node: Node) -> None:
+    def _check_range(self, num: Num, dtype: str) -> None:
         """Check that a Python int or float, without its fraction, is a value of an integer dtype."""
         info = np.iinfo(dtype)
         least, most = int(info.min), int(info.max)
         if num.type == FLOAT:
-            self.check(self.negate(self.scalar("isnan", num)), "ValueError", NOT_A_NUMBER, (), node)
-            self.check(self.negate(self.scalar("isinf", num)), "OverflowError", INFINITE, (), node)
+            self.check(self.negate(self.scalar("isnan", num)), "ValueError", NOT_A_NUMBER)
+            self.check(self.negate(self.scalar("isinf", num)), "OverflowError", INFINITE)
             whole = float(least - 1) == least  # no float is between them
             low = self.scalar("ge" if whole else "gt", num, number(float(least if whole else least - 1)))
             high = self.scalar("lt", num, number(float(most + 1)))
         else:
-            low = self.scalar("ge", num, number(max(least, -(2**63))), node=node)
-            high = self.scalar("le", num, number(min(most, 2**63 - 1)), node=node)
+            low = self.scalar("ge", num, number(max(least, -(2**63))))
+            high = self.scalar("le", num, number(min(most, 2**63 - 1)))
         text = f"Python integer {{0}} out of bounds for {dtype}"
-        self.check(self.both(low, high), "OverflowError", text, (num,), node)
+        self.check(self.both(low, high), "OverflowError", text, (num,))
 
-    def scalar_constant(self, value: np.generic, node: Node = None) -> Tensor:
+    def scalar_constant(self, value: np.generic) -> Tensor:
         """Return a NumPy scalar that is known when the model is compiled."""
-        out = self.from_number(number(value.item()), self.dtype_name(value.dtype, node), node)
+        out = self.from_number(number(value.item()), self.dtype_name(value.dtype))
         out.const = value.item()
         return out
 
-    def natural(self, num: Num, node: Node = None) -> str:
+    def natural(self, num: Num) -> str:
         """Return the dtype that NumPy gives an array of a Python number."""
         if num.const is not NOT_CONST:
-            return self.dtype_name(np.asarray(num.const).dtype, node)
+            return self.dtype_name(np.asarray(num.const).dtype)
         return HOST[num.type]
 
-    def cast(self, x: Tensor, dtype: str, node: Node = None) -> Tensor:
+    def cast(self, x: Tensor, dtype: str) -> Tensor:
         if x.type.dtype == dtype:
             return x
-        return self.op("cast", (x.ref,), dtype, x.dims, (), node)
+        return self.op("cast", (x.ref,), dtype, x.dims)
 
-    def promote(self, x: Tensor, dtype: str, node: Node = None) -> Tensor:
+    def promote(self, x: Tensor, dtype: str) -> Tensor:
         """Cast an operand to the dtype that NumPy's rules, not the user, ask for."""
         if (x.type.dtype, dtype) == ("float32", "float64") and self.block is not None:
-            self.widenings[self.at(node)] = None
-        return self.cast(x, dtype, node)
+            self.widenings[self.loc] = None
+        return self.cast(x, dtype)
 
-    def dtype_name(self, dtype: Any, node: Node = None) -> str:
+    def dtype_name(self, dtype: Any) -> str:
         known = np.dtype(dtype)
         name = str(known.name)
         if name not in DTYPES or not known.isnative:
-            raise self.refuse("ACR310", node, seen=name if known.isnative else f"{known.str!r}, of other byte order")
+            raise self.refuse("ACR310", seen=name if known.isnative else f"{known.str!r}, of other byte order")
         return name
 
     def as_array(self, x: Tensor) -> Tensor:
@@ -129,54 +126,54 @@ class TensorOps(Merge):
         """Return what an operation gives that found nothing to do: of an array of rank 0 a NumPy scalar."""
         return x if x.array0 is None else Tensor(x.type, x.ref, x.dims, fresh=True)
 
-    def fits_array(self, t: TensorT, dtype: str, node: Node = None) -> None:
+    def fits_array(self, t: TensorT, dtype: str) -> None:
         """Refuse NumPy scalars in np.array([...], dtype) that are not all values of the dtype.
 
         NumPy takes them for Python's numbers there, and fails where one is out of range.
         """
         if not t.rank and np.dtype(dtype).kind in "iu" and not np.can_cast(t.dtype, dtype):
             seen = f"a {t.dtype} scalar in an array of {dtype}"
-            raise self.refuse("ACR202", node, seen=seen, rewrite=f"np.array([...]).astype(np.{dtype})")
+            raise self.refuse("ACR202", seen=seen, rewrite=f"np.array([...]).astype(np.{dtype})")
 
     # ---- element-wise
 
-    def resolve(self, ufunc: Any, args: Sequence[Tensor | Num], node: Node) -> tuple[list[str], str]:
+    def resolve(self, ufunc: Any, args: Sequence[Tensor | Num]) -> tuple[list[str], str]:
         """Return the dtypes that a ufunc computes with and returns, by NumPy's own rules (Python numbers are weak)."""
         kinds = tuple(np.dtype(a.type.dtype) if isinstance(a, Tensor) else PYTHON[a.type] for a in args)
         given = tuple(k if k is not bool else np.dtype(bool) for k in kinds)
         try:
             found = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
         except TypeError as error:
-            raise self.refuse("ACR301", node, seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
+            raise self.refuse("ACR301", seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
         ins, out = list(found[: ufunc.nin]), found[ufunc.nin]
         if out != np.float16:  # what is asked of float16, a float32 of the same value answers
             ins = [np.dtype(np.float32) if d == np.float16 else d for d in ins]
-        return [self.dtype_name(d, node) for d in ins], self.dtype_name(out, node)
+        return [self.dtype_name(d) for d in ins], self.dtype_name(out)
 
-    def element(self, op: str, tensors: Sequence[Tensor], dtype: str, node: Node = None) -> Tensor:
+    def element(self, op: str, tensors: Sequence[Tensor], dtype: str) -> Tensor:
         """Apply an element-wise operation to tensors that already have its dtypes."""
-        dims = self.broadcast_dims([t.dims for t in tensors], node)
+        dims = self.broadcast_dims([t.dims for t in tensors])
         if any(t.turned is not None for t in tensors):
-            turned = [self._turned(t, node) for t in tensors]
+            turned = [self._turned(t) for t in tensors]
             if None not in turned:  # as the product is: nobody may want the transposes
                 refs = [t.ref for t in turned if t is not None]
-                out = self.op(op, refs, dtype, tuple(reversed(dims)), (), node)
-                whole = self.op("transpose", (out.ref,), dtype, dims, ((1, 0),), node)
+                out = self.op(op, refs, dtype, tuple(reversed(dims)))
+                whole = self.op("transpose", (out.ref,), dtype, dims, ((1, 0),))
                 whole.turned = out
                 return whole
-        return self.op(op, [t.ref for t in tensors], dtype, dims, (), node)
+        return self.op(op, [t.ref for t in tensors], dtype, dims)
 
-    def _turned(self, x: Tensor, node: Node) -> Tensor | None:
+    def _turned(self, x: Tensor) -> Tensor | None:
         """Return what an operand of rank 2 is the transpose of, or would be at no cost; else None."""
         if x.turned is not None or not x.type.rank:
             return x if x.turned is None else x.turned
         if x.type.rank == 1:
-            return self.op("reshape", (x.ref,), x.type.dtype, (x.dims[0], 1), (), node, base=x)
+            return self.op("reshape", (x.ref,), x.type.dtype, (x.dims[0], 1), (), base=x)
         if 1 in x.dims:
-            return self.op("reshape", (x.ref,), x.type.dtype, tuple(reversed(x.dims)), (), node, base=x)
+            return self.op("reshape", (x.ref,), x.type.dtype, tuple(reversed(x.dims)), (), base=x)
         return None
 
-    def broadcast_dims(self, shapes: Sequence[Sequence[ir.Extent]], node: Node = None) -> tuple[ir.Extent, ...]:
+    def broadcast_dims(self, shapes: Sequence[Sequence[ir.Extent]]) -> tuple[ir.Extent, ...]:
         """Return the extents that shapes broadcast to, checking those that are run-time."""
         rank = max(map(len, shapes), default=0)
         out: list[ir.Extent] = []
@@ -185,42 +182,42 @@ class TensorOps(Merge):
             fixed = {n for n in column if isinstance(n, int) and n != 1}
             if len(fixed) > 1:
                 texts = " and ".join(dims_text(s) for s in shapes)
-                raise self.refuse("ACR401", node, seen=f"shapes {texts} do not broadcast")
+                raise self.refuse("ACR401", seen=f"shapes {texts} do not broadcast")
             loose = list(dict.fromkeys(n for n in column if isinstance(n, ir.Var)))
             if fixed:
                 size: ir.Extent = fixed.pop()
                 for n in loose:
-                    self._check_extent(n, size, True, node)
+                    self._check_extent(n, size, True)
             elif loose:
                 size = loose[0]
                 for n in loose[1:]:
-                    self._check_extent(size, n, True, node)
-                    one = self.scalar("eq", self.extent(size), number(1), node=node)
+                    self._check_extent(size, n, True)
+                    one = self.scalar("eq", self.extent(size), number(1))
                     size = self.word(self.select(one, self.extent(n), self.extent(size)))
             else:
                 size = 1
             out.append(size)
         return tuple(out)
 
-    def _check_extent(self, a: ir.Extent, b: ir.Extent, broadcast: bool, node: Node) -> None:
+    def _check_extent(self, a: ir.Extent, b: ir.Extent, broadcast: bool) -> None:
         """Check that two extents are equal (or, to broadcast, that one of them is 1)."""
         if self.block is None or a is b:
             return
         x, y = self.extent(a), self.extent(b)
-        good = self.scalar("eq", x, y, node=node)
+        good = self.scalar("eq", x, y)
         if broadcast:
-            good = self.either(good, self.scalar("eq", x, number(1), node=node))
+            good = self.either(good, self.scalar("eq", x, number(1)))
             if not isinstance(b, int):
-                good = self.either(good, self.scalar("eq", y, number(1), node=node))
-        self.check(good, "ShapeMismatch", "dimensions {0} and {1} do not match", (x, y), node)
+                good = self.either(good, self.scalar("eq", y, number(1)))
+        self.check(good, "ShapeMismatch", "dimensions {0} and {1} do not match", (x, y))
 
-    def same_extent(self, a: ir.Extent, b: ir.Extent, what: str, node: Node = None) -> ir.Extent:
+    def same_extent(self, a: ir.Extent, b: ir.Extent, what: str) -> ir.Extent:
         """Return one extent for two that must be equal, the constant one if there is one."""
         if isinstance(a, int) and isinstance(b, int):
             if a != b:
-                raise self.refuse("ACR401", node, seen=f"{what}: {a} and {b}")
+                raise self.refuse("ACR401", seen=f"{what}: {a} and {b}")
             return a
-        self._check_extent(a, b, False, node)
+        self._check_extent(a, b, False)
         return a if isinstance(a, int) else b
 
     def refine(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
@@ -242,25 +239,25 @@ class TensorOps(Merge):
 
     # ---- values that Python needs
 
-    def host(self, x: Tensor, why: str, node: Node = None) -> Num:
+    def host(self, x: Tensor, why: str) -> Num:
         """Return the value of a tensor of rank 0 as a Python number; this may wait for it."""
         if x.const is not NOT_CONST:
             return number(x.const)
         if x.known is not None:
             return x.known
         if x.type.dtype == "uint64":
-            most = self.from_number(number(2**63 - 1), "uint64", node)
-            small = self.host(self.element("le", [x, most], "bool", node), why, node)
-            self.check(small, "OverflowError", "int too large for 64 bits", (), node)
+            most = self.from_number(number(2**63 - 1), "uint64")
+            small = self.host(self.element("le", [x, most], "bool"), why)
+            self.check(small, "OverflowError", "int too large for 64 bits")
         word = host_word(x.type.dtype)
         out = self.var("", word)
         if self.block is not None:
-            self.emit(ir.Read(out=out, tensor=self.variable(x), loc=self.at(node), why=why))
+            self.emit(ir.Read(out=out, tensor=self.variable(x), loc=self.loc, why=why))
         return Num(word, var=out)
 
     # ---- extents
 
-    def axes_of(self, axis: Any, rank: int, node: Node = None) -> tuple[int, ...]:
+    def axes_of(self, axis: Any, rank: int) -> tuple[int, ...]:
         """Return normalised axes: None is all of them."""
         if axis is None:
             return tuple(range(rank))
@@ -268,10 +265,10 @@ class TensorOps(Merge):
         out = []
         for a in axes:
             if not -rank <= a < rank:
-                raise self.refuse("ACR402", node, seen=f"axis {a} of a tensor of rank {rank}")
+                raise self.refuse("ACR402", seen=f"axis {a} of a tensor of rank {rank}")
             out.append(a % rank)
         if len(set(out)) != len(out):
-            raise self.refuse("ACR402", node, seen=f"axis {axis} twice")
+            raise self.refuse("ACR402", seen=f"axis {axis} twice")
         return tuple(sorted(out))
 
     def count(self, dims: Sequence[ir.Extent]) -> Num:
@@ -281,11 +278,11 @@ class TensorOps(Merge):
             out = self.scalar("mul", out, self.extent(d))
         return out
 
-    def list_lengths(self, val: ListVal, node: Node = None) -> Num:
+    def list_lengths(self, val: ListVal) -> Num:
         out = self.var("length", INT)
         self.naturals[out] = None
         if self.block is not None:
-            self.emit(ir.ListOp(outs=(out,), op="len", width=self.width(val), args=(val.var,), loc=self.at(node)))
+            self.emit(ir.ListOp(outs=(out,), op="len", width=self.width(val), args=(val.var,), loc=self.loc))
         return Num(INT, var=out)
 
     def width(self, val: ListVal) -> int:
@@ -297,16 +294,14 @@ class TensorOps(Merge):
         """Return the variable of a number that an operation reads, where the code can be reached or not."""
         return self.word(num) if self.block is not None else self.var("", num.type)
 
-    def signed(self, index: Tensor, node: Node = None) -> Tensor:
+    def signed(self, index: Tensor) -> Tensor:
         """Return an index or a bound as int64; what that does not hold is beyond any axis."""
         if index.type.dtype.startswith("float") and 0 not in index.dims:  # a list without elements is one of floats
-            raise self.refuse(
-                "ACR301", node, seen=f"an index {self.describe(index)}", rewrite="its ints: x.astype(int)"
-            )
+            raise self.refuse("ACR301", seen=f"an index {self.describe(index)}", rewrite="its ints: x.astype(int)")
         if index.type.dtype == "uint64":
-            most = self.from_number(number(2**63 - 1), "uint64", node)
-            index = self.element("minimum", [index, most], "uint64", node)
-        return self.cast(index, "int64", node)
+            most = self.from_number(number(2**63 - 1), "uint64")
+            index = self.element("minimum", [index, most], "uint64")
+        return self.cast(index, "int64")
 
 
 def dims_text(dims: Sequence[ir.Extent]) -> str:

@@ -79,20 +79,20 @@ def compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
 
 
 @handles(EQUALS, Text)
-def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     return compare(w, op, a, b) if is_text(a) and is_text(b) else None
 
 
 @handles(CONTAINS, Text, StrVal)
-def _contains(w: Walker, a: Val, b: Val, node: ast.AST) -> Num:
+def _contains(w: Walker, a: Val, b: Val) -> Num:
     """`a in s`."""
 
     def one(v: Val) -> Val:
         if not is_text(v):
-            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} in a string")
+            raise w.refuse("ACR301", seen=f"{w.describe(v)} in a string")
         return w.scalar("ge", test(w, "text_find", b, v, number(0)), number(0))
 
-    out = w.each(a, one, node)
+    out = w.each(a, one)
     assert isinstance(out, Num)
     return out
 
@@ -103,54 +103,54 @@ def _of_constant(w: Walker, val: StrVal) -> tuple[Val, ...] | None:
 
 
 @handles(PROTOCOLS, Text)
-def _turns(w: Walker, val: Text, node: ast.AST) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+def _turns(w: Walker, val: Text) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     n = length(w, val)
     return lambda: n, lambda i: character(w, val, i)
 
 
 @handles(INDEXED, Text, StrVal)
-def _item(w: Walker, base: Text | StrVal, where: Any, node: ast.AST) -> Val:
+def _item(w: Walker, base: Text | StrVal, where: Any) -> Val:
     """`s[i]`, `s[a:b]`."""
     if isinstance(where, slice):
-        return part(w, base, where, node)
-    where = list_index(w, where, node) if isinstance(where, Tensor) else where
-    where = host_value(w, where, node, "an index of a string", index=True)
+        return part(w, base, where)
+    where = list_index(w, where) if isinstance(where, Tensor) else where
+    where = host_value(w, where, "an index of a string", index=True)
     if isinstance(base, StrVal) and w.known(w.as_int(where)) is not NOT_CONST:
         where = number(w.known(w.as_int(where)))
-    index = checked_index(w, where, length(w, base), node, "string index out of range")
+    index = checked_index(w, where, length(w, base), "string index out of range")
     return Poison() if w.block is None else character(w, base, index)
 
 
 @handles(MAPPINGS, Text, StrVal)
-def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
+def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     """`s + t`, `s * n`, `"%d" % n`."""
     if isinstance(op, ast.Mod) and isinstance(a, StrVal):
-        return percent(w, a.value, b, node)
+        return percent(w, a.value, b)
     if isinstance(op, ast.Add) and is_text(a) and is_text(b):
-        return joined(w, [a, b], node)
+        return joined(w, [a, b])
     text, times = (a, b) if is_text(a) else (b, a)
     if isinstance(op, ast.Mult) and is_text(text) and isinstance(times, Num) and times.type != FLOAT:
-        return repeated(w, text, w.as_int(times), node)
+        return repeated(w, text, w.as_int(times))
     return None
 
 
-def repeated(w: Walker, text: Val, times: Num, node: ast.AST) -> Val:
+def repeated(w: Walker, text: Val, times: Num) -> Val:
     """Return a string so many times, one after the other."""
     known = w.known(times)
     if isinstance(text, StrVal) and known is not NOT_CONST:
         return StrVal(text.value * known)
     word = Text(w.word(as_text(text)))
     turns, item = Range(number(0), times, number(1)), ast.Name("#item", ast.Store())
-    return joined(w, built(w, turns, node, item, lambda: word, (), what="repeated"), node)
+    return joined(w, built(w, turns, item, lambda: word, (), what="repeated"))
 
 
-def part(w: Walker, base: Text | StrVal, where: slice, node: ast.AST) -> Val:
+def part(w: Walker, base: Text | StrVal, where: slice) -> Val:
     """Return a slice of a string."""
     if isinstance(base, StrVal):
-        ends = [None if v is None else w.static(v, node) for v in (where.start, where.stop)]
+        ends = [None if v is None else w.static(v) for v in (where.start, where.stop)]
         if NOT_CONST not in ends:
             return StrVal(base.value[ends[0] : ends[1] : where.step])
-    start, step, count = cut(w, w.word(w.read(length(w, base))), where, node)
+    start, step, count = cut(w, w.word(w.read(length(w, base))), where)
     first, n = w.extent(start), w.extent(count)
     places = Range(first, w.scalar("add", first, w.scalar("mul", n, number(step))), number(step))
 
@@ -159,16 +159,16 @@ def part(w: Walker, base: Text | StrVal, where: slice, node: ast.AST) -> Val:
         assert isinstance(k, Num)
         return Text(w.word(as_text(character(w, base, k))))
 
-    return joined(w, built(w, places, node, ast.Name("#item", ast.Store()), turn, (), what="part"), node)
+    return joined(w, built(w, places, ast.Name("#item", ast.Store()), turn, (), what="part"))
 
 
-def joined(w: Walker, parts: Val | Sequence[Val], node: ast.AST) -> Val:
+def joined(w: Walker, parts: Val | Sequence[Val]) -> Val:
     """Return the string that the strings of a list make."""
     items = w.items_of(parts) if not isinstance(parts, Sequence) else tuple(parts)
     items = None if items is None else tuple(one_string(w, v) for v in items)
     for v in items or ():
         if not is_text(v):
-            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} where a string is expected")
+            raise w.refuse("ACR301", seen=f"{w.describe(v)} where a string is expected")
     if items is not None and all(isinstance(v, StrVal) for v in items):
         return StrVal("".join(v.value for v in items if isinstance(v, StrVal)))
     if items is not None and len(items) == 1:
@@ -176,31 +176,31 @@ def joined(w: Walker, parts: Val | Sequence[Val], node: ast.AST) -> Val:
     if items is not None:
         texts = w.var("list", ListT(TEXT))
         words = tuple(w.word(as_text(v)) for v in items)
-        w.emit(ir.ListNew(out=texts, width=1, args=words, count=len(items), loc=w.at(node)))
-        return _join(w, texts, node)
+        w.emit(ir.ListNew(out=texts, width=1, args=words, count=len(items), loc=w.loc))
+        return _join(w, texts)
     assert isinstance(parts, ListVal)
     if parts.item == NEVER:
         return StrVal("")
     if parts.item != TEXT:
-        parts = strings(w, parts, node)
-    return _join(w, parts.var, node)
+        parts = strings(w, parts)
+    return _join(w, parts.var)
 
 
-def _join(w: Walker, texts: ir.Var, node: ast.AST) -> Val:
+def _join(w: Walker, texts: ir.Var) -> Val:
     out = w.var("text", TEXT)
-    w.emit(ir.ListOp(outs=(out,), op="join", width=1, args=(texts,), loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(out,), op="join", width=1, args=(texts,), loc=w.loc))
     return Text(out)
 
 
-def strings(w: Walker, iterable: Val, node: ast.AST, f: Callable[[Val], Val] = lambda v: v) -> ListVal:
+def strings(w: Walker, iterable: Val, f: Callable[[Val], Val] = lambda v: v) -> ListVal:
     """Return the list of f(v) of the strings of an iterable, each as one of run time."""
 
     def one(v: Val) -> Val:
         if not is_text(v):
-            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} where a string is expected")
+            raise w.refuse("ACR301", seen=f"{w.describe(v)} where a string is expected")
         return Text(w.word(as_text(f(v))))
 
     def turn() -> Val:
-        return w.each(w.state[(w.frame.scope, "#item")], one, node)
+        return w.each(w.state[(w.frame.scope, "#item")], one)
 
-    return built(w, iterable, node, ast.Name("#item", ast.Store()), turn, (), what="strings")
+    return built(w, iterable, ast.Name("#item", ast.Store()), turn, (), what="strings")

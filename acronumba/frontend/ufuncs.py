@@ -10,7 +10,7 @@ import numpy as np
 
 from acronumba.frontend.handlers import ARRAYS
 from acronumba.frontend.shapes import Shapes
-from acronumba.frontend.tensors import PYTHON, Node
+from acronumba.frontend.tensors import PYTHON
 from acronumba.frontend.values import NOT_CONST, Num, SharedVal, StaticList, Tensor, TupleVal, Val, number
 from acronumba.ir.ops import SCALARS, TENSORS
 from acronumba.ir.types import INT, Array0T
@@ -41,50 +41,50 @@ class Ufuncs(Shapes):
                 return self.shared_items(val)
         return None
 
-    def as_tensor(self, val: Val, dtype: str | None = None, node: Node = None) -> Tensor:
+    def as_tensor(self, val: Val, dtype: str | None = None) -> Tensor:
         """Return a value as a tensor; host numbers become rank 0, lists and tuples are stacked.
 
         `dtype` is what a host number is cast to (by default NumPy's own choice for it).
         """
         if isinstance(val, Num):
-            return self.from_number(val, dtype or self.natural(val, node), node)
-        return self.array_of(val, None, node)
+            return self.from_number(val, dtype or self.natural(val))
+        return self.array_of(val, None)
 
-    def array_of(self, val: Val, dtype: str | None, node: Node = None) -> Tensor:
+    def array_of(self, val: Val, dtype: str | None) -> Tensor:
         """Return what np.array makes of an array, or of nested sequences of arrays and numbers."""
         match val:
             case Tensor():
-                return val if dtype is None else self.cast(val, dtype, node)
+                return val if dtype is None else self.cast(val, dtype)
             case TupleVal() | StaticList() | SharedVal() if self.sequence(val) is not None:
                 items = self.sequence(val)
                 assert items is not None
                 if not items:
-                    return self.full((0,), number(0.0), dtype or "float64", node)
-                return self.stack([self._item(v, dtype, node) for v in items], 0, node)
+                    return self.full((0,), number(0.0), dtype or "float64")
+                return self.stack([self._item(v, dtype) for v in items], 0)
             case _ if type(val) in ARRAYS:
-                return ARRAYS[type(val)](self, val, dtype, node)  # type: ignore[no-any-return]
-        raise self.refuse("ACR301", node, seen=self.describe(val), rewrite="pass an array or a number")
+                return ARRAYS[type(val)](self, val, dtype)  # type: ignore[no-any-return]
+        raise self.refuse("ACR301", seen=self.describe(val), rewrite="pass an array or a number")
 
-    def _item(self, val: Val, dtype: str | None, node: Node) -> Tensor:
+    def _item(self, val: Val, dtype: str | None) -> Tensor:
         """Return an item of a sequence that becomes an array."""
         if isinstance(val, Num):
-            return self.from_number(val, dtype or self.natural(val, node), node)
+            return self.from_number(val, dtype or self.natural(val))
         if isinstance(val, Tensor) and dtype is not None and val.python_type != Array0T(val.type.dtype):
-            self.fits_array(val.type, dtype, node)
-        return self.array_of(val, dtype, node)
+            self.fits_array(val.type, dtype)
+        return self.array_of(val, dtype)
 
-    def ufunc(self, op: str, args: Sequence[Val], node: Node = None, mask: Tensor | None = None) -> Tensor:
+    def ufunc(self, op: str, args: Sequence[Val], mask: Tensor | None = None) -> Tensor:
         """Apply an element-wise operation that is a NumPy ufunc.
 
         `mask`: which elements of the result are wanted; nothing fails, and nothing has a derivative, because of others.
         """
-        parts = [a if isinstance(a, Num) else self.as_tensor(a, node=node) for a in args]
+        parts = [a if isinstance(a, Num) else self.as_tensor(a) for a in args]
         if op in TENSORS and TENSORS[op].compares:
-            return self._comparison(op, parts, node)
-        ins, out = self.resolve(UFUNCS[op], parts, node)
-        tensors = self.operands(parts, ins, out, node)
+            return self._comparison(op, parts)
+        ins, out = self.resolve(UFUNCS[op], parts)
+        tensors = self.operands(parts, ins, out)
         if mask is not None:
-            safe = self.shielded(op, tensors, parts, mask, node)
+            safe = self.shielded(op, tensors, parts, mask)
             if out[0] != "f":
                 parts = [p if x is y else y for p, x, y in zip(parts, tensors, safe, strict=True)]
             tensors = safe
@@ -92,28 +92,26 @@ class Ufuncs(Shapes):
             case "positive":
                 return self.as_scalar(tensors[0])
             case "square":
-                return self.element("mul", [tensors[0], tensors[0]], out, node)
+                return self.element("mul", [tensors[0], tensors[0]], out)
             case "reciprocal":  # of integers: 1 / x without its fraction
                 wide = out if out.startswith("float") else "float64"
-                one = self.from_number(number(1), wide, node)
-                return self.cast(self.element("div", [one, self.cast(tensors[0], wide, node)], wide, node), out, node)
+                one = self.from_number(number(1), wide)
+                return self.cast(self.element("div", [one, self.cast(tensors[0], wide)], wide), out)
             case "clip":
                 first, *bounds = tensors
                 for name, bound in zip(("maximum", "minimum"), bounds, strict=True):
                     pair = [first, bound]  # of zeros of two signs the second wins: with single bounds, x
                     if all(d == 1 for t in bounds for d in t.dims):
                         pair.reverse()
-                    first = self.element(name, pair, out, node)
+                    first = self.element(name, pair, out)
                 return first
             case "pow" if out.startswith("float"):
-                return self._power(tensors, parts, out, node)
+                return self._power(tensors, parts, out)
             case "pow":
-                return self._whole_power(tensors, parts[1], out, node)
-        return self.element(op, tensors, out, node)
+                return self._whole_power(tensors, parts[1], out)
+        return self.element(op, tensors, out)
 
-    def shielded(
-        self, op: str, tensors: Sequence[Tensor], parts: Sequence[Tensor | Num], mask: Tensor, node: Node
-    ) -> list[Tensor]:
+    def shielded(self, op: str, tensors: Sequence[Tensor], parts: Sequence[Tensor | Num], mask: Tensor) -> list[Tensor]:
         """Return operands with a harmless number in the place of elements that a mask leaves out.
 
         What an operation does with those is not wanted, but its derivative there is multiplied by 0, which makes NaN of
@@ -130,19 +128,18 @@ class Ufuncs(Shapes):
                 if value > 0 or (floats and op in _SMOOTH):
                     out.append(x)
                     continue
-            safe = self.from_number(number(smooth), x.type.dtype, node)
-            out.append(self.element("where", [mask, x, safe], x.type.dtype, node))
+            safe = self.from_number(number(smooth), x.type.dtype)
+            out.append(self.element("where", [mask, x, safe], x.type.dtype))
         return out
 
-    def operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str, node: Node) -> list[Tensor]:
+    def operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str) -> list[Tensor]:
         """Return operands with the dtypes that a ufunc asks for."""
         cast = self.promote if out == "float64" else self.cast  # a comparison has no float64 to warn of
         return [
-            cast(p, d, node) if isinstance(p, Tensor) else self.from_number(p, d, node)
-            for p, d in zip(parts, ins, strict=True)
+            cast(p, d) if isinstance(p, Tensor) else self.from_number(p, d) for p, d in zip(parts, ins, strict=True)
         ]
 
-    def _comparison(self, op: str, parts: list[Tensor | Num], node: Node) -> Tensor:
+    def _comparison(self, op: str, parts: list[Tensor | Num]) -> Tensor:
         """Compare; of integers the values, whatever their dtypes hold."""
         for k, p in enumerate(parts):
             other = parts[1 - k]
@@ -153,34 +150,34 @@ class Ufuncs(Shapes):
             info = np.iinfo(other.type.dtype)
             if p.const is NOT_CONST:
                 if other.type.dtype != "int64":
-                    parts[k] = self.from_number(p, "int64", node)
+                    parts[k] = self.from_number(p, "int64")
             elif not -(2**63) <= p.const < 2**64:  # beyond all integers of NumPy
                 sides = [p.const if a is p else 0 for a in parts]
-                always = self.from_number(number(SCALARS[op].reference(*sides)), "bool", node)
-                return self.broadcast_to(always, other.dims, node)
+                always = self.from_number(number(SCALARS[op].reference(*sides)), "bool")
+                return self.broadcast_to(always, other.dims)
             elif not info.min <= p.const <= info.max:
-                parts[k] = self.from_number(p, self.natural(p, node), node)
-        ins, out = self.resolve(UFUNCS[op], parts, node)
-        x, y = self.operands(parts, ins, out, node)
+                parts[k] = self.from_number(p, self.natural(p))
+        ins, out = self.resolve(UFUNCS[op], parts)
+        x, y = self.operands(parts, ins, out)
         if sorted(ins) != ["int64", "uint64"]:
-            return self.element(op, [x, y], out, node)
+            return self.element(op, [x, y], out)
         signed = ins.index("int64")
         both = [x, y]
-        zero = self.from_number(number(0), "int64", node)
-        negative = self.element("lt", [both[signed], zero], "bool", node)
+        zero = self.from_number(number(0), "int64")
+        negative = self.element("lt", [both[signed], zero], "bool")
         sides = [-1 if k == signed else 0 for k in range(2)]
-        then = self.from_number(number(SCALARS[op].reference(*sides)), "bool", node)
-        both[signed] = self.cast(both[signed], "uint64", node)
-        return self.element("where", [negative, then, self.element(op, both, out, node)], out, node)
+        then = self.from_number(number(SCALARS[op].reference(*sides)), "bool")
+        both[signed] = self.cast(both[signed], "uint64")
+        return self.element("where", [negative, then, self.element(op, both, out)], out)
 
-    def bound_of(self, num: Num, upper: bool, limit: int, node: Node = None) -> Num:
+    def bound_of(self, num: Num, upper: bool, limit: int) -> Num:
         """Return a bound of np.clip: a Python int beyond the limit of the dtype is that limit."""
         if num.const is not NOT_CONST:
             return number((min if upper else max)(num.const, limit))
         fits = -(2**63) <= limit < 2**63
-        return self.scalar("min" if upper else "max", num, number(limit), node=node) if fits else num
+        return self.scalar("min" if upper else "max", num, number(limit)) if fits else num
 
-    def power(self, x: Tensor | Num, y: Tensor | Num, node: Node = None) -> Tensor:
+    def power(self, x: Tensor | Num, y: Tensor | Num) -> Tensor:
         """The operator `**`: of NumPy's scalars it has no square roots, and no squares of bools."""
         array = number(any(p.type.rank for p in (x, y) if isinstance(p, Tensor)))
         for p in (x, y):
@@ -188,64 +185,64 @@ class Ufuncs(Shapes):
         if array.const is not False and isinstance(x, Tensor) and x.type.dtype == "bool" and y.type == INT:
             value = self.known(y) if isinstance(y, Num) and array.const is not NOT_CONST else NOT_CONST
             if value is NOT_CONST and isinstance(y, Num):  # the dtype would depend on it
-                raise self.refuse("ACR301", node, seen="bools to the power of an int that is no constant",
+                raise self.refuse("ACR301", seen="bools to the power of an int that is no constant",
                                   rewrite="x.astype(np.int64) ** n")  # fmt: skip
             if value == 2:
-                return self.ufunc("square", (x,), node)
+                return self.ufunc("square", (x,))
         if array.const is True:
-            return self.ufunc("pow", (x, y), node)
-        ins, out = self.resolve(np.power, [x, y], node)
-        tensors = self.operands([x, y], ins, out, node)
-        power = self.element("pow", tensors, out, node) if out[0] == "f" else self._whole_power(tensors, y, out, node)
+            return self.ufunc("pow", (x, y))
+        ins, out = self.resolve(np.power, [x, y])
+        tensors = self.operands([x, y], ins, out)
+        power = self.element("pow", tensors, out) if out[0] == "f" else self._whole_power(tensors, y, out)
         if array.const is False or not out.startswith("float"):
             return power
-        root = self._power(tensors, [x, y], out, node)
-        return self.element("where", [self.from_number(array, "bool", node), root, power], out, node)
+        root = self._power(tensors, [x, y], out)
+        return self.element("where", [self.from_number(array, "bool"), root, power], out)
 
-    def _power(self, tensors: list[Tensor], parts: list[Tensor | Num], dtype: str, node: Node) -> Tensor:
+    def _power(self, tensors: list[Tensor], parts: list[Tensor | Num], dtype: str) -> Tensor:
         """np.power of floats: with one exponent for all, 0.5 is the square root, of infinities and zeros too."""
         x, exponent = tensors
         given = parts[1]
         if isinstance(given, Tensor) and any(d != 1 for d in given.dims):
-            return self.element("pow", tensors, dtype, node)
+            return self.element("pow", tensors, dtype)
         value = self.known(given) if isinstance(given, Num) else NOT_CONST
         if value is not NOT_CONST and value != 0.5:
-            return self.element("pow", tensors, dtype, node)
-        root = self.element("sqrt", [x], dtype, node)
+            return self.element("pow", tensors, dtype)
+        root = self.element("sqrt", [x], dtype)
         if value is not NOT_CONST:
             return root
-        half = self.element("eq", [exponent, self.from_number(number(0.5), dtype, node)], "bool", node)
-        return self.element("where", [half, root, self.element("pow", tensors, dtype, node)], dtype, node)
+        half = self.element("eq", [exponent, self.from_number(number(0.5), dtype)], "bool")
+        return self.element("where", [half, root, self.element("pow", tensors, dtype)], dtype)
 
-    def _whole_power(self, tensors: Sequence[Tensor], exponent: Tensor | Num, dtype: str, node: Node) -> Tensor:
+    def _whole_power(self, tensors: Sequence[Tensor], exponent: Tensor | Num, dtype: str) -> Tensor:
         """np.power of integers: the instance fails where an exponent is negative."""
         message = "Integers to negative integer powers are not allowed."
         if np.dtype(dtype).kind != "i":
-            return self.element("pow", tensors, dtype, node)
+            return self.element("pow", tensors, dtype)
         if isinstance(exponent, Num):
             good = self.scalar("ge", self.as_int(exponent), number(0))
             if good.const is not True:  # of no elements there is no power
-                dims = self.broadcast_dims([t.dims for t in tensors], node)
+                dims = self.broadcast_dims([t.dims for t in tensors])
                 good = self.either(good, self.scalar("eq", self.count(dims), number(0)))
-            self.check(good, "ValueError", message, (), node)
-            return self.element("pow", tensors, dtype, node)
-        site = self.site("ValueError", message, node)
-        dims = self.broadcast_dims([t.dims for t in tensors], node)
-        return self.op("pow", [t.ref for t in tensors], dtype, dims, (), node, site)
+            self.check(good, "ValueError", message)
+            return self.element("pow", tensors, dtype)
+        site = self.failure_site("ValueError", message)
+        dims = self.broadcast_dims([t.dims for t in tensors])
+        return self.op("pow", [t.ref for t in tensors], dtype, dims, (), site)
 
-    def where(self, cond: Val, a: Val, b: Val, node: Node = None) -> Tensor:
-        c = self.cast(self.as_tensor(cond, node=node), "bool", node)
-        parts = [x if isinstance(x, Num) else self.as_tensor(x, node=node) for x in (a, b)]
+    def where(self, cond: Val, a: Val, b: Val) -> Tensor:
+        c = self.cast(self.as_tensor(cond), "bool")
+        parts = [x if isinstance(x, Num) else self.as_tensor(x) for x in (a, b)]
         kinds = [np.dtype(p.type.dtype) if isinstance(p, Tensor) else PYTHON[p.type](0) for p in parts]
-        whole = [self.natural(p, node) if isinstance(p, Num) else p.type.dtype for p in parts]
-        dtype = self.dtype_name(np.result_type(*kinds), node)
+        whole = [self.natural(p) if isinstance(p, Num) else p.type.dtype for p in parts]
+        dtype = self.dtype_name(np.result_type(*kinds))
         x, y = (  # a Python number becomes an array first, which is then cast, without a check
-            self.promote(p, dtype, node)
+            self.promote(p, dtype)
             if isinstance(p, Tensor)
-            else self.cast(self.from_number(p, n if self.const_wraps(p, dtype) else dtype, node), dtype, node)
+            else self.cast(self.from_number(p, n if self.const_wraps(p, dtype) else dtype), dtype)
             for p, n in zip(parts, whole, strict=True)
         )
-        return self.element("where", [c, x, y], dtype, node)
+        return self.element("where", [c, x, y], dtype)
 
     def const_wraps(self, num: Num, dtype: str) -> bool:
         """Whether a Python int may not be a value of an integer dtype, and is then cast like an array."""

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Sequence
 
 from acronumba.frontend.block import Abandoned, Dead, Refused
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import NOT_CONST, Num, Range, Val, number
 from acronumba.frontend.walker import MOST_INSTRUCTIONS, MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
@@ -73,10 +72,10 @@ def is_given(w: Walker, num: Num) -> bool:
     return num.const is NOT_CONST and num.shared is not None and re.split(r"[.[]", num.shared.path)[0] in w.roots
 
 
-def note_turns(w: Walker, count: int, over: ast.AST) -> None:
+def note_turns(w: Walker, count: int) -> None:
     """Note for `explain` that a loop over a range is written out."""
     text = f"the {count} iterations are written out, one after the other"
-    w.notes.append(Note(loc=w.at(over), kind="unrolled", text=text, option=""))
+    w.notes.append(Note(loc=w.loc, kind="unrolled", text=text, option=""))
 
 
 def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
@@ -88,7 +87,7 @@ def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], o
     """
     if w.know.written_out or not items:
         return True
-    key = (w.frame.path, spot(target), len(items))
+    key = (w.frame.path, w.site, len(items))
     if key not in w.fitting:
         w.fitting[key] = _tried(w, items, target, body)
     w.know.loops_kept |= not w.fitting[key]
@@ -99,7 +98,7 @@ def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[],
     """Try two turns of a loop: whether all of them are to be written out. What the second adds, the others do."""
     if w.block is None:
         return True
-    before, loc, block, picked = w.mark(), w.loc, w.block, w.picked
+    before, here, loc, block, picked = w.mark(), w.here, w.loc, w.block, w.picked
     blocks = w.code.blocks
     first, start = len(blocks), len(blocks[block])
 
@@ -121,7 +120,7 @@ def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[],
             break
     apart = w.picked > picked or any(map(_reads_weight, written()))
     w.go_back(before)
-    w.loc, w.picked = loc, picked + apart
+    w.here, w.loc, w.picked = here, loc, picked + apart
     return apart or counts[0] + (counts[-1] - counts[0] or counts[0]) * (len(items) - 1) <= MOST_INSTRUCTIONS
 
 
@@ -138,7 +137,7 @@ def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
     As a loop, each turn would be nodes of its own.
     """
     assert w.block is not None
-    before, loc, block = w.mark(), w.loc, w.block
+    before, here, loc, block = w.mark(), w.here, w.loc, w.block
     start, errors = len(w.code.blocks[block]), len(w.errors)
     w.trying = True
     w.frame.loops.append(Loop())
@@ -150,5 +149,5 @@ def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
     straight = w.block == block and len(w.errors) == errors
     operations = sum(isinstance(i, ir.Op) for i in w.code.blocks[block][start:])
     w.go_back(before)
-    w.loc = loc
+    w.here, w.loc = here, loc
     return straight and 0 < operations * len(items) <= MOST_OPERATIONS

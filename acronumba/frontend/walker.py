@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.source_guard import SourceGuard
-from acronumba.errors import AcronumbaError, Loc
-from acronumba.frontend.block import Abandoned, Dead, FunctionCode, Knowledge, Point, Refused, Resweep, State
+from acronumba.errors import NOWHERE, AcronumbaError, Loc
+from acronumba.frontend.block import WAYS_ON, Dead, FunctionCode, Knowledge, Point, Refused, State
 from acronumba.frontend.contract import Contract
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
@@ -37,8 +37,6 @@ from acronumba.records import record
 UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
 MOST_INSTRUCTIONS = 512  # and are so many instructions in all,
 MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
-
-WAYS_ON = (Refused, Dead, Abandoned, Resweep)  # after which a walk goes on; after anything else `loc` says where it was
 
 
 @record(kw_only=True)
@@ -106,6 +104,7 @@ class Frame:
     path: tuple[Any, ...]  # the same in every sweep: for what is kept about places in the source
     locals: frozenset[str]
     returns: list[tuple[Point, Val, Loc]] = field(default_factory=list)
+    last: Loc = NOWHERE  # the position of the last statement that was walked
     loops: list[Loop] = field(default_factory=list)
     # Of comprehensions: the scope, its names, and those of them that a turn may read before it binds them.
     overlays: list[tuple[tuple[Any, ...], frozenset[str], frozenset[str]]] = field(default_factory=list)
@@ -160,7 +159,7 @@ class Walker(Contract):
         self.scanned: set[Any] = set()
         self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
         self.displays: set[Any] = set()  # the keys of dicts that are written out
-        self.comparisons: list[ast.AST] = []  # the comparisons around the present one,
+        self.comparisons: list[ast.AST | None] = []  # the comparisons around the present one,
         self.compared = 0  # and how many have been deep inside of the outermost
         self.paired = 0  # ... and pairs of types of elements in it
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
@@ -209,27 +208,27 @@ class Walker(Contract):
 
     def value(self, node: ast.expr) -> Val:
         """Evaluate an expression; an array that is written to stays itself, seen by one more name."""
-        saved = self.loc
-        self.loc = self.at(node)
+        saved = self.here, self.loc
+        self.move_to(node)
         try:
             handler = EXPRESSIONS.get(type(node))
             if handler is None:
                 raise self.unknown(node, "ACR117")
             val: Val = handler(self, node)
             if self.block is not None:
-                val = self.made(val, node)
+                val = self.made(val)
         except WAYS_ON:
-            self.loc = saved
+            self.here, self.loc = saved
             raise
-        self.loc = saved
+        self.here, self.loc = saved
         if self.block is None:
             raise Dead
         return val
 
-    def made(self, val: Val, node: ast.expr) -> Val:
+    def made(self, val: Val) -> Val:
         """Note where a value was made."""
         handler = MADE.get(type(val))
-        return val if handler is None else handler(self, val, node)
+        return val if handler is None else handler(self, val)
 
     def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
         """Evaluate a condition; return the points where it is true and false. Tests narrow what they test."""
@@ -238,12 +237,14 @@ class Walker(Contract):
 
     def body(self, stmts: Sequence[ast.stmt]) -> None:
         """Walk statements one after the other, as far as they can be reached."""
-        loops = self.frame.loops
+        frame, loops = self.frame, self.frame.loops
         around = len(loops)
+        saved = self.here, self.loc
         for stmt in stmts:
             if self.block is None:
-                return
-            self.loc = self.at(stmt)
+                break
+            self.move_to(stmt)
+            frame.last = self.loc
             try:
                 handler = STATEMENTS.get(type(stmt))
                 if handler is None:
@@ -255,12 +256,13 @@ class Walker(Contract):
             except Refused as error:
                 del loops[around:]
                 self.recover(error, stmt)
+        self.here, self.loc = saved
 
     def unknown(self, node: ast.stmt | ast.expr, code: str) -> Refused:
         """Return the exception to raise for what the language does not have."""
         if is_forbidden(node):  # noted when its function was read
             return Refused(None)
-        return self.refuse(code, node, seen=type(node).__name__)
+        return self.refuse(code, seen=type(node).__name__)
 
     def recover(self, error: Refused, stmt: ast.stmt) -> None:
         """Note a refusal and go on after the statement, with the names that it would have bound unusable."""
@@ -274,7 +276,7 @@ class Walker(Contract):
         self.go_on()
         # Whoever called goes on, with what is unusable. In a library function nothing else is the user's mistake.
         if isinstance(stmt, ast.Return) or self.outer_loc is not None:
-            self.frame.returns.append((self.point(), Poison(), self.at(stmt)))
+            self.frame.returns.append((self.point(), Poison(), self.loc))
             self.block = None
 
     def part(self, node: ast.expr) -> Val:
@@ -309,14 +311,15 @@ class Walker(Contract):
 
     def assign(self, target: ast.expr, val: Val) -> None:
         """Assign a value to a target."""
-        TARGETS[type(target)](self, target, val)
+        with self.at_node(target):
+            TARGETS[type(target)](self, target, val)
 
-    def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None) -> Val:
+    def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
         """Call anything."""
         handler = CALLS.get(type(func))
         if handler is None:
-            raise self.refuse("ACR301", node, seen=f"{self.describe(func)} cannot be called")
-        return handler(self, func, args, kwargs, node)  # type: ignore[no-any-return]
+            raise self.refuse("ACR301", seen=f"{self.describe(func)} cannot be called")
+        return handler(self, func, args, kwargs)  # type: ignore[no-any-return]
 
     def items_of(self, val: Val) -> tuple[Val, ...] | None:
         """Return the items of an iterable that are known one by one, else None."""

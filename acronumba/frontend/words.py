@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -170,7 +169,7 @@ class Words(Cells):
                 cell = self.cell(("shared", val.node.path))
                 return StaticList(items, cell)
 
-    def static(self, val: Any, node: ast.AST | None) -> Any:
+    def static(self, val: Any) -> Any:
         """Return the Python value of something known when the model is compiled, NOT_CONST if it is not known."""
         match val:
             case Num():
@@ -182,10 +181,10 @@ class Words(Cells):
             case EnumVal():
                 return val.const
             case TupleVal() | StaticList():
-                items = [self.static(v, node) for v in val.items]
+                items = [self.static(v) for v in val.items]
                 return NOT_CONST if NOT_CONST in items else tuple(items)
             case SharedVal(node=shared) if shared.kind in ("tuple", "list"):
-                items = [self.static(v, node) for v in self.shared_items(val)]
+                items = [self.static(v) for v in self.shared_items(val)]
                 return NOT_CONST if NOT_CONST in items else tuple(items)
         return NOT_CONST
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict, deque
 from typing import Any
 
@@ -20,19 +19,19 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 
 
-def unwrapped(w: Walker, val: Val, node: ast.AST) -> tuple[Val, Any]:
+def unwrapped(w: Walker, val: Val) -> tuple[Val, Any]:
     """Return a returned value as what its words say, and what is made of that; of None anything may be made."""
     match val:
         case NoneVal():
             return val, ANYTHING
         case Kept(kind=kind) if kind is not tuple and isinstance(val.inner, ListVal | MapVal):
-            extra = w.static(val.extra[0], node) if val.extra else None
+            extra = w.static(val.extra[0]) if val.extra else None
             if extra is NOT_CONST or (kind is defaultdict and not (extra is None or isinstance(extra, type))):
                 seen = f"{w.describe(val)}, whose {'default' if kind is defaultdict else 'maxlen'} is not known"
-                raise w.refuse("ACR308", node, seen=seen, rewrite=f"{'list' if kind is deque else 'dict'}(...)")
+                raise w.refuse("ACR308", seen=seen, rewrite=f"{'list' if kind is deque else 'dict'}(...)")
             return val.inner, Whole(kind, extra)
         case TupleVal() | DictVal():
-            parts = [unwrapped(w, v, node) for v in val.items]
+            parts = [unwrapped(w, v) for v in val.items]
             wraps = tuple(p for _, p in parts)
             if all(p is ANYTHING or p is None for p in wraps):
                 return val, None
@@ -46,15 +45,15 @@ def unwrapped(w: Walker, val: Val, node: ast.AST) -> tuple[Val, Any]:
 ANYTHING = object()
 
 
-def either(w: Walker, a: Any, b: Any, node: ast.AST) -> Any:
+def either(w: Walker, a: Any, b: Any) -> Any:
     """Return what is made of the words of either of two results."""
     if a is ANYTHING or b is ANYTHING:
         return b if a is ANYTHING else a
     if isinstance(a, Parts) and isinstance(b, Parts) and a.keys == b.keys and len(a.items) == len(b.items):
-        return Parts(tuple(either(w, x, y, node) for x, y in zip(a.items, b.items, strict=True)), a.keys)
+        return Parts(tuple(either(w, x, y) for x, y in zip(a.items, b.items, strict=True)), a.keys)
     if a != b:
         kinds = " and ".join(f"a {x.kind.__name__}" if isinstance(x, Whole) else "another value" for x in (a, b))
-        raise w.refuse("ACR308", node, seen=f"results that are {kinds}", rewrite="return the same kind on every path")
+        raise w.refuse("ACR308", seen=f"results that are {kinds}", rewrite="return the same kind on every path")
     return a
 
 

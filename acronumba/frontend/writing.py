@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,81 +42,77 @@ from acronumba.ir.types import TensorT
 Change = Callable[[Tensor, Val, Tensor | None], Val]
 
 
-def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val, node: ast.AST) -> None:
+def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val) -> None:
     """`x[i] = v` with the meaning of NumPy."""
     val = w.whole(val)
     if isinstance(val, UnionVal) and len({getattr(getattr(t, "seen", t), "rank", 0) for t in val.possible}) > 1:
 
         def store(v: Val) -> Val:
-            assign_item(w, ref, where, v, node)
+            assign_item(w, ref, where, v)
             return NoneVal()
 
-        w.each(not_none(w, val, node), store, node)
+        w.each(not_none(w, val), store)
         return
-    if each_index(w, where, lambda at: assign_item(w, ref, at, val, node), node):
+    if each_index(w, where, lambda at: assign_item(w, ref, at, val)):
         return
-    places = index_places(w, ref, where, node)
-    note_places(w, ref, places, node)
-    v = as_elements(w, val, ref.type.dtype, node)
+    places = index_places(w, ref, where)
+    note_places(w, ref, places)
+    v = as_elements(w, val, ref.type.dtype)
     if not any(map(is_array, places)):
-        _check_rank(w, ref, where, places, v, isinstance(val, Tensor), node)
+        _check_rank(w, ref, where, places, v, isinstance(val, Tensor))
     if not is_advanced(ref, places):
-        assign(w, view(w, ref, places, node), v, node)
+        assign(w, view(w, ref, places), v)
         return
     if len(where) == 1 < v.type.rank and is_mask(places[0]) and places[0].type.rank == len(ref.axes):
         seen = f"{w.describe(v)} for the elements of {w.describe(ref)} that a mask chooses"
-        raise w.refuse("ACR401", node, seen=seen, rewrite="give it one axis, or none")
+        raise w.refuse("ACR401", seen=seen, rewrite="give it one axis, or none")
     if not any(map(is_array, places)):
         seen = f"an assignment into a part of an axis that None has made, of {w.describe(ref)}"
-        raise w.refuse("ACR111", node, seen=seen, rewrite="write into the array itself, without that axis")
-    one = chosen(w, ref, places, node)
-    assign(w, one.ref, put(w, elements(w, one.ref, node), one, v, node), node)
+        raise w.refuse("ACR111", seen=seen, rewrite="write into the array itself, without that axis")
+    one = chosen(w, ref, places)
+    assign(w, one.ref, put(w, elements(w, one.ref), one, v))
 
 
-def _check_rank(
-    w: Walker, ref: ArrayRef, where: Sequence[Any], places: Sequence[Any], v: Tensor, array: bool, node: ast.AST
-) -> None:  # fmt: skip
+def _check_rank(w: Walker, ref: ArrayRef, where: Sequence[Any], places: Sequence[Any], v: Tensor, array: bool) -> None:
     """Refuse a value of more axes than NumPy takes: `array` if it is none of lists and tuples."""
     if all(isinstance(e, Num | Tensor) for e in places) and len(where) == len(ref.axes):
         if v.type.rank:
-            raise w.refuse("ACR301", node, seen=f"{w.describe(v)} for one element", rewrite="v.item(), or one of them")
+            raise w.refuse("ACR301", seen=f"{w.describe(v)} for one element", rewrite="v.item(), or one of them")
     elif not array and v.type.rank > sum(isinstance(e, slice | NoneVal) for e in places):
-        raise w.refuse("ACR401", node, seen=f"lists that are {w.describe(v)} for a place of fewer axes")
+        raise w.refuse("ACR401", seen=f"lists that are {w.describe(v)} for a place of fewer axes")
 
 
-def change_item(
-    w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable[[], Val], change: Change, node: ast.AST
-) -> None:  # fmt: skip
+def change_item(w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable[[], Val], change: Change) -> None:
     """`x[i] op= v` by arrays, with the meaning of NumPy: what is chosen is copied, changed and stored.
 
     `value` walks the expression of the value; `change` returns the new elements for the old ones and the value, where a
     mask, if there is one, is true.
     """
-    one = chosen(w, ref, places, node)
-    x = elements(w, one.ref, node)  # before there is a value, which may change them
+    one = chosen(w, ref, places)
+    x = elements(w, one.ref)  # before there is a value, which may change them
 
     def store(v: Val) -> Val:
         same: Val | None = v if isinstance(v, Num) and one.mask is not None else None
         if isinstance(v, Tensor):
-            same = for_all(w, one, v, node)
+            same = for_all(w, one, v)
         if same is not None:
-            mask = mask_of(w, one, node)
-            new = as_elements(w, change(x, same, mask), x.type.dtype, node)
-            new = w.element("where", [mask, new, elements(w, one.ref, node)], x.type.dtype, node)
+            mask = mask_of(w, one)
+            new = as_elements(w, change(x, same, mask), x.type.dtype)
+            new = w.element("where", [mask, new, elements(w, one.ref)], x.type.dtype)
         else:
-            two = with_places(w, one, node)
-            new = as_elements(w, change(taken(w, x, two, node), v, None), x.type.dtype, node)
-            new = put(w, elements(w, two.ref, node), two, new, node)
-        assign(w, one.ref, new, node)
+            two = with_places(w, one)
+            new = as_elements(w, change(taken(w, x, two), v, None), x.type.dtype)
+            new = put(w, elements(w, two.ref), two, new)
+        assign(w, one.ref, new)
         return NoneVal()
 
     v = value()
     w.check_poison(v)
-    note_places(w, ref, places, node)
-    w.each(w.whole(v), lambda v: store(v if w.sequence(v) is None else w.as_tensor(v, node=node)), node)
+    note_places(w, ref, places)
+    w.each(w.whole(v), lambda v: store(v if w.sequence(v) is None else w.as_tensor(v)))
 
 
-def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], None], node: ast.AST) -> bool:
+def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], None]) -> bool:
     """Write by each value that an index may have: an int on one path and a scalar of NumPy on the other, for example.
 
     Returns whether there are several.
@@ -129,18 +124,18 @@ def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], Non
                 f((*where[:k], e, *where[k + 1 :]))
                 return NoneVal()
 
-            w.each(at, one, node)
+            w.each(at, one)
             return True
     return False
 
 
-def index_places(w: Walker, ref: ArrayRef, where: Sequence[Any], node: ast.AST) -> list[Any]:
+def index_places(w: Walker, ref: ArrayRef, where: Sequence[Any]) -> list[Any]:
     """Return the index of each axis that a write is by: a mask for the first of its axes."""
-    parts, _ = index_of_each_axis(w, ref, where, node, masks=True)
-    return [index_of_axes(w, e, node) for e in parts]
+    parts, _ = index_of_each_axis(w, ref, where, masks=True)
+    return [index_of_axes(w, e) for e in parts]
 
 
-def note_places(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) -> None:
+def note_places(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> None:
     """Note a write: by which axes."""
     numbers, others = set(ref.indexed), set()
     rest = iter(ref.axes)
@@ -154,17 +149,17 @@ def note_places(w: Walker, ref: ArrayRef, places: Sequence[Any], node: ast.AST) 
             numbers.add(a.number)
         elif not isinstance(e, slice):
             others.add(a.number)
-    note_write(w, ref, frozenset(numbers), frozenset(others), node)
+    note_write(w, ref, frozenset(numbers), frozenset(others))
 
 
-def assign(w: Walker, ref: ArrayRef, val: Val, node: ast.AST) -> None:
+def assign(w: Walker, ref: ArrayRef, val: Val) -> None:
     """Give all that is seen of an array new elements."""
-    v = as_elements(w, val, ref.type.dtype, node)
-    v = without_ones(w, v, len(ref.axes), node)
+    v = as_elements(w, val, ref.type.dtype)
+    v = without_ones(w, v, len(ref.axes))
     listed = [a for a in ref.axes if a.stride is not None]
     inside = [a for a in ref.axes if a.stride is None]
     if not listed:
-        store_part(w, ref, ref.offset, ordered(w, fitted(w, v, ref.dims, node), ref, inside, node), node)
+        store_part(w, ref, ref.offset, ordered(w, fitted(w, v, ref.dims), ref, inside))
         return
     trailing = 0
     for a in reversed(ref.axes):
@@ -172,12 +167,12 @@ def assign(w: Walker, ref: ArrayRef, val: Val, node: ast.AST) -> None:
             break
         trailing += 1
     if v.type.rank <= trailing == len(inside):  # every part becomes the same
-        same = ordered(w, fitted(w, v, tuple(a.extent for a in inside), node), ref, inside, node)
-        each_part(w, ref.offset, listed, lambda offset: store_part(w, ref, offset, same, node), node)
+        same = ordered(w, fitted(w, v, tuple(a.extent for a in inside)), ref, inside)
+        each_part(w, ref.offset, listed, lambda offset: store_part(w, ref, offset, same))
         return
-    v = fitted(w, v, ref.dims, node)
-    v = w.transpose(v, [ref.axes.index(a) for a in (*listed, *inside)], node)
-    rows = w.reshape(v, (w.as_extent(w.count([a.extent for a in listed])), *(a.extent for a in inside)), node)
+    v = fitted(w, v, ref.dims)
+    v = w.transpose(v, [ref.axes.index(a) for a in (*listed, *inside)])
+    rows = w.reshape(v, (w.as_extent(w.count([a.extent for a in listed])), *(a.extent for a in inside)))
     key = (w.frame.scope, f"#row{w.counter}")
     w.counter += 1
     w.state[key] = number(0)
@@ -185,40 +180,38 @@ def assign(w: Walker, ref: ArrayRef, val: Val, node: ast.AST) -> None:
     def one(offset: Num) -> None:
         k = w.state[key]
         assert isinstance(k, Num)
-        row = index_known(w, rows, k, 0, node)
-        store_part(w, ref, offset, ordered(w, row, ref, inside, node), node)
+        row = index_known(w, rows, k, 0)
+        store_part(w, ref, offset, ordered(w, row, ref, inside))
         w.state[key] = w.scalar("add", k, number(1))
 
-    each_part(w, ref.offset, listed, one, node, (key,))
+    each_part(w, ref.offset, listed, one, (key,))
     w.state.pop(key, None)
 
 
-def fitted(w: Walker, v: Tensor, dims: Sequence[ir.Extent], node: ast.AST) -> Tensor:
+def fitted(w: Walker, v: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
     """Return new elements with the extents that they have to fill: one of 1 is repeated, if it may be one."""
     same = v.type.rank == len(dims) and all(
         have == want or (isinstance(have, int) and have != 1) for have, want in zip(v.dims, dims, strict=True)
     )
     if not same:
-        return w.broadcast_to(v, dims, node)
-    both = [
-        w.same_extent(have, want, "the elements and their place", node) for have, want in zip(v.dims, dims, strict=True)
-    ]
+        return w.broadcast_to(v, dims)
+    both = [w.same_extent(have, want, "the elements and their place") for have, want in zip(v.dims, dims, strict=True)]
     return w.refine(v, both)
 
 
-def ordered(w: Walker, v: Tensor, ref: ArrayRef, inside: Sequence[Axis], node: ast.AST) -> Tensor:
+def ordered(w: Walker, v: Tensor, ref: ArrayRef, inside: Sequence[Axis]) -> Tensor:
     """Return new elements with the axes of a part: those that are cut by an index are left out."""
     kept = sorted((a for a in inside if a.cut >= 0), key=lambda a: a.cut)
     have = [a for a in inside if a.cut >= 0]
     if len(have) < len(inside):
-        v = w.reshape(v, tuple(a.extent for a in have), node)
-    return w.transpose(v, [have.index(a) for a in kept], node)
+        v = w.reshape(v, tuple(a.extent for a in have))
+    return w.transpose(v, [have.index(a) for a in kept])
 
 
-def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor, node: ast.AST) -> None:
+def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor) -> None:
     """Store new elements in the place of what is seen of one part."""
     if any(c.index is not None or c.count is not None for c in ref.cuts):
-        v = put_cuts(w, part_at(w, ref, offset, node), ref.cuts, v, node)
+        v = put_cuts(w, part_at(w, ref, offset), ref.cuts, v)
     item = ref.parts.item
     assert isinstance(item, TensorT)
     known = zip(item.shape, ref.cuts, v.dims, strict=True)
@@ -227,37 +220,35 @@ def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor, node: ast.AST) 
     if w.block is None:
         return
     words = (ref.parts.var, w.word(w.read(offset)), *w.to_words(replace(v, array0=None), item))
-    w.emit(ir.ListOp(outs=(), op="set", width=1, args=words, loc=w.at(node)))
+    w.emit(ir.ListOp(outs=(), op="set", width=1, args=words, loc=w.loc))
 
 
-def as_elements(w: Walker, val: Val, dtype: str, node: ast.AST) -> Tensor:
+def as_elements(w: Walker, val: Val, dtype: str) -> Tensor:
     """Return a value as NumPy stores it in an array of a dtype."""
     val = w.whole(val)
     if isinstance(val, NoneVal) and dtype[0] in "fb":
         val = number(float("nan") if dtype[0] == "f" else False)
     elif isinstance(val, NoneVal):
-        w.fail(
-            "TypeError", "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'", node
-        )
+        w.fail("TypeError", "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
         raise Dead
     if isinstance(val, UnionVal):
-        out = w.each(val, lambda v: as_elements(w, v, dtype, node), node)
+        out = w.each(val, lambda v: as_elements(w, v, dtype))
         if not isinstance(out, Tensor):  # every alternative fails
             raise Dead
         return out
     if isinstance(val, Num):
-        return w.from_number(val, dtype, node)
+        return w.from_number(val, dtype)
     if isinstance(val, Tensor):
         scalar = not val.type.rank and val.array0 is None
         if scalar and np.dtype(dtype).kind == "i" and not np.can_cast(val.type.dtype, dtype):
-            return w.from_number(w.host(val, "an element of an array of integers", node), dtype, node)
-        out = w.cast(val, dtype, node)
+            return w.from_number(w.host(val, "an element of an array of integers"), dtype)
+        out = w.cast(val, dtype)
     else:
-        out = w.cast(w.as_tensor(val, node=node), dtype, node)
+        out = w.cast(w.as_tensor(val), dtype)
     return Tensor(out.type, out.ref, out.dims, aliased=True)  # its elements are copied
 
 
-def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST, axis: int = 0) -> Tensor:
+def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, axis: int = 0) -> Tensor:
     """Return an array with other elements in the place of what is seen of it."""
     while axis < len(cuts) and cuts[axis].index is None and cuts[axis].count is None:
         axis += 1
@@ -269,19 +260,17 @@ def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, node: ast.AST
         assert c.count is not None
         if more:
             part = w.slice(x, [(c.start, c.step, c.count) if k == axis else (0, 1, d) for k, d in enumerate(x.dims)])
-            v = put_cuts(w, part, cuts, v, node, axis + 1)
-        return put_slice(w, x, axis, c, v, node)
+            v = put_cuts(w, part, cuts, v, axis + 1)
+        return put_slice(w, x, axis, c, v)
     if more:
-        inner = index_known(w, x, c.index, axis, node) if isinstance(c.index, Num) else w.take(x, c.index, axis, node)
-        v = put_cuts(w, inner, [*cuts[:axis], *cuts[axis + 1 :]], v, node, axis)
-    at = index_of_place(w, c.index, n, node)
-    here = w.element("eq", [places_along(w, x, axis, node), at], "bool", node)
-    return w.element(
-        "where", [here, w.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :]), node), x], x.type.dtype, node
-    )
+        inner = index_known(w, x, c.index, axis) if isinstance(c.index, Num) else w.take(x, c.index, axis)
+        v = put_cuts(w, inner, [*cuts[:axis], *cuts[axis + 1 :]], v, axis)
+    at = index_of_place(w, c.index, n)
+    here = w.element("eq", [places_along(w, x, axis), at], "bool")
+    return w.element("where", [here, w.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :])), x], x.type.dtype)
 
 
-def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor, node: ast.AST) -> Tensor:
+def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor) -> Tensor:
     """Return an array with other elements in the place of a slice along one axis."""
     assert c.count is not None
     n = x.dims[axis]
@@ -289,13 +278,13 @@ def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor, node: ast.AST)
     def some(start: ir.Extent, count: ir.Extent) -> list[Tensor]:
         if count == 0:
             return []
-        return [w.slice(x, [(start, 1, count) if k == axis else (0, 1, d) for k, d in enumerate(x.dims)], node)]
+        return [w.slice(x, [(start, 1, count) if k == axis else (0, 1, d) for k, d in enumerate(x.dims)])]
 
     if c.step == 1:
         end = w.scalar("add", w.extent(c.start), w.extent(c.count))
         rest = w.as_extent(w.scalar("sub", w.extent(n), end))
         pieces = [*some(0, c.start), *([] if c.count == 0 else [v]), *some(w.as_extent(end), rest)]
-        out = w.concat(pieces, axis, node) if pieces else x
+        out = w.concat(pieces, axis) if pieces else x
         return (
             Tensor(out.type, out.ref, tuple(x.dims), fresh=True)
             if out.type.shape == x.type.shape
@@ -303,17 +292,17 @@ def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor, node: ast.AST)
         )
     if c.count == 0:
         return x
-    places = w.iota(n, "int64", node)
-    start, step = w.from_number(w.extent(c.start), "int64", node), w.from_number(number(c.step), "int64", node)
-    gone = w.element("sub", [places, start], "int64", node)
-    turn = w.element("floordiv", [gone, step], "int64", node)
-    hit = w.element("eq", [w.element("mul", [turn, step], "int64", node), gone], "bool", node)
-    low = w.element("ge", [turn, w.from_number(number(0), "int64", node)], "bool", node)
-    high = w.element("lt", [turn, w.from_number(w.extent(c.count), "int64", node)], "bool", node)
-    hit = w.element("and", [hit, w.element("and", [low, high], "bool", node)], "bool", node)
-    some_row = w.full((*v.dims[:axis], 1, *v.dims[axis + 1 :]), number(0), v.type.dtype, node)
-    padded = w.concat([v, some_row], axis, node)
-    index = w.element("where", [hit, turn, w.from_number(w.extent(c.count), "int64", node)], "int64", node)
-    taken = w.take(padded, index, axis, node)
-    hit = w.reshape(hit, (n, *(1 for _ in x.dims[axis + 1 :])), node)
-    return w.element("where", [hit, taken, x], x.type.dtype, node)
+    places = w.iota(n, "int64")
+    start, step = w.from_number(w.extent(c.start), "int64"), w.from_number(number(c.step), "int64")
+    gone = w.element("sub", [places, start], "int64")
+    turn = w.element("floordiv", [gone, step], "int64")
+    hit = w.element("eq", [w.element("mul", [turn, step], "int64"), gone], "bool")
+    low = w.element("ge", [turn, w.from_number(number(0), "int64")], "bool")
+    high = w.element("lt", [turn, w.from_number(w.extent(c.count), "int64")], "bool")
+    hit = w.element("and", [hit, w.element("and", [low, high], "bool")], "bool")
+    some_row = w.full((*v.dims[:axis], 1, *v.dims[axis + 1 :]), number(0), v.type.dtype)
+    padded = w.concat([v, some_row], axis)
+    index = w.element("where", [hit, turn, w.from_number(w.extent(c.count), "int64")], "int64")
+    taken = w.take(padded, index, axis)
+    hit = w.reshape(hit, (n, *(1 for _ in x.dims[axis + 1 :])))
+    return w.element("where", [hit, taken, x], x.type.dtype)

@@ -34,7 +34,7 @@ from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_texts import text_method
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Node, Row, bind, place_of, table_key
+from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Row, bind, place_of, table_key
 from acronumba.frontend.calls.written_special import scipy_row
 from acronumba.frontend.comparisons import same_element
 from acronumba.frontend.comprehensions import extend
@@ -96,69 +96,69 @@ if TYPE_CHECKING:
 HANDLERS = every.FILES  # their rows are in `ROWS` and `METHODS`
 
 
-def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call something that exists at compile time."""
-    if (made := call_with_matrices(w, value, args, kwargs, node)) is not None:
+    if (made := call_with_matrices(w, value, args, kwargs)) is not None:
         return made
     if has_written(value):
-        return call_written(w, value, args, kwargs, node)
+        return call_written(w, value, args, kwargs)
     if any(value is setting for setting in SETTINGS):
-        return change_setting(w, value, args, kwargs, node)
+        return change_setting(w, value, args, kwargs)
     if isinstance(value, type):
-        return construct(w, value, args, kwargs, node)
-    view = function_view(w, value, args, kwargs, node)
+        return construct(w, value, args, kwargs)
+    view = function_view(w, value, args, kwargs)
     if view is not None:
         return view
     known = ROWS.get(table_key(value)) or scipy_row(value)
     if known is not None:
-        return call_row(w, known, args, kwargs, node)
+        return call_row(w, known, args, kwargs)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
         rewrite = "np.array(x), with `@` for matrix products" if value is np.bmat else ""
-        raise w.refuse("ACR202", node, seen=_name_of(node, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
+        raise w.refuse("ACR202", seen=_name_of(w, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
     if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
-        set_attribute(w, args[0], args[1].value, args[2], node or ast.Constant(0))
+        set_attribute(w, args[0], args[1].value, args[2])
         return NoneVal()
     if value is object.__init__:
         return NoneVal()
     module = getattr(value, "__module__", None)
     if module == "dataclasses" and getattr(value, "__name__", "") == "replace":
-        return replace_fields(w, args, kwargs, node)
+        return replace_fields(w, args, kwargs)
     name = getattr(value, "__qualname__", None) or repr(value)
     code = "ACR211" if module and "random" in str(module) and "numpy" in str(module) else "ACR201"
     if isinstance(value, functools.partial):
         func = w.constant(value.func)
-        raise w.refuse("ACR210", node, seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
-    raise w.refuse(code, node, seen=_name_of(node, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
+        raise w.refuse("ACR210", seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
+    raise w.refuse(code, seen=_name_of(w, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
 
 
-def _name_of(node: Node, default: str) -> str:
+def _name_of(w: Walker, default: str) -> str:
     """Return how the user wrote what is called."""
-    return ast.unparse(node.func) if isinstance(node, ast.Call) else default
+    return ast.unparse(w.here.func) if isinstance(w.here, ast.Call) else default
 
 
-def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call what has a row."""
     if row.whole:
-        return _distribute(w, row, Args(w, row, args, kwargs, node), node)
-    a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()}, node)
+        return _distribute(w, row, Args(w, row, args, kwargs))
+    a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()})
     a.into = kwargs.get("out")
-    return _distribute(w, row, a, node)
+    return _distribute(w, row, a)
 
 
-def _distribute(w: Walker, row: Row, a: Args, node: Node) -> Val:
+def _distribute(w: Walker, row: Row, a: Args) -> Val:
     """Call a handler for each alternative of those of its arguments that are one of several kinds."""
     if row.whole:
-        return _as_python(w, row, a, row.handler(w, a, node))
+        return _as_python(w, row, a, row.handler(w, a))
     found = _first_choice(a)
     if found is None:
-        return _as_python(w, row, a, row.handler(w, a, node))
+        return _as_python(w, row, a, row.handler(w, a))
     name, which, with_case = found
 
     def one(case: Val) -> Val:
-        made = _distribute(w, row, with_case(case), node)
-        return w.made(made, node) if w.block is not None and isinstance(node, ast.expr) else made
+        made = _distribute(w, row, with_case(case))
+        return w.made(made) if w.block is not None and isinstance(w.here, ast.expr) else made
 
-    return w.each(which if name in a.optional else not_none(w, which, node), one, node)
+    return w.each(which if name in a.optional else not_none(w, which), one)
 
 
 def _first_choice(a: Args) -> tuple[str, UnionVal, Callable[[Val], Args]] | None:
@@ -235,74 +235,74 @@ def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
     return replace(result, array0=number(True)) if result.base is not None else w.as_array(result)
 
 
-def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a class: a conversion, a dtype, a dataclass or NamedTuple."""
     known = ROWS.get(cls)
     if known is not None:
-        return call_row(w, known, args, kwargs, node)
+        return call_row(w, known, args, kwargs)
     if cls is functools.partial:
-        return make_partial(w, args, kwargs, node)
+        return make_partial(w, args, kwargs)
     if cls in (operator.itemgetter, operator.attrgetter):
-        return make_getter(w, cls, args, node)
+        return make_getter(w, cls, args)
     if issubclass(cls, np.generic):
 
-        def scalar(w: Walker, a: Args, node: Node) -> Val:
-            return as_dtype(w, a["x"], w.dtype_name(cls, node), node)
+        def scalar(w: Walker, a: Args) -> Val:
+            return as_dtype(w, a["x"], w.dtype_name(cls))
 
-        return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs, node)
+        return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs)
     if issubclass(cls, enum.Enum):
-        given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs, node)
-        value = w.static(given["value"], node)
+        given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs)
+        value = w.static(given["value"])
         if value is NOT_CONST and all(type(m.value) is int for m in cls):
-            return enum_of(w, cls, given["value"], node)
+            return enum_of(w, cls, given["value"])
         if value is NOT_CONST:
-            raise w.refuse("ACR308", node, seen=f"{cls.__name__} of a run-time value")
+            raise w.refuse("ACR308", seen=f"{cls.__name__} of a run-time value")
         try:
             return w.constant(cls(value))
         except ValueError as error:
-            w.fail("ValueError", str(error), node)
+            w.fail("ValueError", str(error))
             raise Dead from None
     if issubclass(cls, np.dtype):
-        given = _arguments(w, "dtype", inspect.Signature([_named("dtype")]), args, kwargs, node)
-        value = w.static(given["dtype"], node)
+        given = _arguments(w, "dtype", inspect.Signature([_named("dtype")]), args, kwargs)
+        value = w.static(given["dtype"])
         try:
             return Static(np.dtype(value))
         except TypeError:  # not known, or none
-            raise w.refuse("ACR202", node, seen=f"np.dtype of {w.describe(given['dtype'])}") from None
+            raise w.refuse("ACR202", seen=f"np.dtype of {w.describe(given['dtype'])}") from None
     if issubclass(cls, BaseException):
-        raise w.refuse("ACR108", node, seen="an exception that is not raised at once")
+        raise w.refuse("ACR108", seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):
-        return _dataclass(w, cls, args, kwargs, node)
+        return _dataclass(w, cls, args, kwargs)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return _named_tuple(w, cls, args, kwargs, node)
+        return _named_tuple(w, cls, args, kwargs)
     if cls is super:
-        return super_of(w, args, node)
-    return made_by_init(w, cls, args, kwargs, node)
+        return super_of(w, args)
+    return made_by_init(w, cls, args, kwargs)
 
 
-def enum_of(w: Walker, cls: type[enum.Enum], val: Val, node: Node) -> Val:
+def enum_of(w: Walker, cls: type[enum.Enum], val: Val) -> Val:
     """Return the member of an enum that has a value, an int."""
-    value = w.read(w.as_int(host_value(w, val, node, f"{cls.__name__}()", index=True)))
+    value = w.read(w.as_int(host_value(w, val, f"{cls.__name__}()", index=True)))
     out = number(-1)
     for k, member in enumerate(members_of(cls)):
         out = w.select(w.scalar("eq", value, number(member.value)), number(k), out)
-    w.check(w.scalar("ge", out, number(0)), "ValueError", f"{{0}} is not a valid {cls.__name__}", (value,), node)
+    w.check(w.scalar("ge", out, number(0)), "ValueError", f"{{0}} is not a valid {cls.__name__}", (value,))
     return EnumVal(cls, var=w.word(out))
 
 
-def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val]) -> Val:
     w.source_guard.layout(cls)
     for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
         w.source_guard.attribute(cls, name)
     own = own_constructor(cls)
     if own == "__init__" and isinstance(cls.__init__, types.FunctionType) and is_written(cls.__init__):
-        return made_by_init(w, cls, args, kwargs, node)
+        return made_by_init(w, cls, args, kwargs)
     if own and own != "__post_init__":
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
-        raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+        raise w.refuse("ACR210", seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
     given = [f for f in cls.__dataclass_fields__.values() if f.init and f._field_type is not CLASS_VARIABLE]
     positional = [f.name for f in given if not f.kw_only]
-    out = _bind_fields(w, cls, positional, [f.name for f in given], args, kwargs, node)
+    out = _bind_fields(w, cls, positional, [f.name for f in given], args, kwargs)
     fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is not CLASS_VARIABLE]
     for f in fields:
         if f.name in out:
@@ -311,30 +311,28 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val], nod
             out[f.name] = default_value(w, f.default, f, "default", f"{cls.__name__}({f.name})")
         elif f.default_factory is not dataclasses.MISSING:
             factory = f.default_factory
-            out[f.name] = (
-                new_list(w, (), node or ast.Constant(0)) if factory is list else w.call(Static(factory), (), {}, node)
-            )
+            out[f.name] = new_list(w, ()) if factory is list else w.call(Static(factory), (), {})
         elif f.init:
-            raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {f.name}")
+            raise w.refuse("ACR203", seen=f"{cls.__name__} without {f.name}")
     names = tuple(f.name for f in dataclasses.fields(cls) if f.name in out)
     if not own and cls not in w.know.changing and len(names) == len(dataclasses.fields(cls)):
         return Record(cls, names, tuple(out[n] for n in names))
     rest = tuple(out[f.name] for f in fields if f.name not in names and f.name in out) if own else None
-    return made_by_fields(w, cls, {n: out[n] for n in names}, rest, node)
+    return made_by_fields(w, cls, {n: out[n] for n in names}, rest)
 
 
-def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> Val:
     w.source_guard.layout(cls)
-    _only_fields(w, cls, node)
+    _only_fields(w, cls)
     names = field_names(cls)
-    out = _bind_fields(w, cls, list(names), list(names), args, kwargs, node)
+    out = _bind_fields(w, cls, list(names), list(names), args, kwargs)
     defaults = getattr(cls, "_field_defaults", {})
     for name, value in defaults.items():
         if name not in out:
             out[name] = default_value(w, value, defaults, name, f"{cls.__name__}({name})")
     missing = [n for n in names if n not in out]
     if missing:
-        raise w.refuse("ACR203", node, seen=f"{cls.__name__} without {', '.join(missing)}")
+        raise w.refuse("ACR203", seen=f"{cls.__name__} without {', '.join(missing)}")
     return Record(cls, names, tuple(out[n] for n in names))
 
 
@@ -343,188 +341,178 @@ def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> in
 
 
 def _arguments(
-    w: Walker, what: str, signature: inspect.Signature, args: list[Val], kwargs: dict[str, Val], node: Node
+    w: Walker, what: str, signature: inspect.Signature, args: list[Val], kwargs: dict[str, Val]
 ) -> dict[str, Val]:
     """Bind a call to a signature; return the arguments that were given, by name."""
-    values, _ = bind(w, what, signature.parameters, args, kwargs, node)
+    values, _ = bind(w, what, signature.parameters, args, kwargs)
     for name, p in signature.parameters.items():
         if name not in values and p.default is inspect.Parameter.empty:
-            raise w.refuse("ACR203", node, seen=f"{what} without {name}")
+            raise w.refuse("ACR203", seen=f"{what} without {name}")
     return values
 
 
-def _only_fields(w: Walker, cls: type, node: Node) -> None:
+def _only_fields(w: Walker, cls: type) -> None:
     """Refuse a class that does anything else when it is called than to store its fields."""
     for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
         w.source_guard.attribute(cls, name)
     if own := own_constructor(cls):
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
-        raise w.refuse("ACR210", node, seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+        raise w.refuse("ACR210", seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
 
 
 def _bind_fields(
-    w: Walker, cls: type, positional: list[str], names: list[str], args: list[Val], kwargs: dict[str, Val], node: Node
+    w: Walker, cls: type, positional: list[str], names: list[str], args: list[Val], kwargs: dict[str, Val]
 ) -> dict[str, Val]:
     keywords = [_named(n, inspect.Parameter.KEYWORD_ONLY) for n in names if n not in positional]
     parameters = {p.name: p for p in (*map(_named, positional), *keywords)}
-    out, _ = bind(w, cls.__name__, parameters, args, kwargs, node)
+    out, _ = bind(w, cls.__name__, parameters, args, kwargs)
     for v in out.values():
         alias(v)
-        check_part(w, v, node or ast.Constant(0))
+        check_part(w, v)
     return out
 
 
-def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """`dataclasses.replace` and `_replace`."""
     if len(args) != 1:
-        raise w.refuse("ACR203", place_of(node, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
+        raise w.refuse("ACR203", place_of(w, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
 
     def one(obj: Val) -> Val:
         cls = obj.classes[0] if isinstance(obj, Ref) else obj.cls if isinstance(obj, Record | Made) else None
         if isinstance(obj, SharedVal) and obj.node.kind == "object":
             cls = obj.node.cls
         if cls is None:
-            raise w.refuse("ACR301", node, seen=f"replace of {w.describe(obj)}")
+            raise w.refuse("ACR301", seen=f"replace of {w.describe(obj)}")
         names = field_names(cls)
         for k in kwargs:
             if k not in names:
-                raise w.refuse("ACR307", node, seen=f"{cls.__name__} has no field {k!r}")
+                raise w.refuse("ACR307", seen=f"{cls.__name__} has no field {k!r}")
         if dataclasses.is_dataclass(cls):  # it is called
             init = [f.name for f in dataclasses.fields(cls) if f.init]
-            given = {n: kwargs[n] if n in kwargs else attribute(w, obj, n, node) for n in init}
-            return construct(w, cls, [], given | kwargs, node)
-        return Record(cls, names, tuple(kwargs[n] if n in kwargs else attribute(w, obj, n, node) for n in names))
+            given = {n: kwargs[n] if n in kwargs else attribute(w, obj, n) for n in init}
+            return construct(w, cls, [], given | kwargs)
+        return Record(cls, names, tuple(kwargs[n] if n in kwargs else attribute(w, obj, n) for n in names))
 
-    return w.each(args[0], one, node)
+    return w.each(args[0], one)
 
 
 # ---- methods of built-in types
 
 
-def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a method of a tensor, list, dict or tuple."""
     owner, name = method.owner, method.name
     if isinstance(owner, ArrayRef):
-        return array_method(w, owner, name, args, kwargs, node)
+        return array_method(w, owner, name, args, kwargs)
     if isinstance(owner, Tensor):
         known = METHODS.get((np.ndarray, name))
         if known is None:
-            raise w.refuse("ACR209", node, seen=f"the method .{name} of an array")
-        return call_row(w, known, [owner, *args], kwargs, node)
+            raise w.refuse("ACR209", seen=f"the method .{name} of an array")
+        return call_row(w, known, [owner, *args], kwargs)
     cls = python_class(owner)
     if isinstance(owner, Num) and getattr(cls, name, None) in WRITTEN:
-        return call_written(w, getattr(cls, name), [owner, *args], kwargs, node)
+        return call_written(w, getattr(cls, name), [owner, *args], kwargs)
     if cls in (list, tuple) and callable(getattr(cls, name, None)):
-        given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs, node)
+        given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
         args, kwargs = [v for k, v in given.items() if k not in named][1:], named
     if isinstance(owner, StaticList) or (isinstance(owner, SharedVal) and owner.node.kind == "list"):
         if name in _LIST_CHANGES:
             if isinstance(owner, SharedVal):
-                raise w.refuse("ACR113", node, seen=f".{name} of {owner.node.path}")
+                raise w.refuse("ACR113", seen=f".{name} of {owner.node.path}")
             w.make_real(owner.cell)
             raise Resweep
     if isinstance(owner, ListVal):
-        return list_method(w, owner, name, args, kwargs, node)
+        return list_method(w, owner, name, args, kwargs)
     if isinstance(owner, Kept):
-        return of_collections.kept_method(w, owner, name, args, kwargs, node or ast.Constant(0))
+        return of_collections.kept_method(w, owner, name, args, kwargs)
     if is_mapping(owner):
-        return of_maps.map_method(w, owner, name, args, kwargs, node)
+        return of_maps.map_method(w, owner, name, args, kwargs)
     if name in ("copy",) and isinstance(owner, StaticList):
-        return new_list(w, owner.items, node or ast.Constant(0))
+        return new_list(w, owner.items)
     if isinstance(owner, StrVal):
-        parts = [as_iterable(w, v, node) if isinstance(v, Generator | Stream) else v for v in args]
-        if name != "format" and any(w.static(v, node) is NOT_CONST for v in parts):
-            return text_method(w, owner, name, parts, kwargs, node)
-        return known_texts.method(w, owner, name, parts, kwargs, node)
+        parts = [as_iterable(w, v) if isinstance(v, Generator | Stream) else v for v in args]
+        if name != "format" and any(w.static(v) is NOT_CONST for v in parts):
+            return text_method(w, owner, name, parts, kwargs)
+        return known_texts.method(w, owner, name, parts, kwargs)
     if isinstance(owner, Text):
-        return text_method(w, owner, name, args, kwargs, node)
+        return text_method(w, owner, name, args, kwargs)
     if name == "_replace":
-        return replace_fields(w, [owner, *args], kwargs, node)
+        return replace_fields(w, [owner, *args], kwargs)
     if name == "index" or name == "count":
         items = w.items_of(owner)
         if items is not None and 0 < len(args) < 4 and name == "index":
-            return index_in(w, owner, args, node or ast.Constant(0))
+            return index_in(w, owner, args)
         if items is not None and len(args) == 1 and name == "count":
             out = number(0)
             for v in items:
-                same = same_element(w, v, args[0], node or ast.Constant(0))
+                same = same_element(w, v, args[0])
                 out = w.scalar("add", out, w.as_int(same))
             return out
-    raise w.refuse("ACR209", node, seen=f"the method .{name} of {w.describe(owner)}")
+    raise w.refuse("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
 
 
-def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
+def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a method of an array that is written to."""
-    where = node or ast.Constant(0)
     if name == "fill" and len(args) == 1 and not kwargs:
-        assign_item(w, ref, (), args[0], where)
+        assign_item(w, ref, (), args[0])
         return NoneVal()
-    view = array_view(w, ref, name, args, kwargs, node)
+    view = array_view(w, ref, name, args, kwargs)
     if view is not None:
         return view
     known = METHODS.get((np.ndarray, name))
     if known is not None and known.whole:
-        return call_row(w, known, [ref, *args], kwargs, node)
-    return call_method(w, Method(w.whole(ref), name), args, kwargs, node)
+        return call_row(w, known, [ref, *args], kwargs)
+    return call_method(w, Method(w.whole(ref), name), args, kwargs)
 
 
 _LIST_CHANGES = ("append", "pop", "extend", "insert", "sort", "reverse", "clear", "remove")
 
 
-def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: dict[str, Val], node: Node) -> Val:
-    where = node or ast.Constant(0)
+def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     match name, args:
         case "append", [val]:
             if isinstance(val, Generator):
                 raise w.refuse("ACR114", val.node)
-            append(w, base, val, where)
+            append(w, base, val)
             return NoneVal()
         case "extend", [val]:
-            extend(w, base, as_iterable(w, val, node), where)
+            extend(w, base, as_iterable(w, val))
             return NoneVal()
         case "pop", [] | [_]:
-            check_mutable(w, base, where)
-            n = w.list_lengths(base, node)
-            w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list", (), node)
+            check_mutable(w, base)
+            n = w.list_lengths(base)
+            w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list")
             if args:
-                i = checked_index(
-                    w, host_value(w, args[0], node, ".pop()", index=True), n, where, "pop index out of range"
-                )
+                i = checked_index(w, host_value(w, args[0], ".pop()", index=True), n, "pop index out of range")
             else:
                 i = w.scalar("sub", n, number(1))
             outs = tuple(w.var("item", t) for t in words(base.item))
             if w.block is not None:
-                w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.at(node)))
+                w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.loc))
             return element_of(w, base, outs)
         case "insert", [index, val]:
-            check_mutable(w, base, where)
-            n, i = w.list_lengths(base, node), w.read(w.as_int(host_value(w, index, node, ".insert()", index=True)))
+            check_mutable(w, base)
+            n, i = w.list_lengths(base), w.read(w.as_int(host_value(w, index, ".insert()", index=True)))
             i = w.select(
                 w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
             )
-            append(w, base, val, where, "insert", i)
+            append(w, base, val, "insert", i)
             return NoneVal()
         case "sort", []:
-            check_mutable(w, base, where)
-            sort_list(w, base, kwargs.get("key", NoneVal()), kwargs.get("reverse", number(False)), node)
+            check_mutable(w, base)
+            sort_list(w, base, kwargs.get("key", NoneVal()), kwargs.get("reverse", number(False)))
             return NoneVal()
         case "copy", []:
-            return list_slice(w, base, number(0), 1, w.list_lengths(base, node), where)
+            return list_slice(w, base, number(0), 1, w.list_lengths(base))
         case "index", [_, *rest] if len(rest) < 3:
-            return index_in(w, base, args, where)
+            return index_in(w, base, args)
         case "remove", [val]:
-            remove_value(w, base, val, where)
+            remove_value(w, base, val)
             return NoneVal()
         case "clear" | "reverse", []:
-            simple(w, base, "erase" if name == "clear" else name, where)
+            simple(w, base, "erase" if name == "clear" else name)
             return NoneVal()
         case "count", [val]:
-            return fold(
-                w,
-                base,
-                number(0),
-                lambda acc, v: binary(w, ast.Add(), acc, same_element(w, v, val, where), where),
-                node,
-            )
-    raise w.refuse("ACR209", node, seen=f"the method .{name} of a list")
+            return fold(w, base, number(0), lambda acc, v: binary(w, ast.Add(), acc, same_element(w, v, val)))
+    raise w.refuse("ACR209", seen=f"the method .{name} of a list")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.frontend.calls.of_shapes import extents, runtime_list, with_axis
-from acronumba.frontend.calls.tables import Args, Handler, Node, row
-from acronumba.frontend.comprehensions import built, comprehend
+from acronumba.frontend.calls.tables import Args, Handler, row
+from acronumba.frontend.comprehensions import all_of_generator, built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.tensors import PYTHON
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def _filled(value: float | None, default: str = "float64") -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         dtype = a.dtype() or default
-        return w.full(extents(w, a), number(value), dtype, node)
+        return w.full(extents(w, a), number(value), dtype)
 
     return handler
 
@@ -43,21 +43,21 @@ row("shape dtype", np.ones, rank0="array")(_filled(1.0))
 
 
 @row("shape fill_value dtype", np.full, rank0="array")
-def _full(w: Walker, a: Args, node: Node) -> Val:
+def _full(w: Walker, a: Args) -> Val:
     value = a["fill_value"]
     if not isinstance(value, Num | Tensor):
-        raise w.refuse("ACR301", node, seen=f"np.full of {w.describe(value)}")
-    return w.full(extents(w, a), value, a.dtype(), node)
+        raise w.refuse("ACR301", seen=f"np.full of {w.describe(value)}")
+    return w.full(extents(w, a), value, a.dtype())
 
 
 def _like(value: float | None) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("x")
         fill = number(value) if value is not None else a["fill_value"]
         if not isinstance(fill, Num | Tensor):
-            raise w.refuse("ACR301", node, seen=f"np.full_like of {w.describe(fill)}")
+            raise w.refuse("ACR301", seen=f"np.full_like of {w.describe(fill)}")
         dims = x.dims if isinstance(a["shape"], NoneVal) else extents(w, a)
-        return w.full(dims, fill, a.dtype() or x.type.dtype, node)
+        return w.full(dims, fill, a.dtype() or x.type.dtype)
 
     return handler
 
@@ -68,149 +68,152 @@ row("x fill_value dtype shape", np.full_like, rank0="array")(_like(None))
 
 
 @row("start stop step dtype", np.arange)
-def _arange(w: Walker, a: Args, node: Node) -> Val:
+def _arange(w: Walker, a: Args) -> Val:
     start, stop = a["start"], a["stop"]
     if isinstance(stop, NoneVal):
         start, stop = number(0), start
     elif "start" not in a.given:
         start = number(0)
     if isinstance(stop, NoneVal) or (isinstance(a["stop"], NoneVal) and isinstance(a.where["start"], ast.keyword)):
-        raise w.refuse("ACR203", node, seen="np.arange without stop")
+        raise w.refuse("ACR203", seen="np.arange without stop")
     if isinstance(start, NoneVal):
         raise w.refuse("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
-    first, last, step = (host_value(w, v, node, "np.arange()") for v in (start, stop, a["step"]))
-    return w.arange(first, last, step, a.dtype(), node)
+    first, last, step = (host_value(w, v, "np.arange()") for v in (start, stop, a["step"]))
+    return w.arange(first, last, step, a.dtype())
 
 
 @row("n m k dtype", np.eye)
-def _eye(w: Walker, a: Args, node: Node) -> Val:
+def _eye(w: Walker, a: Args) -> Val:
     n = extents(w, a, "n")[0]
     m = n if isinstance(a["m"], NoneVal) else extents(w, a, "m")[0]
-    return w.eye(n, m, a.whole("k"), a.dtype() or "float64", node)
+    return w.eye(n, m, a.whole("k"), a.dtype() or "float64")
 
 
 @row("n dtype", np.identity)
-def _identity(w: Walker, a: Args, node: Node) -> Val:
+def _identity(w: Walker, a: Args) -> Val:
     n = extents(w, a, "n")[0]
-    return w.eye(n, n, 0, a.dtype() or "float64", node)
+    return w.eye(n, n, 0, a.dtype() or "float64")
 
 
 @row("x dtype", np.array, np.asarray, np.asanyarray, rank0="array")
-def _array(w: Walker, a: Args, node: Node) -> Val:
+def _array(w: Walker, a: Args) -> Val:
     dtype = a.dtype()
     val = a["x"]
     if isinstance(val, Num):
-        return w.from_number(val, dtype or w.natural(val, node), node)
-    runtime = runtime_list(w, val, node)
+        return w.from_number(val, dtype or w.natural(val))
+    runtime = runtime_list(w, val)
     if runtime is not None:
         if dtype is not None:
-            _check_list(w, runtime, dtype, node)
-        return w.array_of(runtime, dtype, node)
+            _check_list(w, runtime, dtype)
+        return w.array_of(runtime, dtype)
     if isinstance(val, Generator):
-        val = comprehend(w, val.node)
-    out = w.array_of(val, dtype, node)
+        val = all_of_generator(w, val)
+    out = w.array_of(val, dtype)
     return w.as_array(out) if a.what == "np.array" and isinstance(val, Tensor) else out  # it is always a copy
 
 
-def _check_list(w: Walker, val: ListVal, dtype: str, node: Node) -> None:
+def _check_list(w: Walker, val: ListVal, dtype: str) -> None:
     """Check that the elements of a list are values of a dtype, as NumPy does where they are numbers."""
     item = val.item
     if isinstance(item, TensorT):
-        w.fits_array(item, dtype, node)
+        w.fits_array(item, dtype)
     if not isinstance(item, IntT | FloatT) or np.dtype(dtype).kind not in "iu" or (item, dtype) == (INT, "int64"):
         return
     scope = (w.frame.scope, "#item")
-    where, target = node or ast.Constant(0), ast.Name("#item", ast.Store())
+    target = ast.Name("#item", ast.Store())
 
     def turn() -> None:
         number_ = w.state[scope]
         if isinstance(number_, Num):
-            w.from_number(number_, dtype, node)
+            w.from_number(number_, dtype)
 
-    iterate(w, val, where, target, turn, (), ())
+    iterate(w, val, target, turn, (), ())
 
 
 @row("x", np.from_dlpack, rank0="array")
-def _from_dlpack(w: Walker, a: Args, node: Node) -> Val:
+def _from_dlpack(w: Walker, a: Args) -> Val:
     return a.tensor("x")
 
 
 @row("x dtype", np.ascontiguousarray)
-def _ascontiguousarray(w: Walker, a: Args, node: Node) -> Val:
-    x = _array(w, a, node)
-    return with_axis(w, x, node) if isinstance(x, Tensor) else x
+def _ascontiguousarray(w: Walker, a: Args) -> Val:
+    x = _array(w, a)
+    return with_axis(w, x) if isinstance(x, Tensor) else x
 
 
-def as_dtype(w: Walker, val: Val, dtype: str, node: Node) -> Tensor:
+def as_dtype(w: Walker, val: Val, dtype: str) -> Tensor:
     if isinstance(val, Num):
-        return w.from_number(val, dtype, node)
-    return w.cast(w.as_tensor(val, node=node), dtype, node)
+        return w.from_number(val, dtype)
+    return w.cast(w.as_tensor(val), dtype)
 
 
 @row("x dtype casting copy", method="astype", rank0="first")
-def _astype(w: Walker, a: Args, node: Node) -> Val:
+def _astype(w: Walker, a: Args) -> Val:
     x, dtype = a.tensor("x"), a.dtype() or "float64"
     a.may_cast([x], dtype)
-    out = w.cast(x, dtype, node)
+    out = w.cast(x, dtype)
     if out is x and a.flag("copy"):
         return Tensor(out.type, out.ref, out.dims, fresh=True, array0=x.array0)
     return out
 
 
 @row("*args", np.result_type)
-def _result_type(w: Walker, a: Args, node: Node) -> Val:
-    return Static(np.result_type(*(_kind(w, v, a.where["*args"]) for v in a.rest)))
+def _result_type(w: Walker, a: Args) -> Val:
+    with w.at_node(a.where["*args"]):
+        return Static(np.result_type(*(_kind(w, v) for v in a.rest)))
 
 
 @row("x y", np.promote_types)
-def _promote_types(w: Walker, a: Args, node: Node) -> Val:
+def _promote_types(w: Walker, a: Args) -> Val:
     return Static(np.promote_types(a.static("x"), a.static("y")))
 
 
-def _kind(w: Walker, val: Val, node: Node) -> Any:
+def _kind(w: Walker, val: Val) -> Any:
     """Return what NumPy's rules of promotion see of a value."""
     if isinstance(val, Num):
         return PYTHON[val.type](0)
-    out = np.dtype(val.type.dtype) if isinstance(val, Tensor) else w.static(val, node)
+    out = np.dtype(val.type.dtype) if isinstance(val, Tensor) else w.static(val)
     if out is NOT_CONST:
-        raise w.refuse("ACR301", node, seen=f"np.result_type of {w.describe(val)}")
+        raise w.refuse("ACR301", seen=f"np.result_type of {w.describe(val)}")
     return out
 
 
 @row("x", np.finfo, np.iinfo)
-def _finfo(w: Walker, a: Args, node: Node) -> Val:
+def _finfo(w: Walker, a: Args) -> Val:
     dtype = np.dtype(a.static("x"))
     return Static(np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype))
 
 
 @row("x *args", method="item")
-def _item(w: Walker, a: Args, node: Node) -> Val:
-    x, where = a.tensor("x"), [host_value(w, v, a.where["*args"], ".item()", index=True) for v in a.rest]
+def _item(w: Walker, a: Args) -> Val:
+    x = a.tensor("x")
+    with w.at_node(a.where["*args"]):
+        where = [host_value(w, v, ".item()", index=True) for v in a.rest]
     if not where:
         message = "can only convert an array of size 1 to a Python scalar"
-        return w.host(w.only_element(x, message, message, node), ".item()", node)
+        return w.host(w.only_element(x, message, message), ".item()")
     if any(i.type == BOOL for i in where):
         raise w.refuse("ACR301", a.where["*args"], seen=".item() of bool", rewrite="int(i)")
     if len(where) == 1:
-        x = w.flatten(x, node)
+        x = w.flatten(x)
     if len(where) != x.type.rank:
         raise w.refuse("ACR402", a.where["*args"], seen=f"{len(where)} indices for {w.describe(x)}")
     for i in where:
-        x = w.take(x, i, 0, node)
-    return w.host(x, ".item()", node)
+        x = w.take(x, i, 0)
+    return w.host(x, ".item()")
 
 
 @row("x", method="tolist")
-def _tolist(w: Walker, a: Args, node: Node) -> Val:
+def _tolist(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     if not x.type.rank:
-        return w.host(x, ".tolist()", node)
+        return w.host(x, ".tolist()")
     if x.type.rank > 1:
-        raise w.refuse("ACR202", node, seen=f".tolist() of {w.describe(x)}", rewrite="[row.tolist() for row in x]")
-    where, target, item = node or ast.Constant(0), ast.Name("#item", ast.Store()), (w.frame.scope, "#item")
+        raise w.refuse("ACR202", seen=f".tolist() of {w.describe(x)}", rewrite="[row.tolist() for row in x]")
+    target, item = ast.Name("#item", ast.Store()), (w.frame.scope, "#item")
 
     def value() -> Val:
-        return w.each(w.state[item], lambda v: host_value(w, v, node, ".tolist()"), node)
+        return w.each(w.state[item], lambda v: host_value(w, v, ".tolist()"))
 
-    rows = built(w, x, where, target, lambda: w.state[item], (), what="rows")  # all, then the value of each: one wait
-    return built(w, rows, where, target, value, (), what="values")
+    rows = built(w, x, target, lambda: w.state[item], (), what="rows")  # all, then the value of each: one wait
+    return built(w, rows, target, value, (), what="values")

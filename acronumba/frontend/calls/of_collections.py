@@ -14,7 +14,7 @@ from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.of_itertools import most_common
 from acronumba.frontend.calls.of_maps import map_method
 from acronumba.frontend.calls.of_python import as_iterable
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import host_value
@@ -45,7 +45,6 @@ from acronumba.frontend.operators import binary
 from acronumba.frontend.sequences import (
     take_out,
 )
-from acronumba.frontend.source import spot
 from acronumba.frontend.subscripts import (
     get_item,
     list_index,
@@ -75,229 +74,226 @@ if TYPE_CHECKING:
 
 
 @row("iterable maxlen", deque, whole=True)
-def _deque(w: Walker, a: Args, node: Node) -> Val:
+def _deque(w: Walker, a: Args) -> Val:
     limit = a["maxlen"]
     if not isinstance(limit, NoneVal):
-        limit = host_value(w, limit, node, "maxlen", index=True)
-    where = node or ast.Constant(0)
-    cell = w.cell(("deque", w.frame.path, *spot(where)))
+        limit = host_value(w, limit, "maxlen", index=True)
+    cell = w.cell(("deque", w.frame.path, *w.site))
     w.make_real(cell)
     out = Kept(deque, w.realise(StaticList((), cell)), (limit,))
     if "iterable" in a.given:
-        over(w, as_iterable(w, a["iterable"], node), lambda v: _add(w, out, v, where), where)
+        over(w, as_iterable(w, a["iterable"]), lambda v: _add(w, out, v))
     return out
 
 
 @row("*args kwargs", defaultdict, whole=True)
-def _defaultdict(w: Walker, a: Args, node: Node) -> Val:
-    inner = _filled(w, a.rest[1:], a["kwargs"], node)
+def _defaultdict(w: Walker, a: Args) -> Val:
+    inner = _filled(w, a.rest[1:], a["kwargs"])
     return Kept(defaultdict, inner, (a.rest[0] if a.rest else NoneVal(),))
 
 
 @row("*args kwargs", OrderedDict, whole=True)
-def _ordered(w: Walker, a: Args, node: Node) -> Val:
-    return Kept(OrderedDict, _filled(w, a.rest, a["kwargs"], node), ())
+def _ordered(w: Walker, a: Args) -> Val:
+    return Kept(OrderedDict, _filled(w, a.rest, a["kwargs"]), ())
 
 
-def _filled(w: Walker, args: Sequence[Val], kwargs: Val, node: Node) -> MapVal:
+def _filled(w: Walker, args: Sequence[Val], kwargs: Val) -> MapVal:
     """Return the dict of what `dict` is given."""
-    where = node or ast.Constant(0)
     assert isinstance(kwargs, DictVal)
-    out = new_map(w, (), where)
+    out = new_map(w, ())
     if len(args) > 1:
-        raise w.refuse("ACR203", node, seen=f"{len(args)} arguments for a dict")
+        raise w.refuse("ACR203", seen=f"{len(args)} arguments for a dict")
     for val in args:
         val = unkept(val)
-        put_all(w, out, val if is_mapping(val) else as_iterable(w, val, node), where)
+        put_all(w, out, val if is_mapping(val) else as_iterable(w, val))
     for key, item in zip(kwargs.keys, kwargs.items, strict=True):
-        put(w, out, StrVal(key), item, where)
+        put(w, out, StrVal(key), item)
     return out
 
 
 @row("*args kwargs", Counter, whole=True)
-def _counter(w: Walker, a: Args, node: Node) -> Val:
-    where = node or ast.Constant(0)
+def _counter(w: Walker, a: Args) -> Val:
     kwargs = a["kwargs"]
     assert isinstance(kwargs, DictVal)
-    out = new_map(w, (), where)
+    out = new_map(w, ())
     if len(a.rest) > 1:
-        raise w.refuse("ACR203", node, seen=f"{len(a.rest)} arguments for Counter")
+        raise w.refuse("ACR203", seen=f"{len(a.rest)} arguments for Counter")
     if a.rest:
-        _count(w, out, a.rest[0], ast.Add(), where)
+        _count(w, out, a.rest[0], ast.Add())
     if kwargs.items:
-        _count(w, out, kwargs, ast.Add(), where)
+        _count(w, out, kwargs, ast.Add())
     return Kept(Counter, out, ())
 
 
-def _count(w: Walker, out: MapVal, val: Val, op: ast.operator, node: ast.AST) -> None:
+def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
     """Add to a counter what an iterable has, or what lies under the keys of a dict."""
     source = unkept(val)
-    source = as_map(w, source, node) or source
+    source = as_map(w, source) or source
 
     def add(key: Val, by: Val) -> None:
-        index = find(w, out, key, node)
-        old = where_found(w, index, lambda: value_at(w, out, index, node), lambda: number(0))
-        put(w, out, key, binary(w, op, old, by, node), node)
+        index = find(w, out, key)
+        old = where_found(w, index, lambda: value_at(w, out, index), lambda: number(0))
+        put(w, out, key, binary(w, op, old, by))
 
     if isinstance(source, MapVal) and not source.is_set:
-        over(w, MapView(source, "items"), lambda pair: add(*(w.items_of(pair) or ())), node)
+        over(w, MapView(source, "items"), lambda pair: add(*(w.items_of(pair) or ())))
         return
-    over(w, as_iterable(w, source, node), lambda key: add(key, number(1)), node)
+    over(w, as_iterable(w, source), lambda key: add(key, number(1)))
 
 
 # ---- reading and changing them
 
 
 @handles(INDEXED, Kept)
-def kept_item(w: Walker, base: Kept, where: Any, node: ast.AST) -> Val:
+def kept_item(w: Walker, base: Kept, where: Any) -> Val:
     """`q[i]` of a deque, `d[k]` of a dict with a default or a counter."""
     inner = base.inner
     if isinstance(inner, ListVal):
         if isinstance(where, slice) and base.kind is tuple:
-            got = get_item(w, inner, where, node)
+            got = get_item(w, inner, where)
             assert isinstance(got, ListVal)
             return Kept(tuple, got, ())
         if isinstance(where, slice):
-            raise w.refuse("ACR301", node, seen="a slice of a deque", rewrite="list(q)[a:b]")
-        where = list_index(w, where, node) if isinstance(where, Tensor) else where
+            raise w.refuse("ACR301", seen="a slice of a deque", rewrite="list(q)[a:b]")
+        where = list_index(w, where) if isinstance(where, Tensor) else where
         kind = base.kind.__name__
-        where = host_value(w, where, node, f"an index of a {kind}", index=True)
-        index = checked_index(w, where, w.list_lengths(inner, node), node, f"{kind} index out of range")
-        return list_get(w, inner, index, node)
+        where = host_value(w, where, f"an index of a {kind}", index=True)
+        index = checked_index(w, where, w.list_lengths(inner), f"{kind} index out of range")
+        return list_get(w, inner, index)
     assert isinstance(inner, MapVal)
     if base.kind is Counter:
-        index = find(w, inner, where, node)
-        return where_found(w, index, lambda: value_at(w, inner, index, node), lambda: number(0))
+        index = find(w, inner, where)
+        return where_found(w, index, lambda: value_at(w, inner, index), lambda: number(0))
     if base.kind is defaultdict and not isinstance(base.extra[0], NoneVal):
-        return set_default(w, inner, where, lambda: w.call(base.extra[0], (), {}, node), node)
-    return get_item(w, inner, where, node)
+        return set_default(w, inner, where, lambda: w.call(base.extra[0], (), {}))
+    return get_item(w, inner, where)
 
 
-def _add(w: Walker, base: Kept, val: Val, node: ast.AST, first: bool = False) -> None:
+def _add(w: Walker, base: Kept, val: Val, first: bool = False) -> None:
     """Put a value at an end of a deque; one at the other end goes where there is no more room."""
     inner, limit = base.inner, base.extra[0]
     assert isinstance(inner, ListVal)
     if first:
-        append(w, inner, val, node, "insert", number(0))
+        append(w, inner, val, "insert", number(0))
     else:
-        append(w, inner, val, node)
+        append(w, inner, val)
     if not isinstance(limit, Num) or w.block is None:
         return
-    n = w.list_lengths(inner, node)
+    n = w.list_lengths(inner)
     full, free = w.fork(w.scalar("gt", n, limit))
     points = [free] if free is not None else []
     if full is not None:
         w.enter(full)
-        take_out(w, inner, w.scalar("sub", n, number(1)) if first else number(0), node)
+        take_out(w, inner, w.scalar("sub", n, number(1)) if first else number(0))
         points.append(w.point())
     w.join(points)
 
 
-def kept_method(w: Walker, base: Kept, name: str, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST) -> Val:
+def kept_method(w: Walker, base: Kept, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a method of a deque, a dict with a default or a counter."""
     if base.kind is tuple:
         if name not in ("index", "count"):
-            raise w.refuse("ACR209", node, seen=f"the method .{name} of a tuple")
-        return w.call(Method(base.inner, name), args, {}, node)
-    out = _deque_method(w, base, name, args, node) if base.kind is deque else _own_method(w, base, name, args, node)
+            raise w.refuse("ACR209", seen=f"the method .{name} of a tuple")
+        return w.call(Method(base.inner, name), args, {})
+    out = _deque_method(w, base, name, args) if base.kind is deque else _own_method(w, base, name, args)
     if out is None and base.kind is not deque:
-        return map_method(w, base.inner, name, args, kwargs, node)
+        return map_method(w, base.inner, name, args, kwargs)
     if out is None:
-        raise w.refuse("ACR209", node, seen=f"the method .{name} of a {base.kind.__name__}")
+        raise w.refuse("ACR209", seen=f"the method .{name} of a {base.kind.__name__}")
     return out
 
 
-def _deque_method(w: Walker, base: Kept, name: str, args: Sequence[Val], node: ast.AST) -> Val | None:
+def _deque_method(w: Walker, base: Kept, name: str, args: Sequence[Val]) -> Val | None:
     inner = base.inner
     assert isinstance(inner, ListVal)
     if name not in ("index", "count", "copy") and any(c.find() is inner.cell.find() for c in w.walked):
-        raise w.refuse("ACR209", node, seen=f".{name} of a deque in a loop over it", rewrite="loop over list(q)")
+        raise w.refuse("ACR209", seen=f".{name} of a deque in a loop over it", rewrite="loop over list(q)")
     match name, args:
         case "append" | "appendleft", [val]:
-            _add(w, base, val, node, name == "appendleft")
+            _add(w, base, val, name == "appendleft")
             return NoneVal()
         case "extend" | "extendleft", [val]:
-            over(w, as_iterable(w, val, node), lambda v: _add(w, base, v, node, name == "extendleft"), node)
+            over(w, as_iterable(w, val), lambda v: _add(w, base, v, name == "extendleft"))
             return NoneVal()
         case "pop" | "popleft", []:
-            n = w.list_lengths(inner, node)
-            w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from an empty deque", (), node)
+            n = w.list_lengths(inner)
+            w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from an empty deque")
             place = number(0) if name == "popleft" else w.scalar("sub", n, number(1))
-            val = list_get(w, inner, place, node)
-            take_out(w, inner, place, node)
+            val = list_get(w, inner, place)
+            take_out(w, inner, place)
             return val
         case "clear" | "reverse", []:
-            simple(w, inner, "erase" if name == "clear" else name, node)
+            simple(w, inner, "erase" if name == "clear" else name)
             return NoneVal()
         case "copy", []:
-            cell = w.cell(("deque copy", w.frame.path, *spot(node)))
+            cell = w.cell(("deque copy", w.frame.path, *w.site))
             w.make_real(cell)
             out = w.realise(StaticList((), cell))
-            extend(w, out, inner, node)
+            extend(w, out, inner)
             return Kept(deque, out, base.extra)
         case (("index" | "count" | "remove" | "insert"), _):
-            return w.call(Method(inner, name), args, {}, node)
+            return w.call(Method(inner, name), args, {})
     return None
 
 
-def _own_method(w: Walker, base: Kept, name: str, args: Sequence[Val], node: ast.AST) -> Val | None:
+def _own_method(w: Walker, base: Kept, name: str, args: Sequence[Val]) -> Val | None:
     """Call what a counter has beside the methods of dicts, or what gives one of its own kind."""
     inner = base.inner
     assert isinstance(inner, MapVal)
     if name == "copy" and not args:
-        return Kept(base.kind, copied(w, inner, node), base.extra)
+        return Kept(base.kind, copied(w, inner), base.extra)
     if base.kind is not Counter:
         return None
     match name, args:
         case "update" | "subtract", [val]:
-            _count(w, inner, val, ast.Add() if name == "update" else ast.Sub(), node)
+            _count(w, inner, val, ast.Add() if name == "update" else ast.Sub())
             return NoneVal()
         case "total", []:
-            return w.call(w.constant(sum), (MapView(inner, "values"),), {}, node)
+            return w.call(w.constant(sum), (MapView(inner, "values"),), {})
         case "most_common", [] | [_]:
-            return w.call(w.constant(most_common), (to_list(w, MapView(inner, "items"), node), *args), {}, node)
+            return w.call(w.constant(most_common), (to_list(w, MapView(inner, "items")), *args), {})
         case "elements", []:
             return None
     return None
 
 
 @handles(ARRAYS, Kept)
-def _array(w: Walker, val: Kept, dtype: str | None, node: Any) -> Tensor:
+def _array(w: Walker, val: Kept, dtype: str | None) -> Tensor:
     if not isinstance(val.inner, ListVal):
-        raise w.refuse("ACR301", node, seen=w.describe(val), rewrite="pass an array or a number")
-    return w.array_of(val.inner, dtype, node)
+        raise w.refuse("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
+    return w.array_of(val.inner, dtype)
 
 
 @handles(CONTAINS, Kept)
-def _in(w: Walker, a: Val, b: Kept, node: ast.AST) -> Num | None:
-    out = compare_values(w, ast.In(), a, b.inner, node)
+def _in(w: Walker, a: Val, b: Kept) -> Num | None:
+    out = compare_values(w, ast.In(), a, b.inner)
     assert isinstance(out, Num)
     return out
 
 
 @handles(EQUALS, Kept)
-def _equal(w: Walker, op: ast.cmpop, a: Val, b: Val, node: ast.AST) -> Num | None:
+def _equal(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     if is_tuple(a) or is_tuple(b):
         if is_tuple(a) and is_tuple(b):
-            out = compare_values(w, op, to_list(w, a, node), to_list(w, b, node), node)
+            out = compare_values(w, op, to_list(w, a), to_list(w, b))
             assert isinstance(out, Num)
             return out
         return number(isinstance(op, ast.NotEq)) if isinstance(op, ast.Eq | ast.NotEq) else None
     lists = [v.kind if isinstance(v, Kept) and isinstance(v.inner, ListVal) else None for v in (a, b)]
     if lists[0] is not lists[1] or any(isinstance(v, Kept) and v.kind in (Counter, OrderedDict) for v in (a, b)):
         return None
-    out = compare_values(w, op, unkept(a), unkept(b), node)
+    out = compare_values(w, op, unkept(a), unkept(b))
     assert isinstance(out, Num)
     return out
 
 
 @handles(MAPPINGS, Kept)
-def _operator(w: Walker, op: ast.operator, a: Val, b: Val, node: ast.AST) -> Val | None:
+def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     """`|` of dicts with a default."""
     x, y = unkept(a), unkept(b)
     own = isinstance(a, Kept) and a.kind is defaultdict
     if not own or not isinstance(op, ast.BitOr) or not isinstance(x, MapVal) or not isinstance(y, MapVal):
         return None
-    out = combine(w, op, x, y, node)
+    out = combine(w, op, x, y)
     assert isinstance(a, Kept)
     return None if out is None else Kept(a.kind, out, a.extra)

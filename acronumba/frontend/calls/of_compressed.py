@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acronumba import compressed
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.magic import call_special, is_array_like
 from acronumba.frontend.values import Made, Record, SharedVal, Tensor, Val, number
@@ -20,36 +20,36 @@ ROUND = 12582912.0  # 1.5 * 2 ** 23: what is added to a small float32 is rounded
 
 
 @row("codes weights", compressed.sums)
-def _sums(w: Walker, a: Args, node: Node) -> Val:
+def _sums(w: Walker, a: Args) -> Val:
     codes, weights = a.tensor("codes"), a.tensor("weights")
     n = weights.dims[0]
-    w.same_extent(codes.dims[-1], weights.dims[1], "the inner dimensions of a matrix product", node)
+    w.same_extent(codes.dims[-1], weights.dims[1], "the inner dimensions of a matrix product")
     if codes.type.rank == 1:
-        return w.op("matmul", (weights.ref, codes.ref), "int32", (n,), (), node)
-    turned = w.transpose(weights, (1, 0), node)
-    return w.op("matmul", (codes.ref, turned.ref), "int32", (codes.dims[0], n), (), node)
+        return w.op("matmul", (weights.ref, codes.ref), "int32", (n,))
+    turned = w.transpose(weights, (1, 0))
+    return w.op("matmul", (codes.ref, turned.ref), "int32", (codes.dims[0], n))
 
 
 @row("x", compressed.whole_numbers)
-def _whole_numbers(w: Walker, a: Args, node: Node) -> Val:
+def _whole_numbers(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
-    large = w.from_number(number(ROUND), x.type.dtype, node)
-    return w.cast(w.ufunc("sub", (w.ufunc("add", (x, large), node), large), node), "int8", node)
+    large = w.from_number(number(ROUND), x.type.dtype)
+    return w.cast(w.ufunc("sub", (w.ufunc("add", (x, large)), large)), "int8")
 
 
 @row("pool index", compressed.rows_of)
-def _rows_of(w: Walker, a: Args, node: Node) -> Val:
+def _rows_of(w: Walker, a: Args) -> Val:
     pool, index = a.tensor("pool"), a.tensor("index")
-    at, (*outer, many) = w.cast(index, "int64", node), index.dims
+    at, (*outer, many) = w.cast(index, "int64"), index.dims
     # `take` has the last row for what is beyond it: there is nothing to check.
-    rows = w.op("take", (pool.ref, at.ref), pool.type.dtype, (*index.dims, compressed.GROUP), (0,), node)
-    return w.reshape(rows, (*outer, w.as_extent(w.count((many, compressed.GROUP)))), node)
+    rows = w.op("take", (pool.ref, at.ref), pool.type.dtype, (*index.dims, compressed.GROUP), (0,))
+    return w.reshape(rows, (*outer, w.as_extent(w.count((many, compressed.GROUP)))))
 
 
 @handles(ARRAYS, SharedVal, Record, Made)
-def _whole(w: Walker, val: Val, dtype: str | None, node: Node) -> Tensor:
+def _whole(w: Walker, val: Val, dtype: str | None) -> Tensor:
     """Return the array that a weight in fewer bits stands for."""
     if not is_array_like(val):
-        raise w.refuse("ACR301", node, seen=w.describe(val), rewrite="pass an array or a number")
-    out = w.as_tensor(call_special(w, val, "whole", (), node), node=node)
-    return out if dtype is None else w.cast(out, dtype, node)
+        raise w.refuse("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
+    out = w.as_tensor(call_special(w, val, "whole", ()))
+    return out if dtype is None else w.cast(out, dtype)

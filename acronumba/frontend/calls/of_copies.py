@@ -8,7 +8,6 @@ things of one kind may be one: then arrays stay read-only, and anything else is 
 
 from __future__ import annotations
 
-import ast
 import copy
 import types
 from collections.abc import Iterator
@@ -20,13 +19,12 @@ from acronumba.data.shared import SharedConst, SharedNode, SharedOpaque
 from acronumba.frontend.arrays import made_array
 from acronumba.frontend.attributes import read_field
 from acronumba.frontend.calls.objects import is_tuple
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.dicts import key_value, new_dict
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     ArrayPlace,
     ArrayRef,
@@ -85,37 +83,36 @@ _OWN_STATE = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__
 
 
 @row("x", copy.copy, whole=True)
-def _copy(w: Walker, a: Args, node: Node) -> Val:
-    return w.each(a["x"], lambda v: _shallow(w, v, node), node)
+def _copy(w: Walker, a: Args) -> Val:
+    return w.each(a["x"], lambda v: _shallow(w, v))
 
 
 @row("x", copy.deepcopy, whole=True)
-def _deepcopy(w: Walker, a: Args, node: Node) -> Val:
-    deep = _Deep(w, node)
-    out = w.each(a["x"], deep.first, node)
+def _deepcopy(w: Walker, a: Args) -> Val:
+    deep = _Deep(w)
+    out = w.each(a["x"], deep.first)
     deep.check_arrays()
     if deep.roots:
-        w.apart[tuple(deep.roots)] = w.at(node)
+        w.apart[tuple(deep.roots)] = w.loc
     return out
 
 
-def _shallow(w: Walker, val: Val, node: Node) -> Val:
+def _shallow(w: Walker, val: Val) -> Val:
     """Return a value of one's own with the same parts."""
-    where = node or ast.Constant(0)
     if is_array(val) or isinstance(val, ListVal | MapVal | DictVal):
-        return w.call(Method(val, "copy"), (), {}, node)
+        return w.call(Method(val, "copy"), (), {})
     if isinstance(val, StaticList):
-        return new_list(w, val.items, where)
+        return new_list(w, val.items)
     if isinstance(val, SharedVal) and val.node.kind in ("list", "dict"):
-        return w.call(Static(val.node.cls), (val,), {}, node)
+        return w.call(Static(val.node.cls), (val,), {})
     if has_method(w, val, "__copy__"):
-        return call_special(w, val, "__copy__", (), node)
+        return call_special(w, val, "__copy__", ())
     cls = object_class(val)
     if cls is not None:
-        return own_object(w, cls, fields_of(w, val, node), node)
+        return own_object(w, cls, fields_of(w, val))
     if is_tuple(val) or _stays_itself(val):
         return val
-    raise w.refuse("ACR202", node, seen=f"copy.copy of {w.describe(val)}")
+    raise w.refuse("ACR202", seen=f"copy.copy of {w.describe(val)}")
 
 
 def is_array(val: Val) -> bool:
@@ -130,38 +127,38 @@ def _stays_itself(val: Val) -> bool:
     return isinstance(val, Num | Tensor | NoneVal | StrVal | Text | EnumVal | Func | Choice | Poison)
 
 
-def own_object(w: Walker, cls: Any, fields: dict[str, Val], node: Node) -> Val:
+def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:
     """Return a new object of a class with some fields, made as `copy` does it: without `__init__`."""
-    check_constructor(w, cls, node)
+    check_constructor(w, cls)
     for name in _OWN_STATE:
         found = w.source_guard.attribute(cls, name)
         if isinstance(found, types.FunctionType) and found.__module__ != "dataclasses":
             seen = f"the class {cls.__name__}, which says by `{name}` how it is copied"
-            raise w.refuse("ACR210", node, seen=seen, rewrite=f"make the copy in the call: {cls.__name__}(...)")
-    return made_by_fields(w, cls, fields, None, node)
+            raise w.refuse("ACR210", seen=seen, rewrite=f"make the copy in the call: {cls.__name__}(...)")
+    return made_by_fields(w, cls, fields, None)
 
 
-def fields_of(w: Walker, val: Val, node: Node) -> dict[str, Val]:
+def fields_of(w: Walker, val: Val) -> dict[str, Val]:
     """Return the fields of an object; those that cannot be read are refused where they are."""
     match val:
         case SharedVal(node=shared):
-            return dict(zip(shared.names, shared_parts(w, shared, node), strict=True))
+            return dict(zip(shared.names, shared_parts(w, shared), strict=True))
         case Record(names=names, items=items):
             return dict(zip(names, items, strict=True))
         case Made():
             return w.fields_of(val)
     assert isinstance(val, Ref)
     cls = val.classes[0]
-    out = {name: _field(w, val, name, t, node) for name, t in w.know.fields.get(cls, {}).items()}
+    out = {name: _field(w, val, name, t) for name, t in w.know.fields.get(cls, {}).items()}
     return {name: v for name, v in out.items() if v is not None}
 
 
-def _field(w: Walker, ref: Ref, name: str, t: Type, node: Node) -> Val | None:
+def _field(w: Walker, ref: Ref, name: str, t: Type) -> Val | None:
     """Return what lies in a field of an object; None if it has no value there."""
     bad = next((m for m in members(t) if isinstance(m, OpaqueT)), None)
     if bad is not None:
         return Poison(bad.what, "ACR304")
-    got = read_field(w, ref, name, t, node)
+    got = read_field(w, ref, name, t)
     if UNSET not in members(t):
         return got
     if not isinstance(got, UnionVal):
@@ -169,7 +166,7 @@ def _field(w: Walker, ref: Ref, name: str, t: Type, node: Node) -> Val | None:
     return Maybe(w.narrowed(w.keep(got, lambda m: m != UNSET)), w.is_case(got, lambda m: m != UNSET))
 
 
-def shared_parts(w: Walker, shared: SharedNode, node: Node) -> tuple[Val, ...]:
+def shared_parts(w: Walker, shared: SharedNode) -> tuple[Val, ...]:
     """Return the parts of a shared structure; those that cannot be read are refused where they are."""
     out: list[Val] = []
     for item in shared.items:
@@ -177,15 +174,15 @@ def shared_parts(w: Walker, shared: SharedNode, node: Node) -> tuple[Val, ...]:
         if isinstance(item, SharedOpaque):
             out.append(Poison(f"{item.path}: {item.what}", "ACR501"))
         else:
-            out.append(w.shared_value(item) if function is None else function_value(w, function, node))
+            out.append(w.shared_value(item) if function is None else function_value(w, function))
     return tuple(out)
 
 
 class _Deep:
     """One call of `copy.deepcopy`."""
 
-    def __init__(self, w: Walker, node: Node) -> None:
-        self.w, self.node = w, node
+    def __init__(self, w: Walker) -> None:
+        self.w = w
         self.copies: dict[Any, Val] = {}  # by what was copied: what is reached twice has one copy
         self.keep: list[Any] = []  # what is known by its number, `id`, lives on
         self.kinds: set[Any] = set()  # of which there is a thing that is known only at run time
@@ -200,7 +197,7 @@ class _Deep:
     def first(self, val: Val) -> Val:
         """Return the copy of the value that was given."""
         if is_array(val):
-            return self.w.call(Method(val, "copy"), (), {}, self.node)
+            return self.w.call(Method(val, "copy"), (), {})
         return self.of(val)
 
     def of(self, val: Val) -> Val:
@@ -249,13 +246,13 @@ class _Deep:
         w = self.w
         if has_method(w, val, "__deepcopy__"):
             seen = f"{w.describe(val)}, which says by `__deepcopy__` how it is copied"
-            raise w.refuse("ACR210", self.node, seen=seen)
+            raise w.refuse("ACR210", seen=seen)
         cls = object_class(val)
         if cls is not None:
             return self.object(val, cls)
         match val:
             case UnionVal():
-                return w.each(val, self.of, self.node)
+                return w.each(val, self.of)
             case Tensor() | ArrayRef() if is_array(val):
                 return self.array(val)
             case TupleVal(items=items):
@@ -263,7 +260,7 @@ class _Deep:
             case Record(cls=cls, names=names, items=items):
                 return Record(cls, names, self.parts(items))
             case Ref(classes=(cls,)):  # a NamedTuple
-                given = fields_of(w, val, self.node)
+                given = fields_of(w, val)
                 return Record(cls, field_names(cls), self.parts(tuple(given[n] for n in field_names(cls))))
             case SharedVal(node=shared):
                 return self.structure(shared)
@@ -279,7 +276,7 @@ class _Deep:
                 return Maybe(self.of(value), val.bound)
         if _stays_itself(val):
             return val
-        raise w.refuse("ACR202", self.node, seen=f"copy.deepcopy of {w.describe(val)}", rewrite="copy.copy(x)")
+        raise w.refuse("ACR202", seen=f"copy.deepcopy of {w.describe(val)}", rewrite="copy.copy(x)")
 
     def parts(self, items: tuple[Val, ...]) -> tuple[Val, ...]:
         """Return copies of the parts of something."""
@@ -305,20 +302,20 @@ class _Deep:
         key = self.key(val)
         if key in self.around or (isinstance(val, Ref) and cls in self.classes):
             seen = f"copy.deepcopy of {cls.__name__}, whose objects may hold others of their class"
-            raise self.w.refuse("ACR202", self.node, seen=seen, rewrite="copy.copy(x) of each object that is changed")
+            raise self.w.refuse("ACR202", seen=seen, rewrite="copy.copy(x) of each object that is changed")
         if isinstance(val, Ref) or (isinstance(val, Record) and not val.own):
             self.only_one(cls, val)
         self.classes.append(cls)
         self.around.append(key if key is not None else object())
-        given = fields_of(self.w, val, self.node)
+        given = fields_of(self.w, val)
         fields = dict(zip(given, self.parts(tuple(given.values())), strict=True))
         del self.classes[-1], self.around[-1]
         with self.part("object"):
-            return own_object(self.w, cls, fields, self.node)
+            return own_object(self.w, cls, fields)
 
     def structure(self, shared: SharedNode) -> Val:
         """Return a copy of a shared list, tuple or dict."""
-        items = self.parts(shared_parts(self.w, shared, self.node))
+        items = self.parts(shared_parts(self.w, shared))
         return self.new(shared.kind, shared.names, items)
 
     def known(self, val: StaticList | DictVal) -> Val:
@@ -335,13 +332,12 @@ class _Deep:
 
     def new(self, kind: str, keys: tuple[Any, ...], items: tuple[Val, ...]) -> Val:
         """Return a new tuple, list or dict."""
-        where = self.node or ast.Constant(0)
         with self.part(kind):
             if kind == "tuple":
                 return TupleVal(items)
             if kind == "list":
-                return new_list(self.w, items, where)
-            return new_dict(self.w, [(key_value(self.w, k), v) for k, v in zip(keys, items, strict=True)], where)
+                return new_list(self.w, items)
+            return new_dict(self.w, [(key_value(self.w, k), v) for k, v in zip(keys, items, strict=True)])
 
     def at_run_time(self, val: ListVal | MapVal) -> Val:
         """Return a copy of a list or dict of run time whose elements cannot be changed."""
@@ -353,10 +349,10 @@ class _Deep:
         ):
             seen = f"copy.deepcopy of {w.describe(val)}, whose elements may be changed"
             rewrite = "[copy.deepcopy(x) for x in xs], if no two elements are one"
-            raise w.refuse("ACR202", self.node, seen=seen, rewrite=rewrite)
+            raise w.refuse("ACR202", seen=seen, rewrite=rewrite)
         if isinstance(val, MapVal):
             with self.part("dict"):
-                return w.call(Method(val, "copy"), (), {}, self.node)
+                return w.call(Method(val, "copy"), (), {})
         out = self.list_once(val, self.lists)
         if isinstance(out, ListVal):
             self.lists.append((val, out))
@@ -367,7 +363,7 @@ class _Deep:
         w = self.w
         if not before:
             with self.part(len(self.lists)):
-                return list_slice(w, val, number(0), 1, w.list_lengths(val, self.node), self.node or ast.Constant(0))
+                return list_slice(w, val, number(0), 1, w.list_lengths(val))
         (old, made), *rest = before
         if not self.inside and NEVER in (val.item, old.item):
             self.refuse_twice(val)
@@ -388,11 +384,11 @@ class _Deep:
         x = w.whole(val)
         assert isinstance(x, Tensor)
         kind = x.type.dtype, x.type.rank
-        place = w.know.places.setdefault((w.frame.path, *spot(self.node), kind), ArrayPlace(kind)).find()
+        place = w.know.places.setdefault((w.frame.path, *self.w.site, kind), ArrayPlace(kind)).find()
         if place.written:
             var = w.tensor_var(Tensor(x.type, x.ref, x.dims))
             new = Tensor(x.type, var, x.dims, fresh=True, array0=x.array0)
-            out: Val = made_array(w, new, place, self.node or ast.Constant(0))
+            out: Val = made_array(w, new, place)
         else:
             out = Tensor(x.type, x.ref, x.dims, fresh=True, aliased=True, array0=x.array0, places=(place,))
         self.arrays.setdefault(kind, []).append((self.inside, out))
@@ -418,7 +414,7 @@ class _Deep:
 
     def refuse_twice(self, val: Val) -> None:
         seen = f"copy.deepcopy of what holds {self.w.describe(val)} at several places, which may be one"
-        raise self.w.refuse("ACR202", self.node, seen=seen, rewrite="copy.copy(x) of each part that is changed")
+        raise self.w.refuse("ACR202", seen=seen, rewrite="copy.copy(x) of each part that is changed")
 
 
 def _unchangeable(t: Type) -> bool:

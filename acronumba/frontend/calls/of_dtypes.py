@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.frontend.calls.of_arrays import as_dtype
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.values import NOT_CONST, EnumVal, Num, Static, StrVal, Tensor, Val, number
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def _dtype_of(w: Walker, a: Args, name: str) -> Any:
     val = a[name]
     if isinstance(val, Tensor):
         return np.dtype(val.type.dtype)
-    out = w.static(val, a.where[name])
+    out = w.static(val)
     if out is NOT_CONST:
         raise w.refuse("ACR301", a.where[name], seen=f"{w.describe(val)} for {name} of {a.what}", rewrite="x.dtype")
     return out
@@ -30,39 +30,39 @@ def _told(w: Walker, a: Args, f: Any, *values: Any) -> Val:
     try:
         return w.constant(f(*values))
     except (TypeError, ValueError) as error:
-        raise w.refuse("ACR310", a.node, seen=f"{a.what}: {error}") from None
+        raise w.refuse("ACR310", seen=f"{a.what}: {error}") from None
 
 
 @row("from_ to casting", np.can_cast)
-def _can_cast(w: Walker, a: Args, node: Node) -> Val:
+def _can_cast(w: Walker, a: Args) -> Val:
     if isinstance(a["from_"], Num):
         raise w.refuse("ACR301", a.where["from_"], seen=f"np.can_cast of {w.describe(a['from_'])}", rewrite="x.dtype")
     return _told(w, a, np.can_cast, _dtype_of(w, a, "from_"), _dtype_of(w, a, "to"), a.static("casting"))
 
 
 @row("dtype kind", np.isdtype)
-def _isdtype(w: Walker, a: Args, node: Node) -> Val:
+def _isdtype(w: Walker, a: Args) -> Val:
     return _told(w, a, np.isdtype, np.dtype(_dtype_of(w, a, "dtype")), a.static("kind"))
 
 
 @row("arg1 arg2", np.issubdtype)
-def _issubdtype(w: Walker, a: Args, node: Node) -> Val:
+def _issubdtype(w: Walker, a: Args) -> Val:
     return _told(w, a, np.issubdtype, _dtype_of(w, a, "arg1"), _dtype_of(w, a, "arg2"))
 
 
 @row("x dtype copy", np.astype)
-def _np_astype(w: Walker, a: Args, node: Node) -> Val:
+def _np_astype(w: Walker, a: Args) -> Val:
     if not isinstance(a["x"], Tensor):
         raise w.refuse("ACR301", a.where["x"], seen=f"np.astype of {w.describe(a['x'])}", rewrite="np.asarray(x)")
     return (
-        w.as_array(as_dtype(w, a["x"], a.dtype() or "float64", node))
+        w.as_array(as_dtype(w, a["x"], a.dtype() or "float64"))
         if not a["x"].type.rank
-        else as_dtype(w, a["x"], a.dtype() or "float64", node)
+        else as_dtype(w, a["x"], a.dtype() or "float64")
     )
 
 
 @row("x", np.isscalar, rank0="any")
-def _isscalar(w: Walker, a: Args, node: Node) -> Val:
+def _isscalar(w: Walker, a: Args) -> Val:
     x = a["x"]
     if isinstance(x, Tensor) and not x.type.rank:
         return w.negate(x.array0) if x.array0 is not None else number(True)
@@ -70,7 +70,7 @@ def _isscalar(w: Walker, a: Args, node: Node) -> Val:
 
 
 @row("x", np.iterable)
-def _iterable(w: Walker, a: Args, node: Node) -> Val:
+def _iterable(w: Walker, a: Args) -> Val:
     x = a["x"]
     none = isinstance(x, Num | EnumVal | Static) or (isinstance(x, Tensor) and not x.type.rank)
     return number(not none)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba.frontend.calls.of_shapes import _shape, _tensor_items, extents, with_axis
-from acronumba.frontend.calls.tables import Args, Handler, Node, row
+from acronumba.frontend.calls.tables import Args, Handler, row
 from acronumba.frontend.calls.written_shapes import bordered, continued
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.lists import new_list
@@ -21,15 +20,16 @@ if TYPE_CHECKING:
 
 
 @row("x reps", np.tile)
-def _tile(w: Walker, a: Args, node: Node) -> Val:
+def _tile(w: Walker, a: Args) -> Val:
     x, reps = a.tensor("x"), extents(w, a, "reps")
-    w.not_negative(reps, a.where["reps"])
+    with w.at_node(a.where["reps"]):
+        w.not_negative(reps)
     rank = max(x.type.rank, len(reps))
     dims: list[ir.Extent] = [*(1,) * (rank - x.type.rank), *x.dims]
     times: list[ir.Extent] = [*(1,) * (rank - len(reps)), *reps]
     pairs = [d for pair in zip((1,) * rank, dims, strict=True) for d in pair]
-    wide = w.broadcast_to(w.reshape(x, pairs, node), [d for p in zip(times, dims, strict=True) for d in p], node)
-    return w.reshape(wide, [w.as_extent(w.count(p)) for p in zip(times, dims, strict=True)], node)
+    wide = w.broadcast_to(w.reshape(x, pairs), [d for p in zip(times, dims, strict=True) for d in p])
+    return w.reshape(wide, [w.as_extent(w.count(p)) for p in zip(times, dims, strict=True)])
 
 
 def _pairs(w: Walker, a: Args, name: str, rank: int) -> list[tuple[Val, Val]]:
@@ -53,15 +53,15 @@ def _pairs(w: Walker, a: Args, name: str, rank: int) -> list[tuple[Val, Val]]:
 
 
 @row("x width mode constant_values", np.pad, rank0="array")
-def _pad(w: Walker, a: Args, node: Node) -> Val:
+def _pad(w: Walker, a: Args) -> Val:
     x: Val = a.tensor("x")
     assert isinstance(x, Tensor)
     modes = ("constant", "edge", "reflect", "symmetric", "wrap")
     mode = a.choice("mode", *modes)
-    widths = [
-        tuple(host_value(w, v, a.where["width"], "a width", index=True) for v in pair)
-        for pair in _pairs(w, a, "width", x.type.rank)
-    ]
+    with w.at_node(a.where["width"]):
+        widths = [
+            tuple(host_value(w, v, "a width", index=True) for v in pair) for pair in _pairs(w, a, "width", x.type.rank)
+        ]
     values: Sequence[tuple[Val, Val]] = [(number(0), number(0))] * x.type.rank
     if "constant_values" in a.given and mode != "constant":
         raise w.refuse("ACR203", a.where["constant_values"], seen=f"constant_values with mode={mode!r}")
@@ -69,92 +69,93 @@ def _pad(w: Walker, a: Args, node: Node) -> Val:
         values = _pairs(w, a, "constant_values", x.type.rank)
     for axis, (low, high) in enumerate(widths):
         good = w.both(w.scalar("ge", low, number(0)), w.scalar("ge", high, number(0)))
-        w.check(good, "ValueError", "index can't contain negative values", (), a.where["width"])
+        with w.at_node(a.where["width"]):
+            w.check(good, "ValueError", "index can't contain negative values")
         if mode == "constant":
-            x = w.call(w.constant(bordered), (x, number(axis), low, high, *values[axis]), {}, node)
+            x = w.call(w.constant(bordered), (x, number(axis), low, high, *values[axis]), {})
         elif (w.known(low), w.known(high)) != (0, 0):
-            x = w.call(w.constant(continued), (x, number(axis), low, high, StrVal(mode)), {}, node)
+            x = w.call(w.constant(continued), (x, number(axis), low, high, StrVal(mode)), {})
     return x
 
 
-def _grids(w: Walker, rows: Sequence[Tensor], sparse: bool, node: Node) -> list[Tensor]:
+def _grids(w: Walker, rows: Sequence[Tensor], sparse: bool) -> list[Tensor]:
     """Return vectors as grids, one axis for each."""
     rank = len(rows)
     dims = [r.dims[0] for r in rows]
     out = []
     for k, r in enumerate(rows):
-        x = w.reshape(r, [r.dims[0] if a == k else 1 for a in range(rank)], node)
-        out.append(x if sparse else w.broadcast_to(x, dims, node))
+        x = w.reshape(r, [r.dims[0] if a == k else 1 for a in range(rank)])
+        out.append(x if sparse else w.broadcast_to(x, dims))
     return out
 
 
 @row("*xi indexing sparse", np.meshgrid)
-def _meshgrid(w: Walker, a: Args, node: Node) -> Val:
-    rows = [w.flatten(w.as_tensor(v, node=a.where["*xi"]), node) for v in a.rest]
+def _meshgrid(w: Walker, a: Args) -> Val:
+    rows = [w.flatten(x) for x in a.tensors("*xi")]
     swapped = a.choice("indexing", "xy", "ij") == "xy" and len(rows) > 1
-    grids = _grids(w, [rows[1], rows[0], *rows[2:]] if swapped else rows, a.flag("sparse"), node)
+    grids = _grids(w, [rows[1], rows[0], *rows[2:]] if swapped else rows, a.flag("sparse"))
     return TupleVal(tuple([grids[1], grids[0], *grids[2:]] if swapped else grids))
 
 
 @row("dimensions dtype sparse", np.indices)
-def _indices(w: Walker, a: Args, node: Node) -> Val:
-    rows = [w.iota(d, a.dtype() or "int64", node) for d in extents(w, a, "dimensions")]
-    grids = _grids(w, rows, a.flag("sparse"), node)
-    return TupleVal(tuple(grids)) if a.flag("sparse") else w.stack(grids, 0, node)
+def _indices(w: Walker, a: Args) -> Val:
+    rows = [w.iota(d, a.dtype() or "int64") for d in extents(w, a, "dimensions")]
+    grids = _grids(w, rows, a.flag("sparse"))
+    return TupleVal(tuple(grids)) if a.flag("sparse") else w.stack(grids, 0)
 
 
 @row("function shape dtype", np.fromfunction, whole=True)
-def _fromfunction(w: Walker, a: Args, node: Node) -> Val:
-    rows = [w.iota(d, a.dtype() or "float64", node) for d in extents(w, a)]
-    return w.call(a["function"], tuple(_grids(w, rows, False, node)), {}, node)
+def _fromfunction(w: Walker, a: Args) -> Val:
+    rows = [w.iota(d, a.dtype() or "float64") for d in extents(w, a)]
+    return w.call(a["function"], tuple(_grids(w, rows, False)), {})
 
 
 @row("n ndim", np.diag_indices)
-def _diag_indices(w: Walker, a: Args, node: Node) -> Val:
-    return TupleVal((w.iota(extents(w, a, "n")[0], "int64", node),) * a.whole("ndim"))
+def _diag_indices(w: Walker, a: Args) -> Val:
+    return TupleVal((w.iota(extents(w, a, "n")[0], "int64"),) * a.whole("ndim"))
 
 
 @row("*args", np.ix_)
-def _ix(w: Walker, a: Args, node: Node) -> Val:
-    rows = [w.as_tensor(v, node=a.where["*args"]) for v in a.rest]
+def _ix(w: Walker, a: Args) -> Val:
+    rows = a.tensors("*args")
     for r, where in zip(rows, a.places, strict=True):
         if r.type.dtype == "bool" or r.type.rank != 1:
             raise w.refuse("ACR202", where, seen=f"np.ix_ of {w.describe(r)}", rewrite="np.nonzero(mask)[0]")
-    return TupleVal(tuple(_grids(w, rows, True, node)))
+    return TupleVal(tuple(_grids(w, rows, True)))
 
 
 # ---- side by side
 
 
 @row("arrays", np.column_stack)
-def _column_stack(w: Walker, a: Args, node: Node) -> Val:
-    columns = [with_axis(w, t, node) for t in _tensor_items(w, a["arrays"], a.where["arrays"])]
-    return w.concat([w.reshape(t, (*t.dims, 1), node) if t.type.rank == 1 else t for t in columns], 1, node)
+def _column_stack(w: Walker, a: Args) -> Val:
+    columns = [with_axis(w, t) for t in _tensor_items(w, a)]
+    return w.concat([w.reshape(t, (*t.dims, 1)) if t.type.rank == 1 else t for t in columns], 1)
 
 
 @row("arrays", np.dstack)
-def _dstack(w: Walker, a: Args, node: Node) -> Val:
-    tensors = _tensor_items(w, a["arrays"], a.where["arrays"])
-    return w.concat([_of_rank_3(w, t, node) for t in tensors], 2, node)
+def _dstack(w: Walker, a: Args) -> Val:
+    tensors = _tensor_items(w, a)
+    return w.concat([_of_rank_3(w, t) for t in tensors], 2)
 
 
-def _of_rank_3(w: Walker, x: Tensor, node: Node) -> Tensor:
+def _of_rank_3(w: Walker, x: Tensor) -> Tensor:
     if x.type.rank > 2:
         return x
     dims = {0: (1, 1, 1), 1: (1, *x.dims, 1), 2: (*x.dims, 1)}[x.type.rank]
-    return w.reshape(x, dims, node)
+    return w.reshape(x, dims)
 
 
 def _each(f: Any) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
-        out = tuple(f(w, w.as_tensor(v, node=a.where["*arrays"]), node) for v in a.rest)
+    def handler(w: Walker, a: Args) -> Val:
+        out = tuple(f(w, x) for x in a.tensors("*arrays"))
         return out[0] if len(out) == 1 else TupleVal(out)
 
     return handler
 
 
-def _of_rank_2(w: Walker, x: Tensor, node: Node) -> Tensor:
-    return x if x.type.rank > 1 else w.reshape(x, (*(1,) * (2 - x.type.rank), *x.dims), node)
+def _of_rank_2(w: Walker, x: Tensor) -> Tensor:
+    return x if x.type.rank > 1 else w.reshape(x, (*(1,) * (2 - x.type.rank), *x.dims))
 
 
 row("*arrays", np.atleast_2d)(_each(_of_rank_2))
@@ -162,7 +163,7 @@ row("*arrays", np.atleast_3d)(_each(_of_rank_3))
 
 
 @row("arrays", np.block)
-def _block(w: Walker, a: Args, node: Node) -> Val:
+def _block(w: Walker, a: Args) -> Val:
     def depth(v: Val) -> int:
         items = None if isinstance(v, Num | Tensor) else w.items_of(v)
         return 0 if not items else 1 + depth(items[0])
@@ -170,75 +171,75 @@ def _block(w: Walker, a: Args, node: Node) -> Val:
     def joined(v: Val, levels: int) -> Tensor:
         items = None if isinstance(v, Num | Tensor) else w.items_of(v)
         if items is None:
-            return w.as_tensor(v, node=node)
+            return w.as_tensor(v)
         parts = [joined(i, levels - 1) for i in items]
         rank = max(levels, *(p.type.rank for p in parts), most)
-        parts = [w.reshape(p, (*(1,) * (rank - p.type.rank), *p.dims), node) for p in parts]
-        return w.concat(parts, rank - levels, node)
+        parts = [w.reshape(p, (*(1,) * (rank - p.type.rank), *p.dims)) for p in parts]
+        return w.concat(parts, rank - levels)
 
     most = depth(a["arrays"])
     return joined(a["arrays"], most)
 
 
 @row("*args", np.broadcast_arrays)
-def _broadcast_arrays(w: Walker, a: Args, node: Node) -> Val:
-    parts = [w.as_tensor(v, node=a.where["*args"]) for v in a.rest]
-    dims = w.broadcast_dims([p.dims for p in parts], node)
-    return TupleVal(tuple(w.as_array(w.broadcast_to(p, dims, node)) for p in parts))
+def _broadcast_arrays(w: Walker, a: Args) -> Val:
+    parts = a.tensors("*args")
+    dims = w.broadcast_dims([p.dims for p in parts])
+    return TupleVal(tuple(w.as_array(w.broadcast_to(p, dims)) for p in parts))
 
 
 @row("*parts", np.r_)
-def _r(w: Walker, a: Args, node: Node) -> Val:
+def _r(w: Walker, a: Args) -> Val:
     if any(isinstance(v, StrVal) for v in a.rest):
         raise w.refuse("ACR202", a.where["*parts"], seen="np.r_ with a string", rewrite="np.concatenate(xs, axis)")
-    return w.concat([with_axis(w, w.as_tensor(v, node=node), node) for v in a.rest], 0, node)
+    return w.concat([with_axis(w, w.as_tensor(v)) for v in a.rest], 0)
 
 
 @row("*parts", np.c_)
-def _c(w: Walker, a: Args, node: Node) -> Val:
-    columns = [with_axis(w, w.as_tensor(v, node=node), node) for v in a.rest]
+def _c(w: Walker, a: Args) -> Val:
+    columns = [with_axis(w, w.as_tensor(v)) for v in a.rest]
     rank = max(2, *(t.type.rank for t in columns))
-    columns = [w.reshape(t, (*t.dims, *(1,) * (rank - t.type.rank)), node) for t in columns]
-    return w.concat(columns, rank - 1, node)
+    columns = [w.reshape(t, (*t.dims, *(1,) * (rank - t.type.rank))) for t in columns]
+    return w.concat(columns, rank - 1)
 
 
 @row("*parts", np.mgrid)
-def _mgrid(w: Walker, a: Args, node: Node) -> Val:
-    rows = [w.as_tensor(v, node=node) for v in a.rest]
-    return rows[0] if len(rows) == 1 else w.stack(_grids(w, rows, False, node), 0, node)
+def _mgrid(w: Walker, a: Args) -> Val:
+    rows = [w.as_tensor(v) for v in a.rest]
+    return rows[0] if len(rows) == 1 else w.stack(_grids(w, rows, False), 0)
 
 
 @row("*parts", np.ogrid)
-def _ogrid(w: Walker, a: Args, node: Node) -> Val:
-    rows = [w.as_tensor(v, node=node) for v in a.rest]
-    return rows[0] if len(rows) == 1 else TupleVal(tuple(_grids(w, rows, True, node)))
+def _ogrid(w: Walker, a: Args) -> Val:
+    rows = [w.as_tensor(v) for v in a.rest]
+    return rows[0] if len(rows) == 1 else TupleVal(tuple(_grids(w, rows, True)))
 
 
 # ---- in parts
 
 
 @row("x sections axis", np.array_split)
-def _array_split(w: Walker, a: Args, node: Node) -> Val:
+def _array_split(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     axis = a.axis("axis", x.type.rank)
     if not isinstance(a["sections"], Num):
-        return w.call(w.constant(np.split), (x, a["sections"], number(axis)), {}, node)
+        return w.call(w.constant(np.split), (x, a["sections"], number(axis)), {})
     many = a.whole("sections")
     if many <= 0:
         raise w.refuse("ACR404", a.where["sections"], seen=f"a split into {many} parts")
     n = w.extent(x.dims[axis])
-    size, longer = w.scalar("floordiv", n, number(many), node=node), w.scalar("mod", n, number(many), node=node)
+    size, longer = w.scalar("floordiv", n, number(many)), w.scalar("mod", n, number(many))
     cuts = [w.scalar("add", w.scalar("mul", size, number(k)), w.scalar("min", longer, number(k))) for k in range(many)]
-    return new_list(w, w.split(x, cuts[1:], axis, node), node or ast.Constant(0))
+    return new_list(w, w.split(x, cuts[1:], axis))
 
 
 def _along(axis: int, least: int) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("x")
         if x.type.rank < least:
             raise w.refuse("ACR402", a.where["x"], seen=f"{a.what} of {w.describe(x)}")
         where = number(0 if x.type.rank == 1 else axis)
-        return w.call(w.constant(np.split), (x, a["sections"], where), {}, node)
+        return w.call(w.constant(np.split), (x, a["sections"], where), {})
 
     return handler
 
@@ -249,21 +250,21 @@ row("x sections", np.dsplit)(_along(2, 3))
 
 
 @row("x axis", np.unstack)
-def _unstack(w: Walker, a: Args, node: Node) -> Val:
+def _unstack(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     axis = a.axis("axis", x.type.rank)
     n = x.dims[axis]
     if not isinstance(n, int):
         where = a.where["axis" if "axis" in a.given else "x"]
         raise w.refuse("ACR403", where, seen=f"np.unstack of {w.describe(x)}", rewrite="[row for row in x]")
-    return TupleVal(tuple(w.take(x, number(k), axis, node) for k in range(n)))
+    return TupleVal(tuple(w.take(x, number(k), axis) for k in range(n)))
 
 
 # ---- products
 
 
 @row("x y axes", np.tensordot, rank0="array")
-def _tensordot(w: Walker, a: Args, node: Node) -> Val:
+def _tensordot(w: Walker, a: Args) -> Val:
     x, y, axes = a.tensor("x"), a.tensor("y"), a.static("axes")
     if isinstance(axes, int):
         left, right = list(range(x.type.rank - axes, x.type.rank)), list(range(axes))
@@ -278,19 +279,19 @@ def _tensordot(w: Walker, a: Args, node: Node) -> Val:
         theirs[q] = mine[p]
     both = {mine[p] for p in left}
     out = "".join(c for c in (*mine, *theirs) if c not in both)
-    return w.einsum(f"{''.join(mine)},{''.join(theirs)}->{out}", [x, y], node)
+    return w.einsum(f"{''.join(mine)},{''.join(theirs)}->{out}", [x, y])
 
 
 # ---- what looks at shapes
 
 
 @row("x axis", np.size)
-def _size(w: Walker, a: Args, node: Node) -> Val:
+def _size(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     return w.count(x.dims) if isinstance(a["axis"], NoneVal) else w.extent(x.dims[a.axis("axis", x.type.rank)])
 
 
 @row("*args", np.broadcast_shapes)
-def _broadcast_shapes(w: Walker, a: Args, node: Node) -> Val:
+def _broadcast_shapes(w: Walker, a: Args) -> Val:
     shapes = [[w.as_extent(n) for n in _shape(w, a.replaced("*args", v), "*args")] for v in a.rest]
-    return TupleVal(tuple(w.extent(d) for d in w.broadcast_dims(shapes, node)))
+    return TupleVal(tuple(w.extent(d) for d in w.broadcast_dims(shapes)))

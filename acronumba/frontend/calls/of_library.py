@@ -6,7 +6,6 @@ abstract values that hold one (see `values.Kept`).
 
 from __future__ import annotations
 
-import ast
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.by_fields import fields
 from acronumba.frontend.calls.of_itertools import ITERATORS, KNOWN, WRITTEN
 from acronumba.frontend.calls.of_python import as_iterable
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.comparisons import fields_compared
 from acronumba.frontend.handlers import CALLS, handles
 from acronumba.frontend.subscripts import get_item
@@ -43,27 +42,27 @@ if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 
-def call_written(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+def call_written(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call what stands for a function of Python."""
-    given = [as_iterable(w, v, node) if isinstance(v, Generator | Stream | Yields) else v for v in args]
-    out = _known(w, function, given, kwargs, node) if function in KNOWN else None
+    given = [as_iterable(w, v) if isinstance(v, Generator | Stream | Yields) else v for v in args]
+    out = _known(w, function, given, kwargs) if function in KNOWN else None
     if out is None:
-        out = w.call(w.constant(WRITTEN[function]), tuple(given), kwargs, node)
+        out = w.call(w.constant(WRITTEN[function]), tuple(given), kwargs)
     return Stream(out) if function in ITERATORS else out
 
 
-def _known(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val | None:
+def _known(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
     """Return what a function gives that only arranges its items, if all are known."""
     parts: list[Any] = []
     for v in args:
         items = None if isinstance(v, Tensor) else w.items_of(v)
-        known = w.static(v, node) if items is None else items
+        known = w.static(v) if items is None else items
         if known is NOT_CONST:
             return None
         parts.append(known)
     named: dict[str, Any] = {}
     for name, v in kwargs.items():
-        named[name] = v if name == "fillvalue" else w.static(v, node)
+        named[name] = v if name == "fillvalue" else w.static(v)
         if named[name] is NOT_CONST:
             return None
     if function is itertools.zip_longest:
@@ -71,7 +70,7 @@ def _known(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, V
     try:
         found = list(itertools.islice(function(*parts, **named), _MOST))
     except (TypeError, ValueError) as error:
-        raise w.refuse("ACR203", node, seen=str(error)) from None
+        raise w.refuse("ACR203", seen=str(error)) from None
     if len(found) == _MOST:
         return None
     return TupleVal(tuple(TupleVal(v) if isinstance(v, tuple) else v for v in found))
@@ -81,7 +80,7 @@ _MOST = 257  # items that are walked one by one, and one more
 
 
 @row("start step", itertools.count, whole=True)
-def _count(w: Walker, a: Args, node: Node) -> Val:
+def _count(w: Walker, a: Args) -> Val:
     start, step = a["start"], a["step"]
     if (
         not isinstance(start, Num)
@@ -89,56 +88,54 @@ def _count(w: Walker, a: Args, node: Node) -> Val:
         or step.const is NOT_CONST
         or step.const != int(step.const)
     ):
-        raise w.refuse("ACR202", node, seen="itertools.count of a step that is not a constant int")
+        raise w.refuse("ACR202", seen="itertools.count of a step that is not a constant int")
     if step.const <= 0:
-        raise w.refuse("ACR202", node, seen="itertools.count that counts down", rewrite="zip(range(...), ...)")
+        raise w.refuse("ACR202", seen="itertools.count that counts down", rewrite="zip(range(...), ...)")
     return Stream(Range(w.as_int(start), number(2**62), w.as_int(step)))
 
 
 # ---- functions with arguments that are given before they are called
 
 
-def make_partial(w: Walker, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+def make_partial(w: Walker, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """`functools.partial(f, ...)`."""
     if not args:
-        raise w.refuse("ACR203", node, seen="partial without a function")
+        raise w.refuse("ACR203", seen="partial without a function")
     return Partial(args[0], tuple(args[1:]), tuple(kwargs), tuple(kwargs.values()))
 
 
-def make_getter(w: Walker, kind: Any, args: Sequence[Val], node: Node) -> Val:
+def make_getter(w: Walker, kind: Any, args: Sequence[Val]) -> Val:
     """`operator.itemgetter(...)`, `operator.attrgetter(...)`."""
     if not args:
-        raise w.refuse("ACR203", node, seen=f"{kind.__name__} without arguments")
+        raise w.refuse("ACR203", seen=f"{kind.__name__} without arguments")
     return Partial(w.constant(kind), tuple(args), (), ())
 
 
 @handles(CALLS, Partial)
-def _call_partial(
-    w: Walker, func: Partial, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST | None
-) -> Val:  # fmt: skip
+def _call_partial(w: Walker, func: Partial, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     kind = getattr(func.func, "value", None)
     if kind not in (operator.itemgetter, operator.attrgetter):
         named = dict(zip(func.names, func.named, strict=True))
-        return w.call(func.func, (*func.args, *args), {**named, **kwargs}, node)
+        return w.call(func.func, (*func.args, *args), {**named, **kwargs})
     if len(args) != 1 or kwargs:
-        raise w.refuse("ACR203", node, seen=f"{len(args)} arguments for what {kind.__name__} gives")
+        raise w.refuse("ACR203", seen=f"{len(args)} arguments for what {kind.__name__} gives")
 
     def one(what: Val) -> Val:
         if kind is operator.itemgetter:
-            return get_item(w, args[0], what, node or ast.Constant(0))
+            return get_item(w, args[0], what)
         out: Val = args[0]
         if not isinstance(what, StrVal):
-            raise w.refuse("ACR308", node, seen=f"attrgetter of {w.describe(what)}")
+            raise w.refuse("ACR308", seen=f"attrgetter of {w.describe(what)}")
         for name in what.value.split("."):
-            out = w.each(out, partial(_read, w, name, node), node)
+            out = w.each(out, partial(_read, w, name))
         return out
 
     got = tuple(map(one, func.args))
     return got[0] if len(got) == 1 else TupleVal(got)
 
 
-def _read(w: Walker, name: str, node: Node, val: Val) -> Val:
-    out: Val = attribute(w, val, name, node)
+def _read(w: Walker, name: str, val: Val) -> Val:
+    out: Val = attribute(w, val, name)
     return out
 
 
@@ -146,18 +143,18 @@ def _read(w: Walker, name: str, node: Node, val: Val) -> Val:
 
 
 @row("x", callable, whole=True)
-def _callable(w: Walker, a: Args, node: Node) -> Val:
+def _callable(w: Walker, a: Args) -> Val:
     val = a["x"]
     if isinstance(val, Func | Partial):
         return number(True)
     if isinstance(val, Num | Tensor | MapVal | TupleVal | NoneVal | StrVal):
         return number(False)
-    known = w.static(val, node)
+    known = w.static(val)
     if known is NOT_CONST:
-        raise w.refuse("ACR308", node, seen=f"callable() of {w.describe(val)}")
+        raise w.refuse("ACR308", seen=f"callable() of {w.describe(val)}")
     return number(callable(known))
 
 
 @row("obj", fields, whole=True)
-def _fields(w: Walker, a: Args, node: Node) -> Val:
-    return fields_compared(w, a["obj"], node or ast.Constant(0))
+def _fields(w: Walker, a: Args) -> Val:
+    return fields_compared(w, a["obj"])

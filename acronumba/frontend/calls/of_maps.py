@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.calls.of_python import as_iterable
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.dicts import (
     changeable,
     changed_in_place,
@@ -49,40 +49,38 @@ if TYPE_CHECKING:
 
 
 @row("*args kwargs", dict, whole=True)
-def _dict(w: Walker, a: Args, node: Node) -> Val:
-    where = node or ast.Constant(0)
+def _dict(w: Walker, a: Args) -> Val:
     kwargs = a["kwargs"]
     assert isinstance(kwargs, DictVal)
     named = [(StrVal(k), v) for k, v in zip(kwargs.keys, kwargs.items, strict=True)]
     if not a.rest:
-        return new_dict(w, named, where)
+        return new_dict(w, named)
     if len(a.rest) > 1:
-        raise w.refuse("ACR203", node, seen=f"{len(a.rest)} arguments for dict")
+        raise w.refuse("ACR203", seen=f"{len(a.rest)} arguments for dict")
     val = w.materialise(a.rest[0]) if isinstance(a.rest[0], SharedVal) else unkept(a.rest[0])
     if isinstance(val, DictVal):
         pairs = [(known_key(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
-        return new_dict(w, [*pairs, *named], where)
+        return new_dict(w, [*pairs, *named])
     if not isinstance(val, MapVal):
-        val = as_iterable(w, val, node)
+        val = as_iterable(w, val)
         items = w.items_of(val)
         inner = None if items is None else [w.items_of(item) for item in items]
         if inner is not None and all(pair is not None and len(pair) == 2 for pair in inner):
-            return new_dict(w, [*((p[0], p[1]) for p in inner if p is not None), *named], where)
-    out = new_map(w, (), where)
-    put_all(w, out, val, where)
+            return new_dict(w, [*((p[0], p[1]) for p in inner if p is not None), *named])
+    out = new_map(w, ())
+    put_all(w, out, val)
     for key, item in named:
-        put(w, out, key, item, where)
+        put(w, out, key, item)
     return out
 
 
 @row("*args", set, whole=True)
-def _set(w: Walker, a: Args, node: Node) -> Val:
-    where = node or ast.Constant(0)
-    out = new_map(w, (), where, is_set=True)
+def _set(w: Walker, a: Args) -> Val:
+    out = new_map(w, (), is_set=True)
     if len(a.rest) > 1:
-        raise w.refuse("ACR203", node, seen=f"{len(a.rest)} arguments for set")
+        raise w.refuse("ACR203", seen=f"{len(a.rest)} arguments for set")
     if a.rest:
-        put_all(w, out, a.rest[0] if is_set(a.rest[0]) else as_iterable(w, a.rest[0], node), where)
+        put_all(w, out, a.rest[0] if is_set(a.rest[0]) else as_iterable(w, a.rest[0]))
     return out
 
 
@@ -90,7 +88,7 @@ def is_set(val: Val) -> bool:
     return isinstance(val, MapVal) and val.is_set
 
 
-def known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val], node: Node) -> Val:
+def known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val]) -> Val:
     """Call a method of a dict whose items are known, which does not change it."""
     keys = tuple(known_key(w, k) for k in val.keys)
     match name, args:
@@ -101,11 +99,11 @@ def known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val], node: 
         case "items", []:
             return TupleVal(tuple(TupleVal(pair) for pair in zip(keys, val.items, strict=True)))
         case "get", [key, *default] if len(default) < 2:
-            return known_or(w, val, key, node or ast.Constant(0), default[0] if default else NoneVal())
+            return known_or(w, val, key, default[0] if default else NoneVal())
         case "copy", []:
             pairs = list(zip(keys, val.items, strict=True))
-            return new_dict(w, pairs, node or ast.Constant(0))
-    raise w.refuse("ACR209", node, seen=f"the method .{name} of a dict")
+            return new_dict(w, pairs)
+    raise w.refuse("ACR209", seen=f"the method .{name} of a dict")
 
 
 CHANGES = frozenset("setdefault pop popitem update clear add remove discard".split())
@@ -116,124 +114,123 @@ _OF_SETS = {
 }  # fmt: skip
 
 
-def map_method(w: Walker, owner: Val, name: str, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+def map_method(w: Walker, owner: Val, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a method of a dict or set."""
-    where = node or ast.Constant(0)
     if isinstance(owner, SharedVal):
         if name in CHANGES:
-            raise w.refuse("ACR113", node, seen=f".{name} of {owner.node.path}", rewrite="dict(d)")
+            raise w.refuse("ACR113", seen=f".{name} of {owner.node.path}", rewrite="dict(d)")
         owner = w.materialise(owner)
     if isinstance(owner, DictVal) and name in CHANGES:
-        owner = changeable(w, owner, where)
+        owner = changeable(w, owner)
     if isinstance(owner, DictVal):
         if kwargs:
-            raise w.refuse("ACR203", node, seen=f".{name} with {', '.join(kwargs)}=")
-        return known_method(w, owner, name, args, node)
+            raise w.refuse("ACR203", seen=f".{name} with {', '.join(kwargs)}=")
+        return known_method(w, owner, name, args)
     assert isinstance(owner, MapVal)
-    out = set_method(w, owner, name, args, where) if owner.is_set else dict_method(w, owner, name, args, kwargs, where)
+    out = set_method(w, owner, name, args) if owner.is_set else dict_method(w, owner, name, args, kwargs)
     if out is None:
-        raise w.refuse("ACR209", node, seen=f"the method .{name} of a {'set' if owner.is_set else 'dict'}")
+        raise w.refuse("ACR209", seen=f"the method .{name} of a {'set' if owner.is_set else 'dict'}")
     return out
 
 
-def dict_method(
-    w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val], node: ast.AST
-) -> Val | None:
+def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
     """Call a method of a dict of run time."""
     match name, args:
         case "keys" | "values" | "items", []:
             return MapView(base, name)
         case "get", [key, *rest] if len(rest) < 2:
             default = rest[0] if rest else NoneVal()
-            index = find(w, base, key, node)
-            return where_found(w, index, lambda: value_at(w, base, index, node), lambda: default)
+            index = find(w, base, key)
+            return where_found(w, index, lambda: value_at(w, base, index), lambda: default)
         case "setdefault", [key, *rest] if len(rest) < 2:
-            return set_default(w, base, key, lambda: rest[0] if rest else NoneVal(), node)
+            return set_default(w, base, key, lambda: rest[0] if rest else NoneVal())
         case "pop", [key]:
-            index = find(w, base, key, node)
-            w.check(present(w, index), "KeyError", "the dict has no such key", (), node)
-            return _taken(w, base, index, node)
+            index = find(w, base, key)
+            w.check(present(w, index), "KeyError", "the dict has no such key")
+            return _taken(w, base, index)
         case "pop", [key, default]:
-            index = find(w, base, key, node)
-            return where_found(w, index, lambda: _taken(w, base, index, node), lambda: default)
+            index = find(w, base, key)
+            return where_found(w, index, lambda: _taken(w, base, index), lambda: default)
         case "popitem", []:
-            n = size(w, base, node)
-            w.check(w.scalar("gt", n, number(0)), "KeyError", "'popitem(): dictionary is empty'", (), node)
+            n = size(w, base)
+            w.check(w.scalar("gt", n, number(0)), "KeyError", "'popitem(): dictionary is empty'")
             last = w.scalar("sub", n, number(1))
-            pair = entry(w, base, last, node)
-            take_out(w, base, last, node)
+            pair = entry(w, base, last)
+            take_out(w, base, last)
             return TupleVal(pair)
         case "update", [] | [_]:
             for other in args:
-                put_all(w, base, other if isinstance(other, MapVal | DictVal) else as_iterable(w, other, node), node)
+                put_all(w, base, other if isinstance(other, MapVal | DictVal) else as_iterable(w, other))
             for key_name, val in kwargs.items():
-                put(w, base, StrVal(key_name), val, node)
+                put(w, base, StrVal(key_name), val)
             return NoneVal()
-    return _of_both(w, base, name, args, node)
+    return _of_both(w, base, name, args)
 
 
-def _taken(w: Walker, base: MapVal, index: Any, node: ast.AST) -> Val:
-    val = value_at(w, base, index, node)
-    take_out(w, base, index, node)
+def _taken(w: Walker, base: MapVal, index: Any) -> Val:
+    val = value_at(w, base, index)
+    take_out(w, base, index)
     return val
 
 
-def _of_both(w: Walker, base: MapVal, name: str, args: Sequence[Val], node: ast.AST) -> Val | None:
+def _of_both(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val | None:
     match name, args:
         case "clear", []:
-            erase(w, base, node)
+            erase(w, base)
             return NoneVal()
         case "copy", []:
-            return copied(w, base, node)
+            return copied(w, base)
     return None
 
 
-def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], node: ast.AST) -> Val | None:
+def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val | None:
     """Call a method of a set of run time."""
     match name, args:
         case "add", [key]:
-            put(w, base, key, number(0), node)
+            put(w, base, key, number(0))
             return NoneVal()
         case "remove", [key]:
-            delete_item(w, base, key, node)
+            delete_item(w, base, key)
             return NoneVal()
         case "discard", [key]:
-            index = find(w, base, key, node)
+            index = find(w, base, key)
 
             def gone() -> Val:
-                take_out(w, base, index, node)
+                take_out(w, base, index)
                 return NoneVal()
 
             return where_found(w, index, gone, NoneVal)
         case "update", _:
             for other in args:
-                put_all(w, base, other if is_set(other) else as_iterable(w, other, node), node)
+                put_all(w, base, other if is_set(other) else as_iterable(w, other))
             return NoneVal()
         case ("isdisjoint", [other]):
-            both = combine(w, ast.BitAnd(), base, _as_set(w, other, node), node)
+            both = combine(w, ast.BitAnd(), base, _as_set(w, other))
             assert both is not None
-            return w.scalar("eq", size(w, both, node), number(0))
+            return w.scalar("eq", size(w, both), number(0))
         case ("issubset" | "issuperset", [other]):
-            return compare_maps(w, _OF_SETS[name], base, _as_set(w, other, node), node)  # type: ignore[arg-type]
+            return compare_maps(w, _OF_SETS[name], base, _as_set(w, other))  # type: ignore[arg-type]
     if name in _SET_CHANGES:
         op = _OF_SETS[name.removesuffix("_update")]
         for other in args:
-            changed_in_place(w, op, base, _as_set(w, other, node), node)  # type: ignore[arg-type]
+            changed_in_place(w, op, base, _as_set(w, other))  # type: ignore[arg-type]
         return NoneVal()
     if name in _OF_SETS:
-        out: MapVal | None = base if args else copied(w, base, node)
+        out: MapVal | None = base if args else copied(w, base)
         for k, other in enumerate(args):
             assert out is not None
-            place = ast.copy_location(ast.Name(f"{name}{k}"), node)
-            out = combine(w, _OF_SETS[name], out, _as_set(w, other, node), place)  # type: ignore[arg-type]
+            given = _as_set(w, other)
+            with w.at_node(w.beside(f"{name}{k}")):
+                out = combine(w, _OF_SETS[name], out, given)  # type: ignore[arg-type]
         return out
-    return _of_both(w, base, name, args, node)
+    return _of_both(w, base, name, args)
 
 
-def _as_set(w: Walker, val: Val, node: ast.AST) -> MapVal:
+def _as_set(w: Walker, val: Val) -> MapVal:
     """Return an iterable as a set that is only read."""
     if isinstance(val, MapVal) and val.is_set:
         return val
-    out = new_map(w, (), ast.copy_location(ast.Name("other"), node), is_set=True)
-    put_all(w, out, as_iterable(w, val, node), node)
+    with w.at_node(w.beside("other")):
+        out = new_map(w, (), is_set=True)
+    put_all(w, out, as_iterable(w, val))
     return out

@@ -11,7 +11,6 @@ import numpy as np
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.matrices import DROP, KEEP, METHODS, Matrix, matrix_of
 from acronumba.frontend.calls.objects import STAND_INS, python_class
-from acronumba.frontend.calls.tables import Node
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.values import Made, Record, Ref, StaticList, TupleVal, Val
 
@@ -28,38 +27,36 @@ def is_matrix(val: Val) -> bool:
     return isinstance(val, Made | Ref | Record) and python_class(val) is Matrix
 
 
-def array_in(w: Walker, val: Val, node: Node) -> Val:
+def array_in(w: Walker, val: Val) -> Val:
     """Return the array of a matrix; anything else as it is."""
     if not is_matrix(val):
         return val
     match val:
         case TupleVal():
-            return TupleVal(tuple(array_in(w, v, node) for v in val.items))
+            return TupleVal(tuple(array_in(w, v) for v in val.items))
         case StaticList():
-            return new_list(w, [array_in(w, v, node) for v in val.items], node or ast.Constant(0))
-    out: Val = attribute(w, val, "array", node)
+            return new_list(w, [array_in(w, v) for v in val.items])
+    out: Val = attribute(w, val, "array")
     return out
 
 
-def call_with_matrices(
-    w: Walker, value: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node
-) -> Val | None:  # fmt: skip
+def call_with_matrices(w: Walker, value: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
     """Call a function of NumPy that is given a matrix, or gives one; None: it has nothing to do with them."""
     if value is np.matrix:
-        return w.call(w.constant(Matrix), tuple(args), kwargs, node)
+        return w.call(w.constant(Matrix), tuple(args), kwargs)
     if value is np.asmatrix:
-        return w.call(w.constant(matrix_of), tuple(args), kwargs, node)
+        return w.call(w.constant(matrix_of), tuple(args), kwargs)
     if not any(map(is_matrix, (*args, *kwargs.values()))):
         return None
     module = type(value).__module__ if isinstance(value, np.ufunc) else getattr(value, "__module__", None) or ""
     if value in METHODS and is_matrix(args[0]):
-        return w.call(w.constant(METHODS[value]), tuple(args), kwargs, node)
+        return w.call(w.constant(METHODS[value]), tuple(args), kwargs)
     if value in KEEP or value in DROP:
-        plain = tuple(array_in(w, v, node) for v in args)
-        named = {k: array_in(w, v, node) for k, v in kwargs.items()}
-        out = w.call(w.constant(value), plain, named, node)
-        return w.call(w.constant(matrix_of), (out,), {}, node) if value in KEEP else out
+        plain = tuple(array_in(w, v) for v in args)
+        named = {k: array_in(w, v) for k, v in kwargs.items()}
+        out = w.call(w.constant(value), plain, named)
+        return w.call(w.constant(matrix_of), (out,), {}) if value in KEEP else out
     if module.split(".")[0] in ("numpy", "scipy"):
-        seen = f"{ast.unparse(node.func) if isinstance(node, ast.Call) else value.__name__} of a np.matrix"
-        raise w.refuse("ACR202", node, seen=seen, rewrite="give it the array: np.asarray(m)")
+        seen = f"{ast.unparse(w.here.func) if isinstance(w.here, ast.Call) else value.__name__} of a np.matrix"
+        raise w.refuse("ACR202", seen=seen, rewrite="give it the array: np.asarray(m)")
     return None

@@ -12,14 +12,13 @@ from acronumba.frontend.calls.of_python import (
     as_iterable,
     in_any_order,
 )
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.calls.written_orders import order_by_comparison
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import built, extend, to_list
 from acronumba.frontend.conditions import AMBIGUOUS, EMPTY, host_value, truth
 from acronumba.frontend.lists import list_get, list_slice, simple
 from acronumba.frontend.loops import iterate, protocol
-from acronumba.frontend.source import spot
 from acronumba.frontend.values import (
     EnumVal,
     ListVal,
@@ -59,27 +58,26 @@ if TYPE_CHECKING:
 
 
 @row("*args key default", min, rank0="any")
-def _min(w: Walker, a: Args, node: Node) -> Val:
-    return _extreme(w, a, node, "lt")
+def _min(w: Walker, a: Args) -> Val:
+    return _extreme(w, a, "lt")
 
 
 @row("*args key default", max, rank0="any")
-def _max(w: Walker, a: Args, node: Node) -> Val:
-    return _extreme(w, a, node, "gt")
+def _max(w: Walker, a: Args) -> Val:
+    return _extreme(w, a, "gt")
 
 
-def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
+def _extreme(w: Walker, a: Args, op: str) -> Val:
     """`min` and `max`: the first of equal ones."""
-    where = node or ast.Constant(0)
     compare = ast.Lt() if op == "lt" else ast.Gt()
     key_func, what = a["key"], "min()" if op == "lt" else "max()"
     default = a["default"] if "default" in a.given else None
 
     def key_of(v: Val) -> Val:
-        return v if isinstance(key_func, NoneVal) else w.call(key_func, (v,), {}, node)
+        return v if isinstance(key_func, NoneVal) else w.call(key_func, (v,), {})
 
     def pick(best: tuple[Val, Val], v: Val, k: Val) -> tuple[Val, Val]:
-        test = truth(w, compare_values(w, compare, k, best[1], where), node)
+        test = truth(w, compare_values(w, compare, k, best[1]))
         if isinstance(v, Num) and isinstance(best[0], Num) and v.type == best[0].type and isinstance(key_func, NoneVal):
             out = w.select(test, w.read(v), w.read(best[0]))
             return out, out
@@ -94,12 +92,12 @@ def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
     if default is not None and len(a.rest) > 1:
         raise w.refuse("ACR203", a.where["default"], seen=f"default= of {what} of several values")
     if not a.rest:
-        raise w.refuse("ACR203", node, seen=f"{what} without values")
+        raise w.refuse("ACR203", seen=f"{what} without values")
     if len(a.rest) == 1:
         val = a.rest[0]
         if isinstance(key_func, NoneVal):
             val = in_any_order(w, val)
-        val = as_iterable(w, val, node)
+        val = as_iterable(w, val)
         items = w.items_of(val)
     else:
         val, items = TupleVal(tuple(a.rest)), tuple(a.rest)
@@ -107,29 +105,29 @@ def _extreme(w: Walker, a: Args, node: Node, op: str) -> Val:
         if not items:
             if default is not None:
                 return default
-            w.fail("ValueError", "min() or max() of an empty sequence", node)
+            w.fail("ValueError", "min() or max() of an empty sequence")
             return number(0)
         keys = [key_of(v) for v in items]
         if len(items) > 1 and any(map(_has_tensor, keys)) and not _mixed(keys):
-            keys = [_host_key(w, k, node, what) for k in keys]
+            keys = [_host_key(w, k, what) for k in keys]
         best = (items[0], keys[0])
         for v, k in zip(items[1:], keys[1:], strict=True):
             best = pick(best, v, k)
         return best[0]
-    return _best_at_run_time(w, val, default, key_of, pick, what, node)
+    return _best_at_run_time(w, val, default, key_of, pick, what)
 
 
 def _best_at_run_time(
     w: Walker, val: Val, default: Val | None, key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
-    what: str, node: Node,
+    what: str
 ) -> Val:  # fmt: skip
     """Return the best element of a sequence, or the default if it is empty at run time."""
-    length, get = protocol(w, val, node or ast.Constant(0))
+    length, get = protocol(w, val)
     some = w.scalar("gt", length(), number(0))
     points: list[Any] = []
     vals: list[Val] = []
     if default is None:
-        w.check(some, "ValueError", "min() or max() of an empty sequence", (), node)
+        w.check(some, "ValueError", "min() or max() of an empty sequence")
     else:
         yes, no = w.fork(some)
         if no is not None:
@@ -138,7 +136,7 @@ def _best_at_run_time(
         w.join([yes] if yes is not None else [])
     if w.block is not None:
         try:
-            best_val = _first_of_best(w, val, get, key_of, pick, what, node)
+            best_val = _first_of_best(w, val, get, key_of, pick, what)
         except Dead:  # there is never an element
             w.block = None
     if w.block is not None:
@@ -150,21 +148,20 @@ def _best_at_run_time(
 
 def _first_of_best(
     w: Walker, val: Val, get: Callable[[Num], Val], key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
-    what: str, node: Node,
+    what: str
 ) -> Val:  # fmt: skip
     """Return the best element of a sequence that is not empty, by a loop."""
-    where = node or ast.Constant(0)
     before = w.mark()
     first = get(number(0))
     first_key = key_of(first)
     keyed = w.block is not None and _has_tensor(first_key)
     if keyed:  # all keys first, then the value of each: one wait
         w.go_back(before)
-        items_list = to_list(w, val, where)
-        keys_list = _host_keys(w, _keys(w, items_list, key_of, "keys", node), what, node)
+        items_list = to_list(w, val)
+        keys_list = _host_keys(w, _keys(w, items_list, key_of, "keys"), what)
         val = Zip((items_list, keys_list))
-        first, first_key = (list_get(w, part, number(0), node) for part in (items_list, keys_list))
-    key = (w.frame.scope, f"#best{spot(node)}")
+        first, first_key = (list_get(w, part, number(0)) for part in (items_list, keys_list))
+    key = (w.frame.scope, f"#best{w.site}")
     w.state[key] = TupleVal((first, first_key))
 
     def body() -> None:
@@ -175,81 +172,80 @@ def _first_of_best(
         if w.block is not None:
             w.state[key] = TupleVal(got)
 
-    iterate(w, val, where, ast.Name("#item", ast.Store()), body, (), (key,))
+    iterate(w, val, ast.Name("#item", ast.Store()), body, (), (key,))
     best = w.state.pop(key, None)
     return best.items[0] if isinstance(best, TupleVal) else Poison()
 
 
 @row("x key reverse", sorted, whole=True)
-def _sorted(w: Walker, a: Args, node: Node) -> Val:
+def _sorted(w: Walker, a: Args) -> Val:
     val = in_any_order(w, a["x"]) if isinstance(a["key"], NoneVal) else a["x"]
-    val = as_iterable(w, val, node)
-    where = node or ast.Constant(0)
+    val = as_iterable(w, val)
     if isinstance(val, ListVal):
-        copy = list_slice(w, val, number(0), 1, w.list_lengths(val, node), where)
+        copy = list_slice(w, val, number(0), 1, w.list_lengths(val))
     else:
-        copy = to_list(w, val, where)
-    sort_list(w, copy, a["key"], a["reverse"], node)
+        copy = to_list(w, val)
+    sort_list(w, copy, a["key"], a["reverse"])
     return copy
 
 
-def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val, node: Node) -> None:
+def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val) -> None:
     """Sort a list in place, stably."""
 
     def key_of(v: Val) -> Val:
-        return v if isinstance(key, NoneVal) else w.call(key, (v,), {}, node)
+        return v if isinstance(key, NoneVal) else w.call(key, (v,), {})
 
     def sort(val: ListVal, by: ListVal) -> None:
         args = (val.var, by.var, w.word(down))
-        w.emit(ir.ListOp(outs=(), op="sort", width=w.width(val), args=args, loc=w.at(node)))
+        w.emit(ir.ListOp(outs=(), op="sort", width=w.width(val), args=args, loc=w.loc))
 
     def part(k: int) -> Callable[[Val], Val]:
         return lambda v: v.items[k] if isinstance(v, TupleVal) else v
 
-    keys = _keys(w, base, key_of, "keys", node)
+    keys = _keys(w, base, key_of, "keys")
     if w.block is None or keys.item == NEVER:
         return
     kinds = members(keys.item)
     several = len(kinds) > 1 and any(isinstance(t, TupleT) for t in kinds)  # tuples of several lengths
     if several or not all(map(_of_numbers, kinds)):
-        _sort_by_comparison(w, base, keys, reverse, node)
+        _sort_by_comparison(w, base, keys, reverse)
         return
-    keys = _host_keys(w, keys, "a sort", node)
+    keys = _host_keys(w, keys, "a sort")
     if w.block is None:
         return
-    down = truth(w, host_value(w, reverse, node, "reverse", index=True), node)
+    down = truth(w, host_value(w, reverse, "reverse", index=True))
     if not isinstance(keys.item, TupleT):
         sort(base, keys)
         return
     for k in reversed(range(len(keys.item.items))):  # the sort is stable: by the last part first
-        parts = _keys(w, keys, part(k), f"keys{k}", node)
+        parts = _keys(w, keys, part(k), f"keys{k}")
         if w.block is None:
             return
         sort(base, parts)
         sort(keys, parts)
 
 
-def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val, node: Node) -> None:
+def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val) -> None:
     """Sort a list by keys that are more than numbers: strings, lists, objects that have `__lt__`."""
     if any(isinstance(m, MapT) for m in members(keys.item)):  # of which some are neither less nor more
-        raise w.refuse("ACR301", node, seen=f"a sort by {type_text(keys.item)}", rewrite="sort by sorted(s)")
-    keys = _keys(w, keys, lambda k: _with_numbers(w, k, node), "numbers", node)
+        raise w.refuse("ACR301", seen=f"a sort by {type_text(keys.item)}", rewrite="sort by sorted(s)")
+    keys = _keys(w, keys, lambda k: _with_numbers(w, k), "numbers")
     if w.block is None:
         return
-    down = truth(w, host_value(w, reverse, node, "reverse", index=True), node)
-    order = w.call(w.constant(order_by_comparison), (keys, down), {}, node)
+    down = truth(w, host_value(w, reverse, "reverse", index=True))
+    order = w.call(w.constant(order_by_comparison), (keys, down), {})
     if w.block is None:
         return
     assert isinstance(order, ListVal)
 
     def one(k: Val) -> Val:
         assert isinstance(k, Num)
-        return list_get(w, base, k, node)
+        return list_get(w, base, k)
 
-    new = _keys(w, order, one, "sorted", node)
+    new = _keys(w, order, one, "sorted")
     if w.block is not None:
-        simple(w, base, "erase", node or ast.Constant(0))
-        extend(w, base, new, node or ast.Constant(0))
+        simple(w, base, "erase")
+        extend(w, base, new)
 
 
 def _of_numbers(t: Type) -> bool:
@@ -259,25 +255,25 @@ def _of_numbers(t: Type) -> bool:
     return not isinstance(t, StrT | TextT | StructT | ListT | MapT | TupleT | DictT)
 
 
-def _with_numbers(w: Walker, key: Val, node: Node) -> Val:
+def _with_numbers(w: Walker, key: Val) -> Val:
     """Return a key with numbers in the place of NumPy's scalars, all of which are read in one go."""
     if isinstance(key, TupleVal):
-        return TupleVal(tuple(_with_numbers(w, v, node) for v in key.items))
-    return _host_part(w, key, node, "a sort") if isinstance(key, Tensor) and not key.type.rank else key
+        return TupleVal(tuple(_with_numbers(w, v) for v in key.items))
+    return _host_part(w, key, "a sort") if isinstance(key, Tensor) and not key.type.rank else key
 
 
-def _keys(w: Walker, source: ListVal, value: Callable[[Val], Val], what: str, node: Node) -> ListVal:
+def _keys(w: Walker, source: ListVal, value: Callable[[Val], Val], what: str) -> ListVal:
     """Return the list of something of each element of a list."""
     item = (w.frame.scope, "#key")
     target = ast.Name("#key", ast.Store())
-    return built(w, source, node or ast.Constant(0), target, lambda: value(w.state[item]), (), what=what)
+    return built(w, source, target, lambda: value(w.state[item]), (), what=what)
 
 
-def _host_keys(w: Walker, keys: ListVal, what: str, node: Node) -> ListVal:
+def _host_keys(w: Walker, keys: ListVal, what: str) -> ListVal:
     """Return keys as numbers and tuples of numbers, all that are tensors read in one go."""
     if w.block is None or all(isinstance(t, IntT | FloatT | BoolT) for t in _parts(keys.item)):
         return keys
-    return _keys(w, keys, lambda k: _host_key(w, k, node, what), "numbers", node)
+    return _keys(w, keys, lambda k: _host_key(w, k, what), "numbers")
 
 
 def _parts(t: Type) -> tuple[Type, ...]:
@@ -304,30 +300,30 @@ def _has_tensor(key: Val) -> bool:
     return isinstance(key, Tensor)
 
 
-def _host_key(w: Walker, key: Val, node: Node, what: str) -> Val:
+def _host_key(w: Walker, key: Val, what: str) -> Val:
     """Return a key as numbers, which are compared as NumPy compares the scalars that they were.
 
     A tuple in a tuple is compared as its items in its place are.
     """
     if isinstance(key, TupleVal):
-        parts = [_host_key(w, part, node, what) for part in key.items]
+        parts = [_host_key(w, part, what) for part in key.items]
         return TupleVal(tuple(v for part in parts for v in (part.items if isinstance(part, TupleVal) else (part,))))
     if not isinstance(key, UnionVal):
-        return _host_part(w, key, node, what)
-    val = not_none(w, key, node)
+        return _host_part(w, key, what)
+    val = not_none(w, key)
     single = any(isinstance(t, TensorT | Array0T) and t.dtype == "float32" for t in key.possible)
 
     def one(v: Val) -> Val:
         if single and isinstance(v, Num):  # beside float32 scalars NumPy takes Python's numbers for float32
-            v = w.from_number(v, "float32", node)
-        return w.as_float(_host_part(w, v, node, what))
+            v = w.from_number(v, "float32")
+        return w.as_float(_host_part(w, v, what))
 
-    return w.each(val, one, node)
+    return w.each(val, one)
 
 
-def _host_part(w: Walker, part: Val, node: Node, what: str) -> Num:
+def _host_part(w: Walker, part: Val, what: str) -> Num:
     if isinstance(part, Tensor):
-        part = w.only_element(part, EMPTY, AMBIGUOUS, node)
+        part = w.only_element(part, EMPTY, AMBIGUOUS)
     elif not isinstance(part, Num | EnumVal):
-        raise w.refuse("ACR301", node, seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")
-    return host_value(w, part, node, what)
+        raise w.refuse("ACR301", seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")
+    return host_value(w, part, what)

@@ -14,9 +14,9 @@ from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, either, has_attribute
 from acronumba.frontend.block import Dead
 from acronumba.frontend.calls import of_math as mathematics
-from acronumba.frontend.calls.tables import Args, Handler, Node, row
+from acronumba.frontend.calls.tables import Args, Handler, row
 from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, rounded_int
-from acronumba.frontend.comprehensions import collect, comprehend, go_on_where, own_names, to_list
+from acronumba.frontend.comprehensions import all_of_generator, collect, go_on_where, own_names, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.lists import list_slice
@@ -26,9 +26,6 @@ from acronumba.frontend.magic import call_special, has_method, iterated
 from acronumba.frontend.maps import size
 from acronumba.frontend.names import check_free, function_value
 from acronumba.frontend.operators import binary
-from acronumba.frontend.source import (
-    spot,
-)
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -79,75 +76,75 @@ if TYPE_CHECKING:
 # ---- builtins
 
 
-def _rounded(w: Walker, op: str, x: Num, node: Node) -> Num:
+def _rounded(w: Walker, op: str, x: Num) -> Num:
     """Return a number as an int, by `SCALARS[op]` if it is a float."""
     if x.type != FLOAT:
         return w.as_int(x)
     x = w.read(x)
-    w.check(w.negate(w.scalar("isnan", x)), "ValueError", NOT_A_NUMBER, (), node)
-    w.check(w.negate(w.scalar("isinf", x)), "OverflowError", INFINITE, (), node)
-    return w.scalar(op, x, node=node)
+    w.check(w.negate(w.scalar("isnan", x)), "ValueError", NOT_A_NUMBER)
+    w.check(w.negate(w.scalar("isinf", x)), "OverflowError", INFINITE)
+    return w.scalar(op, x)
 
 
-def as_float(w: Walker, val: Val, node: Node, what: str) -> Num:
+def as_float(w: Walker, val: Val, what: str) -> Num:
     """Return a value as a Python float; that of a tensor is read, which may wait."""
     if isinstance(val, Tensor) and not val.type.rank and val.type.dtype == "uint64":  # more than an int of 64 bits
-        val = w.cast(val, "float64", node)
-    return w.as_float(host_value(w, val, node, what))
+        val = w.cast(val, "float64")
+    return w.as_float(host_value(w, val, what))
 
 
 @row("x base", int, whole=True)
-def _int(w: Walker, a: Args, node: Node) -> Val:
+def _int(w: Walker, a: Args) -> Val:
     if "base" in a.given:
         raise w.refuse("ACR202", a.where["base"], seen="int() of a string", rewrite="convert it before the batch")
 
     def one(v: Val) -> Val:
-        return _rounded(w, "trunc", host_value(w, v, node, "int()"), node)
+        return _rounded(w, "trunc", host_value(w, v, "int()"))
 
-    return w.each(a["x"], one, node)
+    return w.each(a["x"], one)
 
 
 @row("x", float, whole=True)
-def _float(w: Walker, a: Args, node: Node) -> Val:
+def _float(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, StrVal) and v.value.strip().lstrip("+-") in ("inf", "nan", "infinity"):
             return number(float(v.value))
-        return as_float(w, v, node, "float()")
+        return as_float(w, v, "float()")
 
-    return w.each(a["x"], one, node)
+    return w.each(a["x"], one)
 
 
 @row("x", bool, whole=True)
-def _bool(w: Walker, a: Args, node: Node) -> Val:
-    return truth(w, a["x"], node)
+def _bool(w: Walker, a: Args) -> Val:
+    return truth(w, a["x"])
 
 
 @handles(ARRAYS, UnionVal)
-def _one_array(w: Walker, val: UnionVal, dtype: str | None, node: Node) -> Tensor:
+def _one_array(w: Walker, val: UnionVal, dtype: str | None) -> Tensor:
     """Return a number or array that is one of several, if NumPy gives all of them one dtype."""
 
     def one(v: Val) -> Val:
-        return w.from_number(v, dtype or w.natural(v, node), node) if isinstance(v, Num) else w.array_of(v, dtype, node)
+        return w.from_number(v, dtype or w.natural(v)) if isinstance(v, Num) else w.array_of(v, dtype)
 
-    made = w.each(val, one, node)
+    made = w.each(val, one)
     if not isinstance(made, Tensor):
-        raise w.refuse("ACR301", node, seen=w.describe(val), rewrite="pass an array or a number")
+        raise w.refuse("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
     return made
 
 
 @row("x", len)
-def _len(w: Walker, a: Args, node: Node) -> Val:
+def _len(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
         v = unkept(v)
         match v:
             case Tensor() if v.type.rank:
                 return w.extent(v.dims[0])
             case ListVal():
-                return w.list_lengths(v, node)
+                return w.list_lengths(v)
             case MapVal():
-                return size(w, v, node)
+                return size(w, v)
             case MapView():
-                return size(w, v.base, node)
+                return size(w, v.base)
             case Range():
                 return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
@@ -155,156 +152,156 @@ def _len(w: Walker, a: Args, node: Node) -> Val:
             case StrVal() | Text():
                 return w.scalar("text_len", as_text(v))
             case _ if has_method(w, v, "__len__"):
-                return call_special(w, v, "__len__", (), node)
+                return call_special(w, v, "__len__", ())
         items = w.items_of(v)
         if items is None or isinstance(v, Zip | Enumerate | Generator | Reversed):
-            raise w.refuse("ACR301", node, seen=f"len of {w.describe(v)}")
+            raise w.refuse("ACR301", seen=f"len of {w.describe(v)}")
         return number(len(items))
 
-    return w.each(a["x"], one, node)
+    return w.each(a["x"], one)
 
 
 @row("x", abs, method="__abs__")
-def _abs(w: Walker, a: Args, node: Node) -> Val:
+def _abs(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
-            return w.ufunc("abs", (v,), node)
+            return w.ufunc("abs", (v,))
         if has_method(w, v, "__abs__"):
-            return call_special(w, v, "__abs__", (), node)
-        x = host_value(w, v, node, "abs()")
-        return w.scalar("abs", w.read(x) if x.type == FLOAT else w.as_int(x), node=node)
+            return call_special(w, v, "__abs__", ())
+        x = host_value(w, v, "abs()")
+        return w.scalar("abs", w.read(x) if x.type == FLOAT else w.as_int(x))
 
-    return w.each(a["x"], one, node)
+    return w.each(a["x"], one)
 
 
 @row("x ndigits", round)
-def _round(w: Walker, a: Args, node: Node) -> Val:
+def _round(w: Walker, a: Args) -> Val:
     if not isinstance(a["ndigits"], NoneVal):
-        return w.each(a["x"], lambda x: _round_to(w, x, a, node), node)
+        return w.each(a["x"], lambda x: _round_to(w, x, a))
     if isinstance(a["x"], Tensor) and a["x"].type.dtype == "bool":
-        raise w.refuse("ACR301", node, seen="round() of a NumPy bool", rewrite="int(x)")
+        raise w.refuse("ACR301", seen="round() of a NumPy bool", rewrite="int(x)")
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
-        w.check(w.negate(a["x"].array0), "TypeError", "type numpy.ndarray doesn't define __round__ method", (), node)
+        w.check(w.negate(a["x"].array0), "TypeError", "type numpy.ndarray doesn't define __round__ method")
         if w.block is None:
             raise Dead
-    return _rounded(w, "round", host_value(w, a["x"], node, "round()"), node)
+    return _rounded(w, "round", host_value(w, a["x"], "round()"))
 
 
-def _round_to(w: Walker, x: Val, a: Args, node: Node) -> Val:
+def _round_to(w: Walker, x: Val, a: Args) -> Val:
     """`round(x, digits)`: a number of the same type."""
     digits = a.static("ndigits")
     if type(digits) is not int or not isinstance(x, Num | Tensor):
-        raise w.refuse("ACR301", node, seen=f"round({w.describe(x)}, {w.describe(a['ndigits'])})")
+        raise w.refuse("ACR301", seen=f"round({w.describe(x)}, {w.describe(a['ndigits'])})")
     if isinstance(x, Tensor):
         if x.type.dtype == "bool" or x.type.rank or x.array0 is not None:
-            raise w.refuse("ACR301", node, seen=f"round() of {w.describe(x)}", rewrite="np.round(x, digits)")
-        return w.call(w.constant(np.round), (x, a["ndigits"]), {}, node)
+            raise w.refuse("ACR301", seen=f"round() of {w.describe(x)}", rewrite="np.round(x, digits)")
+        return w.call(w.constant(np.round), (x, a["ndigits"]), {})
     if x.type != FLOAT and digits >= 0:
         return w.as_int(x)
     most = MOST_DIGITS if x.type == FLOAT else 18
     if abs(digits) > most:
         raise w.refuse("ACR202", a.where["ndigits"], seen=f"round to {digits} digits", rewrite=f"up to {most} digits")
     written = rounded_float if x.type == FLOAT else rounded_int
-    return w.call(w.constant(written), (x if x.type == FLOAT else w.as_int(x), a["ndigits"]), {}, node)
+    return w.call(w.constant(written), (x if x.type == FLOAT else w.as_int(x), a["ndigits"]), {})
 
 
 @row("*args", range, whole=True)
-def _range(w: Walker, a: Args, node: Node) -> Val:
+def _range(w: Walker, a: Args) -> Val:
     parts = []
     for v in a.rest:
-        x = host_value(w, v, node, "range()", index=True)
+        x = host_value(w, v, "range()", index=True)
         parts.append(w.as_int(x) if x.shared is None else x)
     if not 1 <= len(parts) <= 3:
-        raise w.refuse("ACR203", node, seen=f"{len(parts)} arguments for range")
+        raise w.refuse("ACR203", seen=f"{len(parts)} arguments for range")
     start, stop, step = [number(0), *parts, number(1)] if len(parts) == 1 else [*parts, number(1)][:3]
     value = w.known(step) if step.shared is None else step.const
     if value is NOT_CONST:
         step = w.read(step)
-        w.check(w.scalar("ne", step, number(0)), "ValueError", "range() arg 3 must not be zero", (), node)
+        w.check(w.scalar("ne", step, number(0)), "ValueError", "range() arg 3 must not be zero")
     elif value == 0:
-        w.fail("ValueError", "range() arg 3 must not be zero", node)
+        w.fail("ValueError", "range() arg 3 must not be zero")
     return Range(start, stop, step)
 
 
 @row("*args strict", zip, whole=True)
-def _zip(w: Walker, a: Args, node: Node) -> Val:
+def _zip(w: Walker, a: Args) -> Val:
     if len(a.rest) == 1 and isinstance(a.rest[0], Columns):
         if a.static("strict"):
             raise w.refuse("ACR202", a.where["strict"], seen="zip(*rows, strict=True)", rewrite="test the lengths")
         return a.rest[0]
-    parts = tuple(as_iterable(w, v, node, at_once=False) for v in a.rest)
+    parts = tuple(as_iterable(w, v, at_once=False) for v in a.rest)
     return Zip(parts, bool(a.static("strict"))) if parts else TupleVal(())
 
 
 @row("x start", enumerate, whole=True)
-def _enumerate(w: Walker, a: Args, node: Node) -> Val:
-    start = host_value(w, a["start"], node, "enumerate()", index=True)
-    inner = a["x"] if isinstance(a["x"], Yields) else as_iterable(w, a["x"], node)
+def _enumerate(w: Walker, a: Args) -> Val:
+    start = host_value(w, a["start"], "enumerate()", index=True)
+    inner = a["x"] if isinstance(a["x"], Yields) else as_iterable(w, a["x"])
     return Enumerate(inner, w.as_int(start) if start.type == BOOL else start)
 
 
 @row("x", reversed, whole=True)
-def _reversed(w: Walker, a: Args, node: Node) -> Val:
-    return Reversed(as_iterable(w, a["x"], node))
+def _reversed(w: Walker, a: Args) -> Val:
+    return Reversed(as_iterable(w, a["x"]))
 
 
-def as_iterable(w: Walker, val: Val, node: Node, at_once: bool = True) -> Val:
+def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     """Return what is gone over; what a function yields only where it all is read `at_once`."""
     if isinstance(val, UnionVal):
-        val = one_iterable(w, val, node)
-    val = iterated(w, unkept(val), node)
+        val = one_iterable(w, val)
+    val = iterated(w, unkept(val))
     if isinstance(val, Yields) and at_once:
-        return to_list(w, val, node or ast.Constant(0))
+        return to_list(w, val)
     if isinstance(val, Generator):
-        return comprehend(w, val.node)
+        return all_of_generator(w, val)
     if isinstance(val, Stream):
-        return as_iterable(w, val.inner, node)
+        return as_iterable(w, val.inner)
     kinds = Columns | ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
     if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
     check_free(w, val)
-    raise w.refuse("ACR301", node, seen=f"{w.describe(val)} cannot be iterated over")
+    raise w.refuse("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
 
 
 @row("x", list, whole=True)
-def _list(w: Walker, a: Args, node: Node) -> Val:
-    val = as_iterable(w, a["x"], node)
+def _list(w: Walker, a: Args) -> Val:
+    val = as_iterable(w, a["x"])
     if isinstance(val, ListVal):
-        return list_slice(w, val, number(0), 1, w.list_lengths(val, node), node or ast.Constant(0))
-    return collect(w, val, lambda v: v, node or ast.Constant(0))
+        return list_slice(w, val, number(0), 1, w.list_lengths(val))
+    return collect(w, val, lambda v: v)
 
 
 @row("x", tuple, whole=True)
-def _tuple(w: Walker, a: Args, node: Node) -> Val:
-    val = as_iterable(w, a["x"], node)
+def _tuple(w: Walker, a: Args) -> Val:
+    val = as_iterable(w, a["x"])
     items = w.items_of(val)
     if items is not None:
         return TupleVal(items)
-    made = to_list(w, val, node or ast.Constant(0))
+    made = to_list(w, val)
     if made is val:  # it may be changed
-        made = list_slice(w, made, number(0), 1, w.list_lengths(made, node), node or ast.Constant(0))
+        made = list_slice(w, made, number(0), 1, w.list_lengths(made))
     return Kept(tuple, made, ())
 
 
 @row("x start", sum, rank0="any")
-def _sum(w: Walker, a: Args, node: Node) -> Val:
+def _sum(w: Walker, a: Args) -> Val:
     val = unkept(a["x"])
     if isinstance(val, MapVal) and val.is_set and val.type.key in (INT, BOOL, NEVER):
         val = in_any_order(w, val)
-    return fold(w, val, a["start"], lambda acc, v: binary(w, ast.Add(), acc, v, node or ast.Constant(0)), node)
+    return fold(w, val, a["start"], lambda acc, v: binary(w, ast.Add(), acc, v))
 
 
-def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
+def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val]) -> Val:
     """Return f(... f(f(start, x0), x1) ...)."""
     if isinstance(iterable, Generator):
-        return fold_generator(w, iterable, start, f, node)
-    val = as_iterable(w, iterable, node)
+        return fold_generator(w, iterable, start, f)
+    val = as_iterable(w, iterable)
     items = w.items_of(val)
     if items is not None:
         for v in items:
             start = f(start, v)
         return start
-    key = (w.frame.scope, f"#fold{spot(node)}")
+    key = (w.frame.scope, f"#fold{w.site}")
     item = ast.Name("#item", ast.Store())
     w.state[key] = start
 
@@ -313,12 +310,12 @@ def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val], nod
         if w.block is not None:
             w.state[key] = got
 
-    iterate(w, val, node or ast.Constant(0), item, body, (), (key,))
+    iterate(w, val, item, body, (), (key,))
     return w.state.pop(key) if w.block is not None else start
 
 
-def fold_generator(w: Walker, gen: Generator, start: Val, f: Callable[[Val, Val], Val], node: Node) -> Val:
-    return fold(w, comprehend(w, gen.node), start, f, node)
+def fold_generator(w: Walker, gen: Generator, start: Val, f: Callable[[Val, Val], Val]) -> Val:
+    return fold(w, all_of_generator(w, gen), start, f)
 
 
 def in_any_order(w: Walker, val: Val) -> Val:
@@ -328,22 +325,22 @@ def in_any_order(w: Walker, val: Val) -> Val:
 
 
 @row("x", any)
-def _any(w: Walker, a: Args, node: Node) -> Val:
-    return _any_all(w, in_any_order(w, a["x"]), node, True)
+def _any(w: Walker, a: Args) -> Val:
+    return _any_all(w, in_any_order(w, a["x"]), True)
 
 
 @row("x", all)
-def _all(w: Walker, a: Args, node: Node) -> Val:
-    return _any_all(w, in_any_order(w, a["x"]), node, False)
+def _all(w: Walker, a: Args) -> Val:
+    return _any_all(w, in_any_order(w, a["x"]), False)
 
 
-def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
+def _any_all(w: Walker, val: Val, stop: bool) -> Val:
     """`any` and `all`, leaving the loop as soon as the answer is known."""
-    key = (w.frame.scope, f"#any{spot(node)}")
+    key = (w.frame.scope, f"#any{w.site}")
     w.state[key] = number(not stop)
 
     def test(v: Val) -> None:
-        yes, no = w.fork(truth(w, v, node))
+        yes, no = w.fork(truth(w, v))
         leave, stay = (yes, no) if stop else (no, yes)
         if leave is not None:
             w.enter(leave)
@@ -352,7 +349,6 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
             w.block = None
         w.join([stay] if stay is not None else [])
 
-    where = node or ast.Constant(0)
     if isinstance(val, Generator) and len(val.node.generators) == 1:
         gen = val.node.generators[0]
         iterable = w.expr(gen.iter)
@@ -371,28 +367,28 @@ def _any_all(w: Walker, val: Val, node: Node, stop: bool) -> Val:
             w.join(stay)
 
         with own_names(w, [gen]):
-            iterate(w, iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
+            iterate(w, iterable, gen.target, body, [ast.Expr(val.node.elt)], (key,))
     else:
         item = ast.Name("#item", ast.Store())
-        iterable = as_iterable(w, val, node)
-        iterate(w, iterable, where, item, lambda: test(w.state[(w.frame.scope, "#item")]), (), (key,))
+        iterable = as_iterable(w, val)
+        iterate(w, iterable, item, lambda: test(w.state[(w.frame.scope, "#item")]), (), (key,))
     return w.state.pop(key) if w.block is not None else number(False)
 
 
 @row("x", iter, whole=True)
-def _iter(w: Walker, a: Args, node: Node) -> Val:
-    return Stream(as_iterable(w, a["x"], node))
+def _iter(w: Walker, a: Args) -> Val:
+    return Stream(as_iterable(w, a["x"]))
 
 
 @row("iterator default", next, whole=True)
-def _next(w: Walker, a: Args, node: Node) -> Val:
+def _next(w: Walker, a: Args) -> Val:
     """`next((... for ...), default)`: nothing behind the first is looked at."""
-    val, where = a["iterator"], node or ast.Constant(0)
+    val = a["iterator"]
     if not isinstance(val, Generator) or len(val.node.generators) > 1:
         seen = f"next() of {w.describe(val)}"
         raise w.refuse("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
     gen = val.node.generators[0]
-    key = (w.frame.scope, f"#next{spot(node)}")
+    key = (w.frame.scope, f"#next{w.site}")
     w.state.pop(key, None)
     if "default" in a.given:
         w.state[key] = a["default"]
@@ -407,101 +403,100 @@ def _next(w: Walker, a: Args, node: Node) -> Val:
         w.block = None
 
     with own_names(w, [gen]):
-        iterate(w, iterable, where, gen.target, body, [ast.Expr(val.node.elt)], (key,))
+        iterate(w, iterable, gen.target, body, [ast.Expr(val.node.elt)], (key,))
     found = w.state.pop(key, None) if w.block is not None else None
     if isinstance(found, Maybe):
-        w.check(found.bound, "StopIteration", "", (), node)
+        w.check(found.bound, "StopIteration", "")
         found = found.value
     if found is None:
-        w.fail("StopIteration", "", node)
+        w.fail("StopIteration", "")
         raise Dead
     return found
 
 
 @row("start stop step", slice, whole=True)
-def _slice(w: Walker, a: Args, node: Node) -> Val:
+def _slice(w: Walker, a: Args) -> Val:
     if "stop" not in a.given:
         return SliceVal(NoneVal(), a["start"], NoneVal())
     return SliceVal(a["start"], a["stop"], a["step"])
 
 
 @row("x y mod", pow)
-def _pow(w: Walker, a: Args, node: Node) -> Val:
+def _pow(w: Walker, a: Args) -> Val:
     if not isinstance(a["mod"], NoneVal):
-        return _written(w, mathematics.pow_mod, [a["x"], a["y"], a["mod"]], INT, node)
-    return binary(w, ast.Pow(), a["x"], a["y"], node or ast.Constant(0))
+        return _written(w, mathematics.pow_mod, [a["x"], a["y"], a["mod"]], INT)
+    return binary(w, ast.Pow(), a["x"], a["y"])
 
 
 @row("x y", divmod)
-def _divmod(w: Walker, a: Args, node: Node) -> Val:
-    where = node or ast.Constant(0)
-    return TupleVal((binary(w, ast.FloorDiv(), a["x"], a["y"], where), binary(w, ast.Mod(), a["x"], a["y"], where)))
+def _divmod(w: Walker, a: Args) -> Val:
+    return TupleVal((binary(w, ast.FloorDiv(), a["x"], a["y"]), binary(w, ast.Mod(), a["x"], a["y"])))
 
 
 @row("x", type, whole=True)
-def _type(w: Walker, a: Args, node: Node) -> Val:
+def _type(w: Walker, a: Args) -> Val:
     from acronumba.frontend.calls.objects import runtime_class, stood_for
 
     val = a["x"]
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
-        raise w.refuse("ACR308", node, seen="type() of a value of several types", rewrite="isinstance(x, C)")
+        raise w.refuse("ACR308", seen="type() of a value of several types", rewrite="isinstance(x, C)")
     kind = kind_of(w, val)
     if kind is None or (isinstance(kind, Array0T) and not kind.sure):
-        raise w.refuse("ACR308", node, seen=w.describe(val))
+        raise w.refuse("ACR308", seen=w.describe(val))
     return Static(stood_for(runtime_class(kind)))
 
 
 @row("obj name default", getattr, whole=True, rank0="any")
-def _getattr(w: Walker, a: Args, node: Node) -> Val:
+def _getattr(w: Walker, a: Args) -> Val:
     name = a.static("name")
     if not isinstance(name, str):
         raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
 
     def one(obj: Val) -> Val:
         if "default" not in a.given:
-            return attribute(w, obj, name, node)
-        return either(w, has_attribute(w, obj, name, node), lambda: attribute(w, obj, name, node), lambda: a["default"])
+            return attribute(w, obj, name)
+        return either(w, has_attribute(w, obj, name), lambda: attribute(w, obj, name), lambda: a["default"])
 
-    return w.each(a["obj"], one, node)
+    return w.each(a["obj"], one)
 
 
 @row("obj name", hasattr, whole=True)
-def _hasattr(w: Walker, a: Args, node: Node) -> Val:
+def _hasattr(w: Walker, a: Args) -> Val:
     name = a.static("name")
     if not isinstance(name, str):
         raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
-    return w.each(a["obj"], lambda obj: has_attribute(w, obj, name, node), node)
+    return w.each(a["obj"], lambda obj: has_attribute(w, obj, name))
 
 
 @row("obj name value", setattr, whole=True)
-def _setattr(w: Walker, a: Args, node: Node) -> Val:
+def _setattr(w: Walker, a: Args) -> Val:
     name = a.static("name")
     if not isinstance(name, str):
         raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
-    set_attribute(w, a["obj"], name, a["value"], node or ast.Constant(0))
+    set_attribute(w, a["obj"], name, a["value"])
     return NoneVal()
 
 
 @row("f xs *iterables", map, whole=True)
-def _map(w: Walker, a: Args, node: Node) -> Val:
-    columns = [as_iterable(w, v, node, at_once=False) for v in (a["xs"], *a.rest)]
+def _map(w: Walker, a: Args) -> Val:
+    columns = [as_iterable(w, v, at_once=False) for v in (a["xs"], *a.rest)]
     if len(columns) == 1:
-        return Stream(collect(w, columns[0], lambda v: w.call(a["f"], (v,), {}, node), node or ast.Constant(0)))
+        return Stream(collect(w, columns[0], lambda v: w.call(a["f"], (v,), {})))
 
     def one(v: Val) -> Val:
         assert isinstance(v, TupleVal)
-        return w.call(a["f"], v.items, {}, node)
+        return w.call(a["f"], v.items, {})
 
-    return Stream(collect(w, Zip(tuple(columns)), one, node or ast.Constant(0)))
+    return Stream(collect(w, Zip(tuple(columns)), one))
 
 
 # ---- math
 
 
 def _math(name: str) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
-        nums = [as_float(w, v, node, f"math.{name}()") for v in a.values.values()]
-        return w.scalar(name, *nums, node=node)
+    def handler(w: Walker, a: Args) -> Val:
+        nums = [as_float(w, v, f"math.{name}()") for v in a.values.values()]
+        return w.scalar(name, *nums)
 
     return handler
 
@@ -513,32 +508,32 @@ for _name in (*MATH, "isnan", "isinf", "isfinite"):
 
 
 @row("*args", math.hypot)
-def _hypot(w: Walker, a: Args, node: Node) -> Val:
+def _hypot(w: Walker, a: Args) -> Val:
     out = number(0.0)
     for v in a.rest:
-        out = w.scalar("hypot", out, w.as_float(host_value(w, v, node, "math.hypot()")), node=node)
+        out = w.scalar("hypot", out, w.as_float(host_value(w, v, "math.hypot()")))
     return out
 
 
 @row("x base", math.log)
-def _math_log(w: Walker, a: Args, node: Node) -> Val:
-    x = w.scalar("log", as_float(w, a["x"], node, "math.log()"), node=node)
+def _math_log(w: Walker, a: Args) -> Val:
+    x = w.scalar("log", as_float(w, a["x"], "math.log()"))
     if "base" not in a.given:
         return x
-    return w.scalar("div", x, w.scalar("log", as_float(w, a["base"], node, "math.log()"), node=node), node=node)
+    return w.scalar("div", x, w.scalar("log", as_float(w, a["base"], "math.log()")))
 
 
 @row("x y", math.pow)
-def _math_pow(w: Walker, a: Args, node: Node) -> Val:
-    x, y = (as_float(w, a[k], node, "math.pow()") for k in "xy")
-    return w.float_power(x, y, "ValueError", "math domain error", node)
+def _math_pow(w: Walker, a: Args) -> Val:
+    x, y = (as_float(w, a[k], "math.pow()") for k in "xy")
+    return w.float_power(x, y, "ValueError", "math domain error")
 
 
 def _whole(name: str) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         if isinstance(a["x"], Tensor):  # Python asks NumPy's scalars for a float
-            return _rounded(w, name, as_float(w, a["x"], node, f"math.{name}()"), node)
-        return _rounded(w, name, host_value(w, a["x"], node, f"math.{name}()"), node)
+            return _rounded(w, name, as_float(w, a["x"], f"math.{name}()"))
+        return _rounded(w, name, host_value(w, a["x"], f"math.{name}()"))
 
     return handler
 
@@ -551,41 +546,41 @@ NO_TRUNC = "type numpy.ndarray doesn't define __trunc__ method"
 
 
 @row("x", math.trunc)
-def _math_trunc(w: Walker, a: Args, node: Node) -> Val:
+def _math_trunc(w: Walker, a: Args) -> Val:
     if isinstance(a["x"], Tensor) and a["x"].type.dtype != "float64":  # the only scalar that is a Python number too
-        raise w.refuse("ACR301", node, seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
+        raise w.refuse("ACR301", seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
-        w.check(w.negate(a["x"].array0), "TypeError", NO_TRUNC, (), node)
-    return _rounded(w, "trunc", host_value(w, a["x"], node, "math.trunc()"), node)
+        w.check(w.negate(a["x"].array0), "TypeError", NO_TRUNC)
+    return _rounded(w, "trunc", host_value(w, a["x"], "math.trunc()"))
 
 
 @row("x start", math.prod)
-def _math_prod(w: Walker, a: Args, node: Node) -> Val:
-    return fold(w, a["x"], a["start"], lambda acc, v: binary(w, ast.Mult(), acc, v, node or ast.Constant(0)), node)
+def _math_prod(w: Walker, a: Args) -> Val:
+    return fold(w, a["x"], a["start"], lambda acc, v: binary(w, ast.Mult(), acc, v))
 
 
-def _written(w: Walker, function: Callable[..., Any], args: Sequence[Val], kind: Type, node: Node) -> Val:
+def _written(w: Walker, function: Callable[..., Any], args: Sequence[Val], kind: Type) -> Val:
     """Call a function of `mathematics` with numbers of a type."""
     what = f"math.{function.__name__}"
     if kind == INT:
-        nums = [host_value(w, v, node, f"{what}()", index=True) for v in args]
+        nums = [host_value(w, v, f"{what}()", index=True) for v in args]
     else:
-        nums = [as_float(w, v, node, f"{what}()") for v in args]
+        nums = [as_float(w, v, f"{what}()") for v in args]
     assert isinstance(function, types.FunctionType)
-    func = function_value(w, function, node)
+    func = function_value(w, function)
     assert isinstance(func, Func)
-    return w.call(func, [w.as_int(x) if kind == INT else x for x in nums], {}, node)
+    return w.call(func, [w.as_int(x) if kind == INT else x for x in nums], {})
 
 
 def _math_written(function: Callable[..., Any], kind: Type) -> Handler:
-    return lambda w, a, node: _written(w, function, tuple(a.values.values()), kind, node)
+    return lambda w, a: _written(w, function, tuple(a.values.values()), kind)
 
 
 def _math_folded(function: Callable[..., Any], first: int) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         out, *rest = a.rest if len(a.rest) > 1 else (number(first), *a.rest)
         for v in rest:
-            out = _written(w, function, [out, v], INT, node)
+            out = _written(w, function, [out, v], INT)
         return out
 
     return handler
@@ -599,10 +594,10 @@ row("n k", math.comb)(_math_written(mathematics.comb, INT))
 
 
 @row("n k", math.perm)
-def _perm(w: Walker, a: Args, node: Node) -> Val:
+def _perm(w: Walker, a: Args) -> Val:
     if isinstance(a["k"], NoneVal):
-        return _written(w, mathematics.factorial, [a["n"]], INT, node)
-    return _written(w, mathematics.perm, [a["n"], a["k"]], INT, node)
+        return _written(w, mathematics.factorial, [a["n"]], INT)
+    return _written(w, mathematics.perm, [a["n"], a["k"]], INT)
 
 
 row("x", math.degrees)(_math_written(mathematics.degrees, FLOAT))
@@ -610,5 +605,5 @@ row("x", math.radians)(_math_written(mathematics.radians, FLOAT))
 
 
 @row("a b rel_tol abs_tol", math.isclose)
-def _isclose(w: Walker, a: Args, node: Node) -> Val:
-    return _written(w, mathematics.isclose, [a[k] for k in ("a", "b", "rel_tol", "abs_tol")], FLOAT, node)
+def _isclose(w: Walker, a: Args) -> Val:
+    return _written(w, mathematics.isclose, [a[k] for k in ("a", "b", "rel_tol", "abs_tol")], FLOAT)

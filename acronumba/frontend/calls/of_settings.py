@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import Args, Node, bind, row
+from acronumba.frontend.calls.tables import Args, bind, row
 from acronumba.frontend.known_texts import known, made
 from acronumba.frontend.values import NoneVal, Poison, StrVal, Val
 
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 
 
 @row("x", repr, whole=True)
-def _repr(w: Walker, a: Args, node: Node) -> Val:
-    return StrVal(repr(known(w, a["x"], node)))
+def _repr(w: Walker, a: Args) -> Val:
+    return StrVal(repr(known(w, a["x"])))
 
 
 @row("x spec", format, whole=True)
-def _format(w: Walker, a: Args, node: Node) -> Val:
-    value, spec = known(w, a["x"], node), known(w, a["spec"], node)
-    return StrVal(made(w, lambda: format(value, spec), node))
+def _format(w: Walker, a: Args) -> Val:
+    value, spec = known(w, a["x"]), known(w, a["spec"])
+    return StrVal(made(w, lambda: format(value, spec)))
 
 
 # ---- settings
@@ -51,17 +50,17 @@ CONTEXTS = (np.errstate, np.printoptions, warnings.catch_warnings)
 SETTINGS = tuple(what for what in _ALLOWED if what not in CONTEXTS)
 
 
-def check_setting(w: Walker, what: Any, given: Mapping[str, Val], node: ast.AST | None) -> None:
+def check_setting(w: Walker, what: Any, given: Mapping[str, Val]) -> None:
     """Refuse a setting that may raise, call or record something: a batch raises no warnings."""
     for name, val in given.items():
         allowed = _ALLOWED[what].get(name, () if what in (np.errstate, np.seterr) else None)
-        if allowed is not None and w.static(val, node) not in allowed:
+        if allowed is not None and w.static(val) not in allowed:
             seen = f"{name}={w.describe(val)} of {what.__name__}, by which something is raised, called or kept"
-            raise w.refuse("ACR102", node, seen=seen, rewrite="leave it out, or ignore the warnings")
+            raise w.refuse("ACR102", seen=seen, rewrite="leave it out, or ignore the warnings")
 
 
-def change_setting(w: Walker, what: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> Val:
+def change_setting(w: Walker, what: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call one of `SETTINGS`, which changes no value; what NumPy's settings were before is not known."""
-    given, _ = bind(w, what.__name__, signature_of(what).parameters, args, kwargs, node)
-    check_setting(w, what, given, node)
+    given, _ = bind(w, what.__name__, signature_of(what).parameters, args, kwargs)
+    check_setting(w, what, given)
     return Poison("the settings before", "ACR202") if what is np.seterr else NoneVal()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,8 @@ import numpy as np
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead
-from acronumba.frontend.calls.tables import Args, Handler, Node, row
-from acronumba.frontend.comprehensions import comprehend, concat_list, stack_list, uniform
+from acronumba.frontend.calls.tables import Args, Handler, row
+from acronumba.frontend.comprehensions import all_of_generator, concat_list, stack_list, uniform
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.subscripts import slice_bound
@@ -35,19 +34,25 @@ if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 
-def _tensor_items(w: Walker, val: Val, node: Node) -> list[Tensor]:
+def _tensor_items(w: Walker, a: Args) -> list[Tensor]:
+    """Return the arrays of the argument `arrays`, of which the number is known."""
+    with w.at_node(a.where["arrays"]):
+        return _tensors_of(w, a["arrays"])
+
+
+def _tensors_of(w: Walker, val: Val) -> list[Tensor]:
     if isinstance(val, Generator):
-        val = comprehend(w, val.node)
+        val = all_of_generator(w, val)
     items = w.items_of(val)
     if items is None and isinstance(val, Tensor) and val.type.rank and isinstance(val.dims[0], int):
-        items = tuple(w.take(val, number(k), 0, node) for k in range(val.dims[0]))
+        items = tuple(w.take(val, number(k), 0) for k in range(val.dims[0]))
     if items is None:
-        raise w.refuse("ACR202", node, seen=f"{w.describe(val)}, whose length is known only at run time",
+        raise w.refuse("ACR202", seen=f"{w.describe(val)}, whose length is known only at run time",
                        rewrite="add the parts up one by one, or keep them in the list")  # fmt: skip
-    return [w.as_tensor(not_none(w, v, node) if isinstance(v, UnionVal) else v, node=node) for v in items]
+    return [w.as_tensor(not_none(w, v) if isinstance(v, UnionVal) else v) for v in items]
 
 
-def _by_items(w: Walker, a: Args, node: Node, handler: Handler) -> Val | None:
+def _by_items(w: Walker, a: Args, handler: Handler) -> Val | None:
     """Handle arrays of which one may be of several types, for each of them; None where there is no such array."""
     items = None if isinstance(a["arrays"], Generator) else w.items_of(a["arrays"])
     several = [k for k, v in enumerate(items or ()) if isinstance(v, UnionVal)]
@@ -56,32 +61,32 @@ def _by_items(w: Walker, a: Args, node: Node, handler: Handler) -> Val | None:
     k = several[0]
 
     def one(case: Val) -> Val:
-        return handler(w, a.replaced("arrays", TupleVal((*items[:k], case, *items[k + 1 :]))), node)
+        return handler(w, a.replaced("arrays", TupleVal((*items[:k], case, *items[k + 1 :]))))
 
-    return w.each(items[k], one, node)
+    return w.each(items[k], one)
 
 
 @row("arrays axis dtype casting", np.concatenate)
-def _concatenate(w: Walker, a: Args, node: Node) -> Val:
-    split = _by_items(w, a, node, _concatenate)
+def _concatenate(w: Walker, a: Args) -> Val:
+    split = _by_items(w, a, _concatenate)
     if split is not None:
         return split
-    runtime = runtime_list(w, a["arrays"], node)
+    runtime = runtime_list(w, a["arrays"])
     if runtime is not None and runtime.item == NEVER:  # no axis can be right
-        w.some_arrays(runtime, "concatenate", node)
+        w.some_arrays(runtime, "concatenate")
     if runtime is not None and a.static("axis") is None:
-        return w.flatten(_as_asked(w, a, stack_list(w, runtime, 0, node), node), node)
+        return w.flatten(_as_asked(w, a, stack_list(w, runtime, 0)))
     if runtime is not None:
         axis = a.axis("axis", _item_rank(runtime) or 1)
-        return _as_asked(w, a, concat_list(w, runtime, axis, node), node)
-    tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
+        return _as_asked(w, a, concat_list(w, runtime, axis))
+    tensors, dtype = _tensor_items(w, a), a.dtype()
     if not tensors:
-        w.fail("ValueError", "need at least one array to concatenate", node)
+        w.fail("ValueError", "need at least one array to concatenate")
         raise Dead
     a.may_cast(tensors, dtype)
     if a.static("axis") is None:
-        return w.concat([w.flatten(t, node) for t in tensors], 0, node, dtype)
-    return w.concat(tensors, a.axis("axis", _rank(tensors) or 1), node, dtype)
+        return w.concat([w.flatten(t) for t in tensors], 0, dtype)
+    return w.concat(tensors, a.axis("axis", _rank(tensors) or 1), dtype)
 
 
 def _rank(tensors: list[Tensor]) -> int:
@@ -89,31 +94,31 @@ def _rank(tensors: list[Tensor]) -> int:
 
 
 @row("arrays axis dtype casting", np.stack)
-def _stack(w: Walker, a: Args, node: Node) -> Val:
-    split = _by_items(w, a, node, _stack)
+def _stack(w: Walker, a: Args) -> Val:
+    split = _by_items(w, a, _stack)
     if split is not None:
         return split
-    runtime = runtime_list(w, a["arrays"], node)
+    runtime = runtime_list(w, a["arrays"])
     if runtime is not None:
         if runtime.item == NEVER:  # no axis can be right
-            w.some_arrays(runtime, "stack", node)
-        return _as_asked(w, a, stack_list(w, runtime, a.axis("axis", _item_rank(runtime) + 1), node), node)
-    tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
+            w.some_arrays(runtime, "stack")
+        return _as_asked(w, a, stack_list(w, runtime, a.axis("axis", _item_rank(runtime) + 1)))
+    tensors, dtype = _tensor_items(w, a), a.dtype()
     if not tensors:
-        w.fail("ValueError", "need at least one array to stack", node)
+        w.fail("ValueError", "need at least one array to stack")
         raise Dead
     a.may_cast(tensors, dtype)
     if dtype is not None:
-        tensors = [w.cast(t, dtype, node) for t in tensors]
-    return w.stack(tensors, a.axis("axis", _rank(tensors) + 1), node)
+        tensors = [w.cast(t, dtype) for t in tensors]
+    return w.stack(tensors, a.axis("axis", _rank(tensors) + 1))
 
 
-def runtime_list(w: Walker, val: Val, node: Node) -> ListVal | None:
+def runtime_list(w: Walker, val: Val) -> ListVal | None:
     if isinstance(val, Generator):
-        val = comprehend(w, val.node)
+        val = all_of_generator(w, val)
     val = as_list(val)
     if isinstance(val, ListVal) and isinstance(val.item, Array0T):
-        return uniform(w, val, node)
+        return uniform(w, val)
     return val if isinstance(val, ListVal) else None
 
 
@@ -121,43 +126,43 @@ def _item_rank(runtime: ListVal) -> int:
     return len(runtime.item.shape) if isinstance(runtime.item, TensorT) else 0
 
 
-def _as_asked(w: Walker, a: Args, x: Tensor, node: Node) -> Tensor:
+def _as_asked(w: Walker, a: Args, x: Tensor) -> Tensor:
     """Cast to the argument `dtype`, if `casting` allows it."""
     dtype = a.dtype()
     a.may_cast([x], dtype)
-    return x if dtype is None else w.cast(x, dtype, node)
+    return x if dtype is None else w.cast(x, dtype)
 
 
-def _side_by_side(w: Walker, a: Args, node: Node, rank: int, axis: int) -> Val:
+def _side_by_side(w: Walker, a: Args, rank: int, axis: int) -> Val:
     """Concatenate along an axis arrays that have at least so many axes."""
-    split = _by_items(w, a, node, lambda w, a, node: _side_by_side(w, a, node, rank, axis))
+    split = _by_items(w, a, lambda w, a: _side_by_side(w, a, rank, axis))
     if split is not None:
         return split
-    runtime = runtime_list(w, a["arrays"], node)
+    runtime = runtime_list(w, a["arrays"])
     if runtime is not None:
         own = _item_rank(runtime)
         if own >= rank:
-            return _as_asked(w, a, concat_list(w, runtime, 0 if own == 1 else axis, node), node)
-        x = _as_asked(w, a, stack_list(w, runtime, 0, node), node)  # the list gives one axis; others have extent 1
-        return w.reshape(x, (x.dims[0], *(1,) * (rank - 1 - own), *x.dims[1:]), node)
-    tensors, dtype = _tensor_items(w, a["arrays"], a.where["arrays"]), a.dtype()
+            return _as_asked(w, a, concat_list(w, runtime, 0 if own == 1 else axis))
+        x = _as_asked(w, a, stack_list(w, runtime, 0))  # the list gives one axis; others have extent 1
+        return w.reshape(x, (x.dims[0], *(1,) * (rank - 1 - own), *x.dims[1:]))
+    tensors, dtype = _tensor_items(w, a), a.dtype()
     a.may_cast(tensors, dtype)
-    tensors = [w.reshape(t, (*(1,) * (rank - t.type.rank), *t.dims), node) for t in tensors]
-    return w.concat(tensors, 0 if _rank(tensors) == 1 else axis, node, dtype)
+    tensors = [w.reshape(t, (*(1,) * (rank - t.type.rank), *t.dims)) for t in tensors]
+    return w.concat(tensors, 0 if _rank(tensors) == 1 else axis, dtype)
 
 
 @row("arrays dtype casting", np.hstack)
-def _hstack(w: Walker, a: Args, node: Node) -> Val:
-    return _side_by_side(w, a, node, 1, 1)
+def _hstack(w: Walker, a: Args) -> Val:
+    return _side_by_side(w, a, 1, 1)
 
 
 @row("arrays dtype casting", np.vstack)
-def _vstack(w: Walker, a: Args, node: Node) -> Val:
-    return _side_by_side(w, a, node, 2, 0)
+def _vstack(w: Walker, a: Args) -> Val:
+    return _side_by_side(w, a, 2, 0)
 
 
 @row("x sections axis", np.split)
-def _split(w: Walker, a: Args, node: Node) -> Val:
+def _split(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     axis = a.axis("axis", x.type.rank)
     sections = a["sections"]
@@ -165,15 +170,16 @@ def _split(w: Walker, a: Args, node: Node) -> Val:
         if not isinstance(a["x"], Tensor | UnionVal):  # NumPy asks for its shape
             seen = f"np.split of {w.describe(a['x'])} into a number of parts"
             raise w.refuse("ACR301", a.where["x"], seen=seen, rewrite="np.split(np.array(xs), n)")
-        parts = w.split(x, a.whole("sections"), axis, node)
-        return new_list(w, parts, node or ast.Constant(0))
+        parts = w.split(x, a.whole("sections"), axis)
+        return new_list(w, parts)
     items = w.items_of(sections)
     if items is None:
         raise w.refuse("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
-    cuts = [slice_bound(w, v, a.where["sections"]) for v in items]
+    with w.at_node(a.where["sections"]):
+        cuts = [slice_bound(w, v) for v in items]
     if not all(isinstance(v, Num) for v in cuts):
         raise w.refuse("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
-    return new_list(w, w.split(x, cuts, axis, node), node or ast.Constant(0))  # type: ignore[arg-type]
+    return new_list(w, w.split(x, cuts, axis))  # type: ignore[arg-type]
 
 
 def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
@@ -182,7 +188,8 @@ def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
     items = (val,) if isinstance(val, Num | Tensor | EnumVal) else w.items_of(val)
     if items is None:
         raise w.refuse("ACR403", where, seen=f"a shape {w.describe(val)}")
-    out = [host_value(w, v, where, "a shape", index=True) for v in items]
+    with w.at_node(where):
+        out = [host_value(w, v, "a shape", index=True) for v in items]
     if any(n.type == BOOL for n in out):
         raise w.refuse("ACR301", where, seen="a shape of bool", rewrite="int(x)")
     return out
@@ -192,63 +199,63 @@ def extents(w: Walker, a: Args, name: str = "shape") -> list[ir.Extent]:
     return [w.as_extent(n) for n in _shape(w, a, name)]
 
 
-def _reshaped(w: Walker, a: Args, shape: list[Num], node: Node) -> Tensor:
+def _reshaped(w: Walker, a: Args, shape: list[Num]) -> Tensor:
     """Reshape; in the order of Fortran the first axis changes fastest, as in the reverse of both."""
     x = a.tensor("x")
     if a.choice("order", "C", "F") == "C":
-        return w.reshape_to(x, shape, node)
-    return _reversed(w, w.reshape_to(_reversed(w, x, node), shape[::-1], node), node)
+        return w.reshape_to(x, shape)
+    return _reversed(w, w.reshape_to(_reversed(w, x), shape[::-1]))
 
 
-def _reversed(w: Walker, x: Tensor, node: Node) -> Tensor:
-    return w.transpose(x, tuple(reversed(range(x.type.rank))), node)
+def _reversed(w: Walker, x: Tensor) -> Tensor:
+    return w.transpose(x, tuple(reversed(range(x.type.rank))))
 
 
 @row("x shape order", np.reshape, rank0="first")
-def _reshape(w: Walker, a: Args, node: Node) -> Val:
-    return _reshaped(w, a, _shape(w, a), node)
+def _reshape(w: Walker, a: Args) -> Val:
+    return _reshaped(w, a, _shape(w, a))
 
 
 @row("x *shape order", method="reshape", rank0="first")
-def _reshape_method(w: Walker, a: Args, node: Node) -> Val:
+def _reshape_method(w: Walker, a: Args) -> Val:
     parts = a.rest
     if not parts:
-        raise w.refuse("ACR203", node, seen=".reshape without a shape")
-    return _reshaped(w, a, _shape(w, a.replaced("*shape", parts[0]) if len(parts) == 1 else a, "*shape"), node)
+        raise w.refuse("ACR203", seen=".reshape without a shape")
+    return _reshaped(w, a, _shape(w, a.replaced("*shape", parts[0]) if len(parts) == 1 else a, "*shape"))
 
 
-def _transposed(w: Walker, a: Args, name: str, node: Node) -> Tensor:
+def _transposed(w: Walker, a: Args, name: str) -> Tensor:
     x = a.tensor("x")
     order = a.axes(name, x.type.rank, lists=True)
     if len(order) != x.type.rank:
         raise w.refuse("ACR402", a.where[name], seen=f"axes {order} of a tensor of rank {x.type.rank}")
-    return w.transpose(x, order, node)
+    return w.transpose(x, order)
 
 
 @row("x axes", np.transpose, rank0="first")
-def _transpose(w: Walker, a: Args, node: Node) -> Val:
-    return _reversed(w, a.tensor("x"), node) if a.static("axes") is None else _transposed(w, a, "axes", node)
+def _transpose(w: Walker, a: Args) -> Val:
+    return _reversed(w, a.tensor("x")) if a.static("axes") is None else _transposed(w, a, "axes")
 
 
 @row("x *axes", method="transpose", rank0="first")
-def _transpose_method(w: Walker, a: Args, node: Node) -> Val:
+def _transpose_method(w: Walker, a: Args) -> Val:
     parts = a.rest
     if not parts or (len(parts) == 1 and isinstance(parts[0], NoneVal)):
-        return _reversed(w, a.tensor("x"), node)
-    return _transposed(w, a.replaced("*axes", parts[0]) if len(parts) == 1 else a, "*axes", node)
+        return _reversed(w, a.tensor("x"))
+    return _transposed(w, a.replaced("*axes", parts[0]) if len(parts) == 1 else a, "*axes")
 
 
 @row("x i j", np.swapaxes, method="swapaxes")
-def _swapaxes(w: Walker, a: Args, node: Node) -> Val:
+def _swapaxes(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     order = list(range(x.type.rank))
     i, j = a.axis("i", x.type.rank), a.axis("j", x.type.rank)
     order[i], order[j] = order[j], order[i]
-    return w.transpose(x, order, node)
+    return w.transpose(x, order)
 
 
 @row("x source destination", np.moveaxis, rank0="first")
-def _moveaxis(w: Walker, a: Args, node: Node) -> Val:
+def _moveaxis(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     source, to = (a.axes(k, x.type.rank, lists=True) for k in ("source", "destination"))
     if len(source) != len(to):
@@ -256,54 +263,54 @@ def _moveaxis(w: Walker, a: Args, node: Node) -> Val:
     order = [k for k in range(x.type.rank) if k not in source]
     for place, axis in sorted(zip(to, source, strict=True)):
         order.insert(place, axis)
-    return w.transpose(x, order, node)
+    return w.transpose(x, order)
 
 
 @row("x axis", np.expand_dims, rank0="array")
-def _expand_dims(w: Walker, a: Args, node: Node) -> Val:
+def _expand_dims(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     axis = a.static("axis")
     rank = x.type.rank + (len(axis) if isinstance(axis, tuple) else 1)
     where = a.axes("axis", rank, lists=True)
     rest = iter(x.dims)
-    return w.reshape(x, tuple(1 if k in where else next(rest) for k in range(rank)), node)
+    return w.reshape(x, tuple(1 if k in where else next(rest) for k in range(rank)))
 
 
 @row("x axis", np.squeeze, method="squeeze", rank0="first")
-def _squeeze(w: Walker, a: Args, node: Node) -> Val:
+def _squeeze(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     if a.static("axis") is None:
         if any(not isinstance(d, int) for d in x.dims):
-            raise w.refuse("ACR403", node, seen=f"np.squeeze of {w.describe(x)} without axis", rewrite="give the axis")
+            raise w.refuse("ACR403", seen=f"np.squeeze of {w.describe(x)} without axis", rewrite="give the axis")
         axes = tuple(k for k, d in enumerate(x.dims) if d == 1)
     else:
         axes = a.axes("axis", x.type.rank)
         for k in axes:
-            w.same_extent(x.dims[k], 1, "an axis to squeeze", node)
-    return w.reshape(x, tuple(d for k, d in enumerate(x.dims) if k not in axes), node)
+            w.same_extent(x.dims[k], 1, "an axis to squeeze")
+    return w.reshape(x, tuple(d for k, d in enumerate(x.dims) if k not in axes))
 
 
 @row("x shape", np.broadcast_to, rank0="array")
-def _broadcast_to(w: Walker, a: Args, node: Node) -> Val:
+def _broadcast_to(w: Walker, a: Args) -> Val:
     shape = extents(w, a)
-    w.not_negative(shape, node)
-    out = w.broadcast_to(a.tensor("x"), shape, node)
+    w.not_negative(shape)
+    out = w.broadcast_to(a.tensor("x"), shape)
     return out if shape else replace(out, array0=number(True), aliased=True)  # which cannot be written to
 
 
 @row("x order", np.ravel, method="ravel")
-def _ravel(w: Walker, a: Args, node: Node) -> Val:
-    return _reshaped(w, a, [number(-1)], node) if a.static("order") != "C" else w.flatten(a.tensor("x"), node)
+def _ravel(w: Walker, a: Args) -> Val:
+    return _reshaped(w, a, [number(-1)]) if a.static("order") != "C" else w.flatten(a.tensor("x"))
 
 
 @row("x order", method="flatten")
-def _flatten(w: Walker, a: Args, node: Node) -> Val:
-    out = _ravel(w, a, node)
+def _flatten(w: Walker, a: Args) -> Val:
+    out = _ravel(w, a)
     return copied(w, out) if isinstance(out, Tensor) else out
 
 
 @row("x window_shape axis", np.lib.stride_tricks.sliding_window_view, rank0="array")
-def _sliding_window_view(w: Walker, a: Args, node: Node) -> Val:
+def _sliding_window_view(w: Walker, a: Args) -> Val:
     x, sizes = a.tensor("x"), extents(w, a, "window_shape")
     if a.static("axis") is None:
         axes = tuple(range(x.type.rank))
@@ -311,59 +318,62 @@ def _sliding_window_view(w: Walker, a: Args, node: Node) -> Val:
         axes = a.axes("axis", x.type.rank, lists=True)
     if len(axes) != len(sizes):
         raise w.refuse("ACR402", a.where["window_shape"], seen=f"windows of {len(sizes)} axes along {len(axes)}")
-    w.not_negative(sizes, a.where["window_shape"])
+    with w.at_node(a.where["window_shape"]):
+        w.not_negative(sizes)
     for size, axis in zip(sizes, axes, strict=True):
-        x = w.windows(x, size, axis, node)
+        x = w.windows(x, size, axis)
         order = [k for k in range(x.type.rank) if k != axis + 1]
-        x = w.transpose(x, (*order, axis + 1), node)
+        x = w.transpose(x, (*order, axis + 1))
     return x
 
 
 @row("x axis", np.flip)
-def _flip(w: Walker, a: Args, node: Node) -> Val:
+def _flip(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     axes = a.reduced("axis", x.type.rank)
-    parts = [w.slice_part(d, None, None, -1 if k in axes else 1, node) for k, d in enumerate(x.dims)]
-    return w.slice(x, parts, node)
+    parts = [w.slice_part(d, None, None, -1 if k in axes else 1) for k, d in enumerate(x.dims)]
+    return w.slice(x, parts)
 
 
 @row("x index axis mode", np.take, method="take")
-def _take(w: Walker, a: Args, node: Node) -> Val:
-    out = _taken(w, a, node)  # a copy, whatever the index is
+def _take(w: Walker, a: Args) -> Val:
+    out = _taken(w, a)  # a copy, whatever the index is
     return Tensor(out.type, out.ref, out.dims, fresh=True, array0=out.array0)
 
 
-def _taken(w: Walker, a: Args, node: Node) -> Tensor:
+def _taken(w: Walker, a: Args) -> Tensor:
     x = a.tensor("x")
     if a.static("axis") is None:
-        x, axis = w.flatten(x, node), 0
+        x, axis = w.flatten(x), 0
     else:
         axis = a.axis("axis", x.type.rank)
     index, mode = a["index"], a.choice("mode", "raise", "clip", "wrap")
     if isinstance(index, Num | EnumVal) and mode == "raise":
-        return w.take(x, host_value(w, index, a.where["index"], "an index", index=True), axis, node)
+        with w.at_node(a.where["index"]):
+            at = host_value(w, index, "an index", index=True)
+        return w.take(x, at, axis)
     if mode == "raise":
-        return w.take(x, a.tensor("index"), axis, node)
+        return w.take(x, a.tensor("index"), axis)
     n = w.extent(x.dims[axis])
     if mode == "wrap":
-        places = w.ufunc("mod", (a.tensor("index"), w.from_number(w.scalar("max", n, number(1)), "int64", node)), node)
-        return w.take(x, places, axis, node)
-    last = w.from_number(w.scalar("sub", n, number(1)), "int64", node)
-    return w.take(x, w.ufunc("clip", (a.tensor("index"), number(0), last), node), axis, node)
+        places = w.ufunc("mod", (a.tensor("index"), w.from_number(w.scalar("max", n, number(1)), "int64")))
+        return w.take(x, places, axis)
+    last = w.from_number(w.scalar("sub", n, number(1)), "int64")
+    return w.take(x, w.ufunc("clip", (a.tensor("index"), number(0), last)), axis)
 
 
 @row("*arrays", np.atleast_1d)
-def _atleast_1d(w: Walker, a: Args, node: Node) -> Val:
-    out = tuple(with_axis(w, w.as_tensor(v, node=a.where["*arrays"]), node) for v in a.rest)
+def _atleast_1d(w: Walker, a: Args) -> Val:
+    out = tuple(with_axis(w, x) for x in a.tensors("*arrays"))
     return out[0] if len(out) == 1 else TupleVal(out)
 
 
-def with_axis(w: Walker, x: Tensor, node: Node) -> Tensor:
-    return x if x.type.rank else w.reshape(x, (1,), node)
+def with_axis(w: Walker, x: Tensor) -> Tensor:
+    return x if x.type.rank else w.reshape(x, (1,))
 
 
 @row("x", method="copy", rank0="first")
-def _copy(w: Walker, a: Args, node: Node) -> Val:
+def _copy(w: Walker, a: Args) -> Val:
     return copied(w, a.tensor("x"))
 
 
@@ -373,15 +383,15 @@ def copied(w: Walker, x: Tensor) -> Tensor:
 
 
 @row("x", np.copy, rank0="array")
-def _np_copy(w: Walker, a: Args, node: Node) -> Val:
-    return _copy(w, a, node)
+def _np_copy(w: Walker, a: Args) -> Val:
+    return _copy(w, a)
 
 
 @row("x", np.shape)
-def _np_shape(w: Walker, a: Args, node: Node) -> Val:
+def _np_shape(w: Walker, a: Args) -> Val:
     return TupleVal(tuple(w.extent(d) for d in a.tensor("x").dims))
 
 
 @row("x", np.ndim)
-def _np_ndim(w: Walker, a: Args, node: Node) -> Val:
+def _np_ndim(w: Walker, a: Args) -> Val:
     return number(a.tensor("x").type.rank)

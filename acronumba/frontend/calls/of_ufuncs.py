@@ -9,7 +9,7 @@ import numpy as np
 
 from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.calls import of_numpy, written
-from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Handler, Node, row
+from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Handler, row
 from acronumba.frontend.ufuncs import CALLED
 from acronumba.frontend.values import ArrayRef, NoneVal, Num, Tensor, TupleVal, Val
 from acronumba.frontend.writing import assign_item
@@ -28,21 +28,21 @@ SCANS: dict[Any, str] = {np.add: "sum", np.multiply: "prod", np.maximum: "max", 
 
 
 def _accumulate(op: str) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("a")
         if not x.type.rank:
             raise w.refuse("ACR402", a.where["a"], seen=f"{a.what} of {w.describe(x)}")
-        return w.scan(op, x, a.axis("axis", x.type.rank), a.dtype(), node)
+        return w.scan(op, x, a.axis("axis", x.type.rank), a.dtype())
 
     return handler
 
 
 def _outer(ufunc: np.ufunc) -> Handler:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         x, y = a.tensor("x"), a.tensor("y")
         if y.type.rank:
-            x = w.reshape(x, (*x.dims, *(1,) * y.type.rank), node)
-        return w.call(w.constant(ufunc), (x, y), {}, node)
+            x = w.reshape(x, (*x.dims, *(1,) * y.type.rank))
+        return w.call(w.constant(ufunc), (x, y), {})
 
     return handler
 
@@ -61,37 +61,37 @@ for _f in PLAIN:
 def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
     """Return the handler of a ufunc that honours `out`, `where` and `dtype`."""
 
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         given = a.only(names.split())
         dtype = a.dtype()
         if dtype is not None:
-            given = _in_dtype(w, a, ufunc, given, dtype, node)
+            given = _in_dtype(w, a, ufunc, given, dtype)
         mask = of_numpy.mask_of(w, a)
         if mask is None:
-            return _stored(w, a, plain(w, given, node), node)
+            return _stored(w, a, plain(w, given))
         if isinstance(a["out"], NoneVal):
             raise w.refuse("ACR202", a.where["where"], seen=f"where= of {a.what} without out=",
                            rewrite="np.where(mask, f(x), y)")  # fmt: skip
-        return _stored(w, a, _where(w, ufunc, plain, given, mask, node), node, mask)
+        return _stored(w, a, _where(w, ufunc, plain, given, mask), mask)
 
     return handler
 
 
-def _where(w: Walker, ufunc: np.ufunc, plain: Handler, a: Args, mask: Tensor, node: Node) -> Val:
+def _where(w: Walker, ufunc: np.ufunc, plain: Handler, a: Args, mask: Tensor) -> Val:
     """Return the result of a ufunc where a mask is true: its operands elsewhere take no part in anything."""
-    parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in a.values.values()]
+    parts = [v if isinstance(v, Num) else w.as_tensor(v) for v in a.values.values()]
     op = OPERATIONS.get(ufunc)
     if op is not None:
-        return w.ufunc(op, parts, node, mask)
-    ins, out = w.resolve(ufunc, parts, node)
+        return w.ufunc(op, parts, mask)
+    ins, out = w.resolve(ufunc, parts)
     if out.startswith("float"):
-        tensors = w.shielded(ufunc.__name__, w.operands(parts, ins, out, node), parts, mask, node)
+        tensors = w.shielded(ufunc.__name__, w.operands(parts, ins, out), parts, mask)
         for name, x in zip(a.values, tensors, strict=True):
             a = a.replaced(name, x)
-    return plain(w, a, node)
+    return plain(w, a)
 
 
-def _stored(w: Walker, a: Args, out: Val, node: Node, mask: Tensor | None = None) -> Val:
+def _stored(w: Walker, a: Args, out: Val, mask: Tensor | None = None) -> Val:
     """Return a result, in the array that `out` gives if there is one: where a mask is true, if there is one."""
     into: Val = a["out"]
     if isinstance(into, NoneVal):
@@ -106,28 +106,30 @@ def _stored(w: Walker, a: Args, out: Val, node: Node, mask: Tensor | None = None
         raise w.refuse("ACR202", where, seen=f"{w.describe(a['out'])} for out of {a.what}", rewrite="out=y")
     if not np.can_cast(out.type.dtype, into.type.dtype, "same_kind"):
         raise w.refuse("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")
-    out = w.cast(out, into.type.dtype, node)
+    out = w.cast(out, into.type.dtype)
     if mask is not None:
-        out = w.where(mask, out, into, node)
-    out = w.as_array(w.broadcast_to(out, into.dims, node))
+        out = w.where(mask, out, into)
+    out = w.as_array(w.broadcast_to(out, into.dims))
     if not named:
         return out
     if isinstance(a.into, ArrayRef):
-        assign_item(w, a.into, (), out, node or ast.Constant(0))
+        assign_item(w, a.into, (), out)
         return a.into
     place = where.value if isinstance(where, ast.keyword) else where
-    written_tensor(w, into, place or ast.Constant(0), "an assignment")
+    with w.at_node(place):
+        written_tensor(w, into, "an assignment")
     return out
 
 
-def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str, node: Node) -> Args:
+def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str) -> Args:
     """Return the arguments in the dtypes that a ufunc computes a dtype from."""
     for name in given.values:
         x = given.tensor(name)
         if not np.can_cast(x.type.dtype, dtype, "same_kind"):
             raise w.refuse("ACR301", a.where["dtype"], seen=f"{x.type.dtype} to {dtype} in {a.what}")
-        given = given.replaced(name, w.cast(x, dtype, node))
-    ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values], a.where["dtype"])
+        given = given.replaced(name, w.cast(x, dtype))
+    with w.at_node(a.where["dtype"]):
+        ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values])
     if out != dtype or any(d != dtype for d in ins):
         raise w.refuse("ACR202", a.where["dtype"], seen=f"dtype={dtype} of {a.what}", rewrite="x.astype(dtype)")
     return given
@@ -140,7 +142,7 @@ for _f in PLAIN:
 
 def _into(plain: Handler) -> Handler:
     """Return the handler of a function that honours `out`."""
-    return lambda w, a, node: _stored(w, a, plain(w, a, node), node)
+    return lambda w, a: _stored(w, a, plain(w, a))
 
 
 row(f"{ROWS[np.clip].honoured} out", np.clip, rank0=ROWS[np.clip].rank0)(_into(ROWS[np.clip].handler))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from acronumba.frontend.arrays import transposed, view
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import Node
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.values import NOT_CONST, ArrayRef, NoneVal, TupleVal, Val, number
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 _ALL = slice(None, None, 1)
 # What a function makes of an array and its other arguments, which are known; None: a copy, or what it refuses.
 Given = dict[str, Any]
-View = Callable[["Walker", ArrayRef, Given, ast.AST], Val | None]
+View = Callable[["Walker", ArrayRef, Given], Val | None]
 VIEWS: dict[str, View] = {}
 FIXED: dict[str, Given] = {  # what the name says, of functions without other arguments
     "atleast_1d": {"rank": 1}, "atleast_2d": {"rank": 2}, "atleast_3d": {"rank": 3}, "flipud": {"axis": 0},
@@ -36,9 +34,7 @@ def _view(*names: str) -> Callable[[View], View]:
     return register
 
 
-def array_view(
-    w: Walker, ref: ArrayRef, name: str, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node
-) -> Val | None:
+def array_view(w: Walker, ref: ArrayRef, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
     """Return the view that a function or method makes of an array that is written to; None if it is another thing."""
     if name not in VIEWS:
         return None
@@ -48,24 +44,22 @@ def array_view(
         given = signature_of(getattr(np, name)).bind(None, *args, **kwargs).arguments
     except TypeError:
         return None
-    known = {k: w.static(v, None) for k, v in list(given.items())[1:]}
+    known = {k: w.static(v) for k, v in list(given.items())[1:]}
     if any(v is NOT_CONST for v in known.values()):
         return None
     if name in FIXED:
         if args or kwargs:
             return None
         known = FIXED[name]
-    return VIEWS[name](w, ref, known, node or ast.Constant(0))
+    return VIEWS[name](w, ref, known)
 
 
-def function_view(
-    w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node
-) -> Val | None:  # fmt: skip
+def function_view(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
     """Return the view that a function of NumPy makes of an array that is written to, if it is one."""
     name = getattr(function, "__name__", "")
     if not args or not isinstance(args[0], ArrayRef) or name not in VIEWS or getattr(np, name) is not function:
         return None
-    return array_view(w, args[0], name, args[1:], kwargs, node)
+    return array_view(w, args[0], name, args[1:], kwargs)
 
 
 def _axes(given: Any, rank: int) -> list[int] | None:
@@ -77,35 +71,35 @@ def _axes(given: Any, rank: int) -> list[int] | None:
 
 
 @_view("asarray", "asanyarray")
-def _itself(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _itself(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     dtype = given.get("dtype")
     same = dtype is None or np.dtype(dtype) == ref.type.dtype
     return ref if same and given.keys() <= {"dtype"} else None
 
 
 @_view("ascontiguousarray")
-def _contiguous(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _contiguous(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     """The array itself if its elements certainly lie one after the other: it is all of what was made."""
     whole = ref.offset.const == 0 and all(c.index is None and c.count is None for c in ref.cuts)
     if not ref.axes or not whole or [a.number for a in ref.axes] != list(range(ref.type.rank)):
         return None
-    return _itself(w, ref, given, node)
+    return _itself(w, ref, given)
 
 
 @_view("transpose", "permute_dims")
-def _transpose(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _transpose(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     rank = ref.type.rank
     axes = _axes(given.get("axes"), rank) if "axes" in given else list(reversed(range(rank)))
     return None if axes is None or sorted(axes) != list(range(rank)) else transposed(ref, axes)
 
 
 @_view("matrix_transpose")
-def _matrix_transpose(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _matrix_transpose(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     return transposed(ref, (1, 0)) if ref.type.rank == 2 else None
 
 
 @_view("swapaxes")
-def _swapaxes(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _swapaxes(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     axes = _axes(tuple(given.values()), ref.type.rank)
     if axes is None:
         return None
@@ -114,7 +108,7 @@ def _swapaxes(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | No
 
 
 @_view("moveaxis")
-def _moveaxis(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _moveaxis(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     axes = _axes(tuple(given.values()), ref.type.rank)
     if axes is None:
         return None
@@ -124,42 +118,40 @@ def _moveaxis(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | No
 
 
 @_view("expand_dims")
-def _expand_dims(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _expand_dims(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     wanted = given["axis"]
     rank = ref.type.rank + (len(wanted) if isinstance(wanted, tuple) else 1)
     axes = _axes(wanted, rank)
     if axes is None or len(set(axes)) < len(axes):
         return None
-    return view(w, ref, [NoneVal() if k in axes else _ALL for k in range(rank)], node)
+    return view(w, ref, [NoneVal() if k in axes else _ALL for k in range(rank)])
 
 
 @_view("atleast_1d", "atleast_2d", "atleast_3d")
-def _at_least(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _at_least(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     places: list[Any] = [_ALL] * ref.type.rank
     while len(places) < given["rank"]:  # of three axes new ones lie around the last but one
         places.insert(len(places) if given["rank"] == 3 and len(places) != 1 else 0, NoneVal())
-    return view(w, ref, places, node)
+    return view(w, ref, places)
 
 
 @_view("squeeze")
-def _squeeze(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _squeeze(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     axes = _axes(given.get("axis"), ref.type.rank)
     if axes is None or any(ref.axes[k].extent != 1 for k in axes):
         return None
-    return view(w, ref, [number(0) if k in axes else _ALL for k in range(ref.type.rank)], node)
+    return view(w, ref, [number(0) if k in axes else _ALL for k in range(ref.type.rank)])
 
 
 @_view("flip", "flipud", "fliplr")
-def _flip(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _flip(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     rank = ref.type.rank
     axes = list(range(rank)) if given.get("axis") is None else _axes(given["axis"], rank)
-    return (
-        None if axes is None else view(w, ref, [slice(None, None, -1 if k in axes else 1) for k in range(rank)], node)
-    )
+    return None if axes is None else view(w, ref, [slice(None, None, -1 if k in axes else 1) for k in range(rank)])
 
 
 @_view("split", "array_split")
-def _split(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
+def _split(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     axes, where = _axes(given.get("axis", 0), ref.type.rank), given["indices_or_sections"]
     extent = ref.axes[axes[0]].extent if axes else None
     if not axes or not isinstance(extent, int):
@@ -173,5 +165,5 @@ def _split(w: Walker, ref: ArrayRef, given: Given, node: ast.AST) -> Val | None:
     parts = []
     for first, last in bounds:
         part = slice(number(first), None if last is None else number(last), 1)
-        parts.append(view(w, ref, [part if k == axes[0] else _ALL for k in range(ref.type.rank)], node))
-    return new_list(w, parts, node)
+        parts.append(view(w, ref, [part if k == axes[0] else _ALL for k in range(ref.type.rank)]))
+    return new_list(w, parts)

@@ -2,8 +2,8 @@
 
 A row names the parameters that its handler honours; their places, defaults and all others come from the signature of
 the function itself (`signatures`). A call is bound to it as Python would bind it. An argument for a parameter that is
-not honoured is refused, with the caret under it, unless it changes nothing. A handler takes the walker, the bound
-arguments (`Args`) and the node, and returns an abstract value. The rows are in the files `of_...`.
+not honoured is refused, with the caret under it, unless it changes nothing. A handler takes the walker and the bound
+arguments (`Args`), and returns an abstract value. The rows are in the files `of_...`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ IDLE: Mapping[str, tuple[Any, ...]] = {
 
 
 def bind(
-    w: Walker, what: str, parameters: Parameters, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node
+    w: Walker, what: str, parameters: Parameters, args: Sequence[Val], kwargs: Mapping[str, Val]
 ) -> tuple[dict[str, Val], dict[str, Node]]:
     """Bind the arguments of a call to parameters as Python does.
 
@@ -60,7 +60,7 @@ def bind(
     plain = [n for n, k in kinds.items() if k in (inspect.Parameter.POSITIONAL_ONLY, _EITHER)]
     rest = next((n for n, k in kinds.items() if k == inspect.Parameter.VAR_POSITIONAL), None)
     others = next((n for n, k in kinds.items() if k == inspect.Parameter.VAR_KEYWORD), None)
-    places = [place_of(node, k, len(args)) for k in range(len(args))]
+    places = [place_of(w, k, len(args)) for k in range(len(args))]
     if len(args) > len(plain) and rest is None:
         seen = f"{len(args)} arguments for {what}({', '.join(plain)})"
         raise w.refuse("ACR203", places[len(plain)], seen=seen)
@@ -68,10 +68,10 @@ def bind(
     where = dict(zip(plain, places, strict=False))
     if rest is not None:
         values[rest] = TupleVal(tuple(args[len(plain) :]))
-        where[rest] = next(iter(places[len(plain) :]), node)
+        where[rest] = next(iter(places[len(plain) :]), w.here)
     extra: dict[str, Val] = {}
     for key, val in kwargs.items():
-        place = place_of(node, key, len(args))
+        place = place_of(w, key, len(args))
         if kinds.get(key) in (_EITHER, inspect.Parameter.KEYWORD_ONLY):
             if key in values:
                 raise w.refuse("ACR203", place, seen=f"{key} given twice to {what}")
@@ -91,8 +91,9 @@ def bind(
 _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
-def place_of(node: Node, which: int | str, count: int) -> Node:
+def place_of(w: Walker, which: int | str, count: int) -> Node:
     """Return where an argument of a call is written: a keyword, or the number of one of `count` positional ones."""
+    node = w.here
     if not isinstance(node, ast.Call) or (isinstance(which, int) and which >= count):
         return node
     if isinstance(which, str):
@@ -109,11 +110,11 @@ def place_of(node: Node, which: int | str, count: int) -> Node:
 class Args:
     """The arguments of a call, under the names that a handler has for the parameters that it honours."""
 
-    def __init__(self, w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val], node: Node) -> None:
-        self.w, self.what, self.node = w, row.what, node
-        self.places = [place_of(node, k, len(args)) for k in range(len(args))]  # of the positional ones
+    def __init__(self, w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> None:
+        self.w, self.what = w, row.what
+        self.places = [place_of(w, k, len(args)) for k in range(len(args))]  # of the positional ones
         signature = signature_of(row.function)
-        values, where = bind(w, row.what, signature.parameters, args, kwargs, node)
+        values, where = bind(w, row.what, signature.parameters, args, kwargs)
         names = row.names()
         self.values: dict[str, Val] = {}
         self.where: dict[str, Node] = {}
@@ -126,18 +127,18 @@ class Args:
                     others = values[theirs]
                     if isinstance(others, DictVal) and others.keys:
                         key = others.keys[0]
-                        raise w.refuse("ACR202", place_of(node, key, len(args)), seen=f"{key}= of {row.what}")
+                        raise w.refuse("ACR202", place_of(w, key, len(args)), seen=f"{key}= of {row.what}")
                     continue
                 if theirs in values and p.kind != inspect.Parameter.VAR_POSITIONAL:
                     self._idle(p, values[theirs], where[theirs])
                 elif theirs in values and values[theirs].items:  # type: ignore[union-attr]
                     raise w.refuse("ACR202", where[theirs], seen=f"{len(args)} arguments for {row.what}")
                 continue
-            self.where[mine] = where.get(theirs, node)
+            self.where[mine] = where.get(theirs, w.here)
             if theirs in values:
                 self.values[mine] = values[theirs]
             elif p.default is inspect.Parameter.empty:
-                raise w.refuse("ACR203", node, seen=f"{row.what} without {theirs}")
+                raise w.refuse("ACR203", seen=f"{row.what} without {theirs}")
             if p.default in (None, UNSET):
                 self.optional.add(mine)
         self.given = frozenset(self.values)
@@ -147,7 +148,7 @@ class Args:
 
     def _idle(self, p: inspect.Parameter, val: Val, place: Node) -> None:
         """Refuse the argument of a parameter that is not honoured if it may change something."""
-        value = self.w.static(val, place)
+        value = self.w.static(val)
         if not any(value is v or (type(value) is type(v) and value == v) for v in (p.default, *IDLE.get(p.name, ()))):
             seen = f"{self.w.describe(val)} for {p.name} of {self.what}"
             raise self.w.refuse("ACR202", place, seen=seen, rewrite=REWRITES.get(p.name, "leave it out"))
@@ -176,14 +177,18 @@ class Args:
         return val.items
 
     def tensor(self, name: str) -> Tensor:
-        val = self.values[name]
-        if isinstance(val, UnionVal):
-            val = not_none(self.w, val, self.where[name])
-        return self.w.as_tensor(val, node=self.where[name])
+        with self.w.at_node(self.where[name]):
+            val = self.values[name]
+            return self.w.as_tensor(not_none(self.w, val) if isinstance(val, UnionVal) else val)
+
+    def tensors(self, name: str) -> list[Tensor]:
+        """Return the arguments of the parameter with a star as arrays."""
+        with self.w.at_node(self.where[name]):
+            return [self.w.as_tensor(v) for v in self.rest]
 
     def static(self, name: str) -> Any:
         """Return an argument that must be known when the model is compiled."""
-        out = self.w.static(self.values[name], self.where[name])
+        out = self.w.static(self.values[name])
         if out is NOT_CONST:
             seen = f"{name}= of {self.what} is known only at run time"
             raise self.w.refuse("ACR403", self.where[name], seen=seen)
@@ -191,7 +196,7 @@ class Args:
 
     def choice(self, name: str, *choices: Any) -> Any:
         """Return an argument that must be one of some constants."""
-        value = self.w.static(self.values[name], self.where[name])
+        value = self.w.static(self.values[name])
         if value is NOT_CONST or not any(type(value) is type(c) and value == c for c in choices):
             seen = f"{self.w.describe(self.values[name])} for {name} of {self.what}"
             raise self.w.refuse("ACR202", self.where[name], seen=seen, rewrite=f"use {' or '.join(map(repr, choices))}")
@@ -216,7 +221,9 @@ class Args:
 
     def axis(self, name: str, rank: int) -> int:
         """Return one axis, counted from the front."""
-        return self.w.axes_of(self.whole(name), rank, self.where[name])[0]
+        axis = self.whole(name)
+        with self.w.at_node(self.where[name]):
+            return self.w.axes_of(axis, rank)[0]
 
     def axes(self, name: str, rank: int, lists: bool = False) -> tuple[int, ...]:
         """Return axes in the order given, counted from the front: one, or a tuple of them (or a list)."""
@@ -226,7 +233,8 @@ class Args:
             axes = tuple(self._whole(name, v) for v in value)
         else:
             axes = (self._whole(name, value),)
-        self.w.axes_of(axes, rank, self.where[name])
+        with self.w.at_node(self.where[name]):
+            self.w.axes_of(axes, rank)
         return tuple(a % rank for a in axes)
 
     def reduced(self, name: str, rank: int) -> tuple[int, ...]:
@@ -241,7 +249,8 @@ class Args:
             dtype = np.dtype(value)
         except (TypeError, ValueError):
             raise self.w.refuse("ACR310", self.where[name], seen=repr(value)) from None
-        return self.w.dtype_name(dtype, self.where[name])
+        with self.w.at_node(self.where[name]):
+            return self.w.dtype_name(dtype)
 
     def may_cast(self, tensors: Sequence[Tensor], dtype: str | None) -> None:
         """Refuse a dtype that the argument `casting` does not allow, as NumPy does."""
@@ -267,7 +276,7 @@ REWRITES = {
 }  # fmt: skip
 
 
-Handler = Callable[["Walker", Args, Node], Val]
+Handler = Callable[["Walker", Args], Val]
 # What a result without axes is: a NumPy scalar, an array of rank 0, what the first argument is (an array, if that has
 # axes or is a Python number), or whatever the handler returns.
 Rank0: TypeAlias = Literal["scalar", "array", "first", "any"]

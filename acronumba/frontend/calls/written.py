@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba import nn
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.values import NoneVal, Num, Val
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def refused(what: str, instead: str) -> Any:
 
 
 @row("what instead", refused)
-def _refused(w: Walker, a: Args, node: Node) -> Val:
-    raise w.refuse("ACR202", node, seen=a.static("what"), rewrite=a.static("instead"))
+def _refused(w: Walker, a: Args) -> Val:
+    raise w.refuse("ACR202", seen=a.static("what"), rewrite=a.static("instead"))
 
 
 def root(total: Any) -> Any:
@@ -63,28 +63,28 @@ def root(total: Any) -> Any:
 
 
 @row("total", root)
-def _root(w: Walker, a: Args, node: Node) -> Val:
-    return w.root(a.tensor("total"), 2, node)
+def _root(w: Walker, a: Args) -> Val:
+    return w.root(a.tensor("total"), 2)
 
 
-def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args, Node], Val]:
-    def handler(w: Walker, a: Args, node: Node) -> Val:
-        parts = [v if isinstance(v, Num) else w.as_tensor(v, node=node) for v in a.values.values()]
-        ins, out = w.resolve(ufunc, parts, node)
-        return w.call(w.constant(f), tuple(w.operands(parts, ins, out, node)), {}, node)
+def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args], Val]:
+    def handler(w: Walker, a: Args) -> Val:
+        parts = [v if isinstance(v, Num) else w.as_tensor(v) for v in a.values.values()]
+        ins, out = w.resolve(ufunc, parts)
+        return w.call(w.constant(f), tuple(w.operands(parts, ins, out)), {})
 
     return handler
 
 
-def of_function(f: Any, axis: str, choices: Mapping[str, Sequence[Any]]) -> Callable[[Walker, Args, Node], Val]:
+def of_function(f: Any, axis: str, choices: Mapping[str, Sequence[Any]]) -> Callable[[Walker, Args], Val]:
     """Return the handler of a function that is written as models are."""
 
-    def handler(w: Walker, a: Args, node: Node) -> Val:
+    def handler(w: Walker, a: Args) -> Val:
         for name, values in choices.items():
             a.choice(name, *values)
         if "axis" in a.given:
             _check_axis(w, a, axis)
-        return w.call(w.constant(f), (), a.values, node)
+        return w.call(w.constant(f), (), a.values)
 
     return handler
 
@@ -103,7 +103,8 @@ def _check_axis(w: Walker, a: Args, kinds: str) -> None:
     if not name:
         a.whole("axis")
         return
-    rank = w.as_tensor(a.values[name], node=a.where[name]).type.rank
+    with w.at_node(a.where[name]):
+        rank = w.as_tensor(a.values[name]).type.rank
     if rank and kinds == "several":
         a.axes("axis", rank)
     elif rank:
@@ -224,7 +225,7 @@ def conjugate(x: Any) -> Any:
 
 
 @row("x", method="conj", rank0="first")
-def _conj(w: Walker, a: Args, node: Node) -> Val:
+def _conj(w: Walker, a: Args) -> Val:
     return a.tensor("x")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.calls.written import of_function, refused, stands_for
 from acronumba.frontend.values import Val
 
@@ -195,10 +195,10 @@ def vector_norm(x: Any, axis: Any, keepdims: Any, ord: Any) -> Any:
 
 
 @row("x axis keepdims ord", np.linalg.vector_norm, rank0="any")
-def _vector_norm(w: Walker, a: Args, node: Node) -> Val:
+def _vector_norm(w: Walker, a: Args) -> Val:
     if isinstance(a.static("ord"), str):
         raise w.refuse("ACR202", a.where["ord"], seen=f"{a['ord']} for ord of {a.what}", rewrite="ord=2")
-    return of_function(vector_norm, "several", {})(w, a, node)
+    return of_function(vector_norm, "several", {})(w, a)
 
 
 @stands_for(np.linalg.matrix_norm)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba import nn
-from acronumba.frontend.calls.tables import Args, Node, row
+from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.calls.written import stands_for
 from acronumba.frontend.values import Val
 
@@ -71,8 +71,8 @@ def place_among(a: Any, v: Any, right: Any) -> Any:
 
 
 @row("a v right", place_among)
-def _place_among(w: Walker, a: Args, node: Node) -> Val:
-    return w.search(a.tensor("a"), a.tensor("v"), a.flag("right"), node)
+def _place_among(w: Walker, a: Args) -> Val:
+    return w.search(a.tensor("a"), a.tensor("v"), a.flag("right"))
 
 
 @stands_for(np.searchsorted, method="searchsorted", choices={"side": ["left", "right"]})

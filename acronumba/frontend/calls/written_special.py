@@ -12,7 +12,7 @@ import numpy as np
 
 from acronumba import nn
 from acronumba.frontend.calls import written_distances, written_linalg
-from acronumba.frontend.calls.tables import ROWS, Args, Node, Row, row, table_key
+from acronumba.frontend.calls.tables import ROWS, Args, Row, row, table_key
 from acronumba.frontend.calls.written import refused, stands_for
 from acronumba.frontend.values import Val
 
@@ -41,9 +41,9 @@ def complement(x: Any) -> Any:
 
 
 @row("x", complement)
-def _complement(w: Walker, a: Args, node: Node) -> Val:
+def _complement(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
-    return w.element("erfc", [x], x.type.dtype, node)
+    return w.element("erfc", [x], x.type.dtype)
 
 
 def expit(x: Any) -> Any:
