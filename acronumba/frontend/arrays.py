@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from acronumba.frontend.attributes import tensor_attribute
-from acronumba.frontend.block import Resweep
+from acronumba.frontend.block import Restart
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
@@ -27,7 +27,7 @@ from acronumba.frontend.names import name_of_copy, path_of
 from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
 from acronumba.frontend.values import (
     NOT_CONST,
-    ArrayPlace,
+    AllocationSite,
     ArrayRef,
     Axis,
     Cut,
@@ -60,7 +60,7 @@ def keep_made(w: Walker, x: Tensor) -> Val:
     if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
         return x
     kind = x.type.dtype, x.type.rank
-    place = w.know.places.setdefault((w.frame.path, *w.site, kind), ArrayPlace(kind)).find()
+    place = w.facts.places.setdefault((w.frame.path, *w.site, kind), AllocationSite(kind)).find()
     if x.base is not None:
         x.filled = x.base.filled
     if place.written:
@@ -69,12 +69,12 @@ def keep_made(w: Walker, x: Tensor) -> Val:
     return x
 
 
-def made_array(w: Walker, x: Tensor, place: ArrayPlace) -> ArrayRef:
+def made_array(w: Walker, x: Tensor, place: AllocationSite) -> ArrayRef:
     """Take a new array apart: the list of its parts."""
     rank = x.type.rank
     if x.filled is None and not place.copied:
         place.copied = True
-        w.know.changed = True
+        w.facts.changed = True
     apart = [a for a in range(rank) if a in place.apart]
     inner = [a for a in range(rank) if a not in place.apart]
     item = union(place.cell.item, TensorT(x.type.dtype, tuple(x.type.shape[a] for a in inner)))
@@ -82,7 +82,7 @@ def made_array(w: Walker, x: Tensor, place: ArrayPlace) -> ArrayRef:
         raise w.refuse("ACR303", seen=f"arrays of several kinds, of which one is written to: {w.describe(x)}")
     if item != place.cell.item:
         place.cell.item = item
-        w.know.changed = True
+        w.facts.changed = True
     strides: dict[int, Num] = {}
     count = number(1)
     for a in reversed(apart):
@@ -101,7 +101,9 @@ def made_array(w: Walker, x: Tensor, place: ArrayPlace) -> ArrayRef:
     return ref
 
 
-def _parts(w: Walker, x: Tensor, place: ArrayPlace, apart: Sequence[int], inner: Sequence[int], count: Num) -> ListVal:
+def _parts(
+    w: Walker, x: Tensor, place: AllocationSite, apart: Sequence[int], inner: Sequence[int], count: Num
+) -> ListVal:
     """Return the list of the parts of an array."""
     item = place.cell.item
     out = ListVal(place.cell, w.var("parts", ListT(item)))
@@ -292,12 +294,12 @@ def _counted(w: Walker, e: Tensor) -> Num:
     return host_value(w, e, "an index of an array that is written to", index=True)
 
 
-def count_indices(w: Walker, place: ArrayPlace) -> None:
+def count_indices(w: Walker, place: AllocationSite) -> None:
     """Let NumPy's scalars as indices of an array be numbers of the host, if views are made by them."""
     place = place.find()
     if place.looked_up and not place.counted:
-        place.counted = w.know.changed = True
-        raise Resweep
+        place.counted = w.facts.changed = True
+        raise Restart
 
 
 def index_of_axes(w: Walker, e: Any) -> Any:
@@ -427,7 +429,7 @@ def written_tensor(w: Walker, x: Tensor, what: str) -> None:
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
         raise w.refuse("ACR111", seen=seen, rewrite=as_view(w, x, _name_of(w)) or _own_copy(w))
     for p in whole.places:
-        w.know.changed |= not p.find().written
+        w.facts.changed |= not p.find().written
         p.find().written = True
     w.unify_places(whole.places)
     if whole.passed:
@@ -536,10 +538,10 @@ def note_write(w: Walker, ref: ArrayRef, numbers: frozenset[int], others: frozen
     if place.writes.get(key) != found:
         before = place.apart
         place.writes[key] = found
-        w.know.changed = True
+        w.facts.changed = True
         if place.passed and place.apart != before:
-            w.know.begin_again()
-            raise Resweep
+            w.facts.begin_again()
+            raise Restart
     note_event(w, "written", ref)
 
 

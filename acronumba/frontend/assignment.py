@@ -12,7 +12,7 @@ import numpy as np
 
 from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, own_root, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
-from acronumba.frontend.block import Dead, Refused, Resweep
+from acronumba.frontend.block import Dead, Refused, Restart
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
@@ -38,13 +38,13 @@ from acronumba.frontend.values import (
     Columns,
     DictVal,
     Enumerate,
+    ErrorValue,
     Generator,
     Kept,
     ListVal,
     MapVal,
     MapView,
     NoneVal,
-    Poison,
     Range,
     Reversed,
     SharedVal,
@@ -298,7 +298,7 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
         if isinstance(stmt.op, ast.Add):
             if isinstance(old, StaticList):
                 w.make_real(old.cell)
-                raise Resweep
+                raise Restart
             assert isinstance(old, ListVal)
             extend(w, old, value)
             return old
@@ -358,7 +358,7 @@ def refused_alone(w: Walker, targets: Iterable[ast.expr]) -> Iterator[None]:
         for target in targets:
             parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
             paths = [path_of(w, e) for e in parts if isinstance(e, ast.Attribute)]
-            w.state |= {path: Poison() for path in paths if path is not None}
+            w.state |= {path: ErrorValue() for path in paths if path is not None}
         raise
 
 

@@ -25,18 +25,18 @@ from acronumba.frontend.values import (
     Bound,
     DictVal,
     EnumVal,
+    ErrorValue,
     Func,
     Kept,
     ListVal,
-    Made,
     MapVal,
-    Maybe,
+    MaybeUnbound,
     Method,
+    MutableObject,
     NoneVal,
     Num,
-    Poison,
+    ObjectValue,
     Range,
-    Record,
     Ref,
     SharedVal,
     SliceVal,
@@ -67,7 +67,7 @@ def not_none(w: Walker, val: UnionVal) -> Val:
         return val
     rest = w.keep(val, lambda t: not isinstance(t, NoneT))
     if w.block is None or not rest.possible:
-        return Poison()
+        return ErrorValue()
     good = w.is_case(val, lambda t: not isinstance(t, NoneT))
     what = f"'{w.here.attr}'" if isinstance(w.here, ast.Attribute) else "it"
     error = "AttributeError" if isinstance(w.here, ast.Attribute) else "TypeError"
@@ -87,16 +87,16 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
     match owner:
         case Ref() if len(owner.classes) == 1:
             cls = owner.classes[0]
-            if name in field_names(cls) or name in w.know.fields.get(cls, {}):
+            if name in field_names(cls) or name in w.facts.fields.get(cls, {}):
                 return load(w, owner, name)
             return inherited_attribute(w, owner, cls, name)
-        case Made():
+        case MutableObject():
             return made_attribute(w, owner, name)
         case Super():
             return super_attribute(w, owner, name)
         case Ref() | UnionVal():
             return w.each(owner, lambda v: attribute(w, v, name))
-        case Record():
+        case ObjectValue():
             if name in owner.names:
                 return owner.items[owner.names.index(name)]
             return inherited_attribute(w, owner, owner.cls, name)
@@ -134,7 +134,7 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
             return owner
         case Num() | StrVal() | Text() if hasattr(python_class(owner), name):
             return builtin_method(w, owner, python_class(owner), name)
-    names = field_names(owner.cls) if isinstance(owner, Record) else dir(python_class(owner))
+    names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(python_class(owner))
     raise w.refuse("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
 
 
@@ -147,16 +147,16 @@ def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
     return attribute_of(w, attribute_owner(w, node), node)
 
 
-def made_attribute(w: Walker, owner: Made, name: str) -> Val:
+def made_attribute(w: Walker, owner: MutableObject, name: str) -> Val:
     """Read an attribute of an object whose fields are variables."""
     key = (owner.key, name)
     val = w.state.get(key)
-    if val is None and name in w.know.assigned and not inherits(w, owner.cls, name):  # later, or on another path
+    if val is None and name in w.facts.assigned and not inherits(w, owner.cls, name):  # later, or on another path
         w.fail("AttributeError", no_attribute(owner.cls, name))
         raise Dead
     if val is None or is_computed(w, owner, name):
         return inherited_attribute(w, owner, owner.cls, name)
-    if isinstance(val, Maybe):
+    if isinstance(val, MaybeUnbound):
         own = val.value
         if inherits(w, owner.cls, name):
             return either(w, val.bound, lambda: own, lambda: class_attribute(w, owner, owner.cls, name))
@@ -171,18 +171,18 @@ def made_attribute(w: Walker, owner: Made, name: str) -> Val:
 def has_attribute(w: Walker, owner: Val, name: str) -> Num:
     """Return the bool whether an object has an attribute."""
     match owner:
-        case Ref(classes=(cls,)) if name in field_names(cls) or name in w.know.fields.get(cls, {}):
-            t = w.know.fields.get(cls, {}).get(name)
+        case Ref(classes=(cls,)) if name in field_names(cls) or name in w.facts.fields.get(cls, {}):
+            t = w.facts.fields.get(cls, {}).get(name)
             if t is None or UNSET not in members(t) or inherits(w, cls, name):
                 return number(True)
             val = read_field(w, owner, name, t)
             return w.is_case(val, lambda m: m != UNSET) if isinstance(val, UnionVal) else number(False)
-        case Made():
+        case MutableObject():
             kept = w.state.get((owner.key, name))
-            if isinstance(kept, Maybe) and not inherits(w, owner.cls, name):
+            if isinstance(kept, MaybeUnbound) and not inherits(w, owner.cls, name):
                 return kept.bound
             return number(kept is not None or inherits(w, owner.cls, name))
-        case Record(cls=cls, names=names):
+        case ObjectValue(cls=cls, names=names):
             return number(name in names or inherits(w, cls, name))
         case SharedVal(node=shared) if shared.kind == "object":
             found = shared.item(name) is not None or inherits(w, shared.cls, name)
@@ -413,7 +413,7 @@ def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
 def load(w: Walker, ref: Ref, name: str) -> Val:
     """Read a field of an object of one class."""
     cls = ref.classes[0]
-    t = w.know.fields.get(cls, {}).get(name)
+    t = w.facts.fields.get(cls, {}).get(name)
     if t is None:
         raise w.refuse("ACR304", seen=f"{cls.__name__}.{name}, of which no instance has a value")
     if isinstance(t, OpaqueT):
@@ -429,11 +429,11 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type) -> Val:
     """Read what lies in a field of an object, which may be no value."""
     cls = ref.classes[0]
     w.reads.setdefault(cls, set()).add(name)
-    if cls in w.know.built:
-        w.note(w.know.built[cls], name)
+    if cls in w.facts.built:
+        w.note(w.facts.built[cls], name)
     outs = tuple(w.var(name, e) for e in words(t))
     if w.block is None:
-        return Poison()
+        return ErrorValue()
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.loc))
     val = w.from_words(t, outs)

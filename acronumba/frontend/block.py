@@ -22,20 +22,20 @@ from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.source import Source, spot
 from acronumba.frontend.values import (
     NOT_CONST,
-    ArrayPlace,
+    AllocationSite,
     ArrayRef,
     Bound,
-    Cell,
-    Choice,
+    ElementInfo,
     EnumVal,
+    ErrorValue,
     Func,
     Kept,
     MapView,
-    Maybe,
+    MaybeUnbound,
     NoneVal,
     Num,
+    OneOfFunctions,
     Partial,
-    Poison,
     Range,
     SharedVal,
     SliceVal,
@@ -104,7 +104,7 @@ class Abandoned(Exception):
     """What is only tried does more than what it is tried for; caught where it is tried."""
 
 
-class Resweep(Exception):
+class Restart(Exception):
     """What was assumed about the program proved too narrow: walk everything again."""
 
 
@@ -129,12 +129,12 @@ class FunctionCode:
             self.given.setdefault(var, name)
 
 
-class Knowledge:
+class Facts:
     """What outlives a sweep: it only grows, until a sweep changes nothing."""
 
     def __init__(self) -> None:
-        self.cells: dict[Any, Cell] = {}
-        self.places: dict[Any, ArrayPlace] = {}  # of arrays that the call makes
+        self.cells: dict[Any, ElementInfo] = {}
+        self.places: dict[Any, AllocationSite] = {}  # of arrays that the call makes
         self.arrays: dict[Any, ArrayRef] = {}  # one of each form of those that are passed as themselves
         self.given: dict[type, dict[str, Type]] = {}  # the fields of the instance data
         self.fields: dict[type, dict[str, Type]] = {}  # of every class that has rows
@@ -166,7 +166,7 @@ class Knowledge:
         self.changed = True
 
 
-WAYS_ON = (Refused, Dead, Abandoned, Resweep)  # after which a walk goes on; after anything else `loc` says where it was
+WAYS_ON = (Refused, Dead, Abandoned, Restart)  # after which a walk goes on; after anything else `loc` says where it was
 
 
 class _AtNode:
@@ -189,8 +189,8 @@ class _AtNode:
 class Blocks:
     """The point of emission: blocks, sites, scalars; see the module's text."""
 
-    def __init__(self, knowledge: Knowledge) -> None:
-        self.know = knowledge
+    def __init__(self, knowledge: Facts) -> None:
+        self.facts = knowledge
         self.code = FunctionCode("", NOWHERE)
         self.block: int | None = None
         self.state: State = {}
@@ -272,7 +272,7 @@ class Blocks:
                 return f"function {val.source.name}"
             case Bound():
                 return f"method {val.func.source.name}"
-            case Poison():  # it was refused where it was made, or is now: what is done with it is no other mistake
+            case ErrorValue():  # it was refused where it was made, or is now: what is done with it is no other mistake
                 self.check_poison(val)
             case SharedVal(node=node):
                 return f"{node.path}, a {node.cls.__name__}"
@@ -294,9 +294,9 @@ class Blocks:
                 return f"an iterator over {self.describe(val.inner)}"
             case TupleVal(items=items):
                 return f"tuple[{', '.join(self.describe(v) for v in items)}]"
-            case Maybe(value=value):
+            case MaybeUnbound(value=value):
                 return self.describe(value)
-            case Choice(options=options):
+            case OneOfFunctions(options=options):
                 return " or ".join(map(self.describe, options))
             case StaticList(items=items):
                 return f"list[{' | '.join(sorted({type_text(type_of(v) or NONE) for v in items}))}]"
@@ -310,7 +310,7 @@ class Blocks:
 
     def check_poison(self, *vals: Val) -> None:
         for v in vals:
-            if isinstance(v, Poison):
+            if isinstance(v, ErrorValue):
                 if v.why:
                     raise self.refuse(v.code or "ACR206", seen=v.why, rewrite=conversion(v.why))
                 raise Dead if self.block is None else Refused(None)  # nobody gets there, or it is refused elsewhere
@@ -477,7 +477,7 @@ class Blocks:
 
     def shared_number(self, leaf: SharedLeaf, type: IntT | FloatT) -> Num:
         """Return a shared int or float; an int that became a constant is one at all its uses."""
-        if leaf.path in self.know.folded and leaf.path in self.constants:
+        if leaf.path in self.facts.folded and leaf.path in self.constants:
             return number(self.constants[leaf.path])
         return Num(type, shared=leaf)
 

@@ -9,7 +9,7 @@ from acronumba.frontend.block import Dead
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ, handles
 from acronumba.frontend.lists import append, list_get, simple
 from acronumba.frontend.names import check_part
-from acronumba.frontend.values import Box, StaticList, Val, number
+from acronumba.frontend.values import NonlocalCell, StaticList, Val, number
 from acronumba.frontend.walker import Frame, Walker
 
 
@@ -18,7 +18,7 @@ def open_boxes(w: Walker, frame: Frame) -> None:
     for name in sorted(frame.func.source.facts.boxed):
         cell = w.cell(("box", frame.path, name))
         w.make_real(cell)
-        box = Box(w.realise(StaticList((), cell)))
+        box = NonlocalCell(w.realise(StaticList((), cell)))
         given = w.state.get((frame.scope, name))
         if given is not None:
             with w.at_node(frame.func.source.node):
@@ -26,8 +26,8 @@ def open_boxes(w: Walker, frame: Frame) -> None:
         w.state[(frame.scope, name)] = box
 
 
-@handles(NAME_READ, Box)
-def _read(w: Walker, box: Box, name: str) -> Val:
+@handles(NAME_READ, NonlocalCell)
+def _read(w: Walker, box: NonlocalCell, name: str) -> Val:
     """Return the value of a name; the instance fails where it has none."""
     text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
     w.check(w.scalar("gt", w.list_lengths(box.inner), number(0)), "NameError", text)
@@ -36,8 +36,8 @@ def _read(w: Walker, box: Box, name: str) -> Val:
     return list_get(w, box.inner, number(0))
 
 
-@handles(NAME_BOUND, Box)
-def _bind(w: Walker, box: Box, val: Val) -> None:
+@handles(NAME_BOUND, NonlocalCell)
+def _bind(w: Walker, box: NonlocalCell, val: Val) -> None:
     check_part(w, val)
     simple(w, box.inner, "erase")
     append(w, box.inner, val)

@@ -12,7 +12,7 @@ from acronumba.frontend.attributes import own_method
 from acronumba.frontend.functions import shared_by_calls
 from acronumba.frontend.handlers import DESCRIPTORS, handles
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.values import Bound, Made, Ref, Val
+from acronumba.frontend.values import Bound, MutableObject, Ref, Val
 from acronumba.frontend.walker import Walker
 
 
@@ -23,7 +23,7 @@ def _cached(w: Walker, owner: Val, cls: type, name: str, raw: functools.cached_p
         seen = f"{cls.__name__}.{name}, a cached property of an object that was made in the call"
         raise w.refuse("ACR210", seen=seen, rewrite="@property")
     val: Val = w.call(Bound(func, owner), (), {})
-    if not isinstance(owner, Made):
+    if not isinstance(owner, MutableObject):
         return shared_by_calls(w, val, func)
     set_attribute(w, owner, name, val)
     return val

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from acronumba.frontend.advice import one_type
-from acronumba.frontend.block import GROWS, Blocks, Resweep, conversion
+from acronumba.frontend.block import GROWS, Blocks, Restart, conversion
 from acronumba.frontend.naming import note_unified
 from acronumba.frontend.parts import is_own
 from acronumba.frontend.values import (
-    ArrayPlace,
+    AllocationSite,
     ArrayRef,
-    Cell,
     DictVal,
+    ElementInfo,
     ListVal,
     Num,
     StaticList,
@@ -50,10 +50,10 @@ from acronumba.ir.types import (
 class Cells(Blocks):
     """Cells: made, widened, unified."""
 
-    def cell(self, key: Any) -> Cell:
-        return self.know.cells.setdefault(key, Cell()).find()
+    def cell(self, key: Any) -> ElementInfo:
+        return self.facts.cells.setdefault(key, ElementInfo()).find()
 
-    def widen_cell(self, cell: Cell, item: Type) -> None:
+    def widen_cell(self, cell: ElementInfo, item: Type) -> None:
         """Note a type of elements."""
         cell = cell.find()
         wider = union(cell.item, item)
@@ -65,40 +65,40 @@ class Cells(Blocks):
             if endless(wider):
                 raise self.refuse("ACR303", seen=without_end(wider), rewrite=conversion(without_end(wider)))
             cell.item = wider
-            self.know.changed = True
+            self.facts.changed = True
 
-    def unify_places(self, places: Sequence[ArrayPlace]) -> None:
+    def unify_places(self, places: Sequence[AllocationSite]) -> None:
         """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
         if any(p.find().passed for p in places):
             self.pass_itself(places)
         if len({p.find() for p in places}) > 1:
             note_unified(places)
-            self.know.changed = True
+            self.facts.changed = True
 
-    def pass_itself(self, places: Sequence[ArrayPlace]) -> None:
+    def pass_itself(self, places: Sequence[AllocationSite]) -> None:
         """See to it that arrays of some places are known as one, and passed as themselves, not as their elements."""
         before = {p.find() for p in places}
         if len(before) > 1 or not all(p.passed for p in before):
             note_unified(places).passed = True
-            self.know.begin_again()
-            raise Resweep
+            self.facts.begin_again()
+            raise Restart
 
     def one_form(self, t: Type) -> None:
         """Let arrays that are written to, and meet in a type, be known as those of one place: they have one form."""
-        places: dict[Any, list[ArrayPlace]] = {}
+        places: dict[Any, list[AllocationSite]] = {}
         for m in members(t):
             if isinstance(m, ArrayT):
-                places.setdefault((m.seen.dtype, m.seen.rank), []).append(self.know.arrays[m.seen.dtype, m.form].place)
+                places.setdefault((m.seen.dtype, m.seen.rank), []).append(self.facts.arrays[m.seen.dtype, m.form].place)
         for some in places.values():
             self.pass_itself(some)
 
-    def make_real(self, cell: Cell) -> None:
+    def make_real(self, cell: ElementInfo) -> None:
         cell = cell.find()
         if not cell.real:
             cell.real = True
-            self.know.changed = True
+            self.facts.changed = True
 
-    def stays_empty(self, a: Cell, b: Cell) -> bool:
+    def stays_empty(self, a: ElementInfo, b: ElementInfo) -> bool:
         """Whether the lists of a cell stay empty, or hold lists that do, by a given type, and not those of another.
 
         The two are not unified: such a list may stand where another type is expected if it is not changed there.
@@ -106,7 +106,7 @@ class Cells(Blocks):
         a, b = a.find(), b.find()
         return a.fixed and emptier(a.item, b.item)
 
-    def unify_cells(self, a: Cell, b: Cell) -> Cell:
+    def unify_cells(self, a: ElementInfo, b: ElementInfo) -> ElementInfo:
         a, b = a.find(), b.find()
         if a is b:
             return a
@@ -130,44 +130,46 @@ class Cells(Blocks):
             self.widen_cell(b, a.item)
         else:
             b.link = a
-            self.know.changed = True
+            self.facts.changed = True
         return a
 
-    def put_in(self, cell: Cell, val: Val) -> None:
+    def put_in(self, cell: ElementInfo, val: Val) -> None:
         """Note what is put into the lists of a cell: a list that was not made in the call, or an array that was."""
         self.mix(cell, is_own(val))
         self._note_places(cell, places_in(val))
 
-    def _note_places(self, cell: Cell, made: Iterable[ArrayPlace]) -> None:
+    def _note_places(self, cell: ElementInfo, made: Iterable[AllocationSite]) -> None:
         places = cell.find().places
         before = len(places)
         places.update(dict.fromkeys(p.find() for p in made))
-        self.know.changed |= len(places) > before
+        self.facts.changed |= len(places) > before
 
-    def same_places(self, a: Cell, b: Cell) -> None:
+    def same_places(self, a: ElementInfo, b: ElementInfo) -> None:
         """Note that lists of two cells may be one list: what was put into those of one is in those of the other."""
         self._note_places(a, tuple(b.find().places))
         self._note_places(b, tuple(a.find().places))
 
-    def mix(self, cell: Cell, own: bool) -> None:
+    def mix(self, cell: ElementInfo, own: bool) -> None:
         """Note that an element goes into the lists of a cell, which may be a list that was not made in the call."""
         cell = cell.find()
         if not own and not cell.mixed:
             cell.mixed = True
-            self.know.changed = True
+            self.facts.changed = True
 
-    def cells_by_type(self, t: ListT | MapT) -> Cell:
+    def cells_by_type(self, t: ListT | MapT) -> ElementInfo:
         key = ("type", t)
-        cell = self.know.cells.get(key)
+        cell = self.facts.cells.get(key)
         if cell is None and isinstance(t, MapT):
-            cell = self.know.cells[key] = Cell(item=t.entry, real=True, fixed=True, data=t.given, unsure=t.given)
+            cell = self.facts.cells[key] = ElementInfo(
+                item=t.entry, real=True, fixed=True, data=t.given, unsure=t.given
+            )
         elif cell is None:
             assert isinstance(t, ListT)
-            cell = self.know.cells[key] = Cell(item=t.item, real=True, fixed=True, data=t in self.data_lists)
+            cell = self.facts.cells[key] = ElementInfo(item=t.item, real=True, fixed=True, data=t in self.data_lists)
             cell.unsure = t.item in self.data_lists
         return cell
 
-    def row_cell(self, t: TupleT) -> Cell:
+    def row_cell(self, t: TupleT) -> ElementInfo:
         """Return what is known of the lists of unlike things of a type."""
         return self.cell(("type", t))
 
@@ -213,7 +215,7 @@ class Cells(Blocks):
             by_type = self.cells_by_type(outer)
             if given and not by_type.data:
                 by_type.data = True
-                self.know.changed = True
+                self.facts.changed = True
             elif not given and by_type.touched and (val.own or not by_type.data):
                 raise self.refuse("ACR303", seen=f"{self.describe(val)} where {type_text(t)} is expected")
             if not empty or not isinstance(inner, ListT):
@@ -228,7 +230,7 @@ class Cells(Blocks):
         return Tensor(TensorT(dtype, ()), out, (), fresh=True, known=Num(INT, var=value))
 
 
-def places_in(val: Val) -> Iterable[ArrayPlace]:
+def places_in(val: Val) -> Iterable[AllocationSite]:
     """Yield where the arrays that a value is, or consists of, were made."""
     match val:
         case ArrayRef():

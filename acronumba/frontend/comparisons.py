@@ -13,7 +13,7 @@ from typing import Any
 from acronumba.data.schema import NODES
 from acronumba.errors.codes import refuse
 from acronumba.frontend.attributes import attribute, by_member, not_none
-from acronumba.frontend.block import Dead, Hopeless, Point, Resweep
+from acronumba.frontend.block import Dead, Hopeless, Point, Restart
 from acronumba.frontend.calls.by_fields import BY_FIELDS
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.conditions import truth, truth_value
@@ -40,8 +40,8 @@ from acronumba.frontend.values import (
     MapView,
     NoneVal,
     Num,
+    ObjectValue,
     Range,
-    Record,
     Ref,
     SharedVal,
     Static,
@@ -283,12 +283,12 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
             for v in (a, b):
                 if isinstance(v, StaticList | DictVal) and v.cell is not None:
                     w.make_real(v.cell)
-                    raise Resweep
+                    raise Restart
             if isinstance(a, ListVal | MapVal) and isinstance(b, ListVal | MapVal):
                 return same_reference(w, a.var, b.var)
     kept = TupleVal | StaticList | ListVal | DictVal | MapVal | SharedVal
     both = isinstance(a, kept) and isinstance(b, kept) and python_class(a) is python_class(b)
-    if both or isinstance(a, Tensor | Record) or isinstance(b, Tensor | Record):
+    if both or isinstance(a, Tensor | ObjectValue) or isinstance(b, Tensor | ObjectValue):
         seen = f"`is` of {w.describe(a)} and {w.describe(b)}"
         raise w.refuse("ACR117", seen=seen, rewrite="compare by `==`, or by a number that tells them apart")
     return None
@@ -296,7 +296,7 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
 
 def as_tuple(w: Walker, val: Val) -> Val:
     """Return a NamedTuple that compares as tuples do as the tuple of its items."""
-    cls = python_class(val) if isinstance(val, Record | Ref) else None
+    cls = python_class(val) if isinstance(val, ObjectValue | Ref) else None
     if cls is None or not issubclass(cls, tuple):
         return val
     names = (f"__{name}__" for name in dict.fromkeys(_COMPARE.values()))
@@ -347,11 +347,11 @@ def _is_generated(w: Walker, val: Val, name: str) -> bool:
 def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
     """Compare two objects by what is in them: by a function that calls itself if there are more of their kind in it."""
     pair = python_class(a), python_class(b)
-    if pair in w.know.nested:
+    if pair in w.facts.nested:
         return w.call(w.constant(BY_FIELDS[type(op)]), (a, b), {})
     if pair in w.comparing:
-        w.know.nested.add(pair)
-        raise Resweep
+        w.facts.nested.add(pair)
+        raise Restart
     w.comparing.append(pair)
     try:
         return compare_values(w, op, fields_compared(w, a), fields_compared(w, b), given)

@@ -20,11 +20,11 @@ from acronumba.frontend.tensors import HOST
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
     NOT_CONST,
+    ErrorValue,
     Func,
     Generator,
     ListVal,
     Num,
-    Poison,
     Range,
     StaticList,
     Stream,
@@ -392,7 +392,7 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
                 w.assign(gen.target, item)
                 val = part_of(w, node.elt)
                 if w.block is None:
-                    return Poison()
+                    return ErrorValue()
                 out.append(val)
             return new_list(w, out)
     if last:

@@ -26,20 +26,20 @@ from acronumba.frontend.names import path_of
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
-    Choice,
     DictVal,
     EnumVal,
     Func,
     Kept,
     ListVal,
-    Made,
     MapVal,
     MapView,
-    Maybe,
+    MaybeUnbound,
+    MutableObject,
     NoneVal,
     Num,
+    ObjectValue,
+    OneOfFunctions,
     Range,
-    Record,
     Ref,
     SharedVal,
     SliceVal,
@@ -124,7 +124,7 @@ def kind_of(w: Walker, val: Val) -> Type | None:
             if node.kind == "object":
                 return StructT(node.cls)
             val = w.materialise(val)
-        case Maybe():
+        case MaybeUnbound():
             return kind_of(w, val.value)
         case SliceVal() | Range() | Kept():  # no value at run time, but an object of a class
             return StructT(python_class(val))
@@ -192,7 +192,7 @@ def truth(w: Walker, val: Val) -> Num:
             return w.scalar("gt", size(w, base), number(0))
         case Tensor():
             return truth(w, truth_of_array(w, val))
-        case Record() | Made() | Ref() | SharedVal(node=SharedNode(kind="object")):
+        case ObjectValue() | MutableObject() | Ref() | SharedVal(node=SharedNode(kind="object")):
             classes = val.classes if isinstance(val, Ref) else (python_class(val),)
             if not any(w.has(c, "__bool__") or w.has(c, "__len__") for c in classes):
                 return number(True)
@@ -213,7 +213,7 @@ def truth(w: Walker, val: Val) -> Num:
             if decides:
                 raise w.refuse("ACR209", seen=f"{decides} as a condition")
             return by_member(w, val, bool)
-        case Static() | Func() | Bound() | Choice():
+        case Static() | Func() | Bound() | OneOfFunctions():
             return number(True)
         case UnionVal():
             out = w.each(val, lambda v: truth(w, v))

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.comparisons import compare_values, same_element
 from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
@@ -33,10 +33,10 @@ from acronumba.frontend.names import part_of
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
+    ErrorValue,
     MapVal,
     MapView,
     Num,
-    Poison,
     SharedVal,
     StaticList,
     TupleVal,
@@ -76,7 +76,7 @@ def new_dict(w: Walker, pairs: Pairs) -> Val:
         known[constant] = val
     else:
         w.displays.add(tuple(known))
-        if known and not cell.find().real and tuple(known) not in w.know.keyed:
+        if known and not cell.find().real and tuple(known) not in w.facts.keyed:
             return DictVal(tuple(known), tuple(known.values()), cell)
     return new_map(w, pairs)
 
@@ -94,11 +94,13 @@ def changeable(w: Walker, val: Val) -> MapVal:
         return val
     if isinstance(val, DictVal) and val.cell is not None:
         w.make_real(val.cell)
-        raise Resweep
-    if isinstance(val, DictVal) and val.keys in w.displays - w.know.keyed:  # read of an object: made in the call, maybe
-        w.know.keyed.add(val.keys)
-        w.know.begin_again()
-        raise Resweep
+        raise Restart
+    if (
+        isinstance(val, DictVal) and val.keys in w.displays - w.facts.keyed
+    ):  # read of an object: made in the call, maybe
+        w.facts.keyed.add(val.keys)
+        w.facts.begin_again()
+        raise Restart
     message = "" if isinstance(val, SharedVal) else "this cannot be changed"
     rewrite = "make a copy first: dict(d)" if is_mapping(val) else ""
     raise w.refuse("ACR113", seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
@@ -275,7 +277,7 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
     where = key_of(w, where)
     if base.cell is not None and not all(map(is_choosable, base.items)):
         w.make_real(base.cell)
-        raise Resweep
+        raise Restart
     points, vals = [], []
     for key, item in items.items():
         yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), where, key_value(w, key))))
@@ -465,6 +467,6 @@ def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool) -> None:
 
 def is_mapping(val: Val) -> bool:
     """Whether a value is a dict or a set."""
-    if isinstance(val, UnionVal | Poison):
+    if isinstance(val, UnionVal | ErrorValue):
         return False
     return isinstance(val, DictVal | MapVal) or (isinstance(val, SharedVal) and val.node.kind == "dict")

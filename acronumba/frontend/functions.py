@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
-from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
@@ -35,19 +35,19 @@ from acronumba.frontend.names import (
 from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
     Bound,
-    Choice,
     Columns,
     DictVal,
     EnumVal,
+    ErrorValue,
     Func,
     Kept,
     ListVal,
-    Made,
     Method,
+    MutableObject,
     NoneVal,
     Num,
-    Poison,
-    Record,
+    ObjectValue,
+    OneOfFunctions,
     Ref,
     SharedVal,
     Static,
@@ -90,7 +90,7 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
             _add_keywords(w, kwargs, dict(zip(shared.keys, shared.items, strict=True)))
     w.check_poison(func, *args, *kwargs.values())
     if w.block is None:
-        return Poison()
+        return ErrorValue()
     return w.call(func, args, kwargs)
 
 
@@ -151,7 +151,7 @@ def callee(w: Walker, node: ast.expr) -> Val:
 def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call the `__call__` of an object."""
     cls = (
-        func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, Record | Made)
+        func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, ObjectValue | MutableObject)
         else func.node.cls if isinstance(func, SharedVal) else None
     )  # fmt: skip
     if cls is None or not w.has(cls, "__call__"):
@@ -198,10 +198,10 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     if func.source.facts.generates:
         return Yields(func, params, w.here)
     code = func.code
-    recursive = code in w.know.recursive
+    recursive = code in w.facts.recursive
     if not recursive and any(f.func.code == code for f in w.frames):
-        w.know.recursive.add(code)
-        raise Resweep
+        w.facts.recursive.add(code)
+        raise Restart
     out = call_instance(w, func, params) if recursive else inline(w, func, params)
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
     return shared_by_calls(w, out, func) if cached else out
@@ -217,7 +217,7 @@ def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
             return TupleVal(tuple(shared_by_calls(w, v, func) for v in val.items))
         case Num() | NoneVal() | EnumVal() | StrVal() | Text() | Ref() | UnionVal() | SharedVal() | Static():
             return val
-        case Func() | Poison():
+        case Func() | ErrorValue():
             return val
         case ListVal():
             return replace(val, own=False)
@@ -299,7 +299,7 @@ def _call_known(w: Walker, func: Static, args: Sequence[Val], kwargs: Mapping[st
     return call_static(w, func.value, list(args), dict(kwargs))
 
 
-@handles(CALLS, Ref, UnionVal, Choice, Record, Made, SharedVal)
+@handles(CALLS, Ref, UnionVal, OneOfFunctions, ObjectValue, MutableObject, SharedVal)
 def _call_objects(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     if is_several(func):
         return w.each(func, lambda f: w.call(f, args, kwargs))

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from acronumba.frontend.values import (
     Bound,
-    Box,
     Columns,
     Enumerate,
     Func,
     Kept,
     MapView,
     Method,
+    NonlocalCell,
     Partial,
     Range,
     Reversed,
@@ -41,7 +41,7 @@ def held(val: Val) -> tuple[Val, ...]:
             return (val.inner, val.start)
         case Columns():
             return (val.rows,)
-        case Reversed() | Stream() | Box():
+        case Reversed() | Stream() | NonlocalCell():
             return (val.inner,)
         case Partial():
             return (val.func, *val.args, *val.named)
@@ -75,8 +75,8 @@ def holding(val: Val, items: Sequence[Val]) -> Val:
             return Reversed(*items)
         case Stream():
             return Stream(items[0], val.depth)
-        case Box():
-            return Box(items[0])  # type: ignore[arg-type]
+        case NonlocalCell():
+            return NonlocalCell(items[0])  # type: ignore[arg-type]
         case Columns():
             return Columns(items[0])  # type: ignore[arg-type]
         case Partial():

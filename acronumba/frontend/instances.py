@@ -10,45 +10,45 @@ from acronumba.config import COPIES
 from acronumba.data.schema import NODES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.errors.codes import refuse
-from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Refused, Resweep
+from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Refused, Restart
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.holders import held
+from acronumba.frontend.join_shapes import (
+    ArrayShape,
+    ChoiceShape,
+    ErrorShape,
+    JoinShape,
+    ListShape,
+    MapShape,
+    PartsShape,
+    StaticShape,
+    TensorShape,
+    TypeShape,
+    compatible_shapes,
+)
 from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
 from acronumba.frontend.parts import is_own
-from acronumba.frontend.templates import (
-    TArray,
-    TChoice,
-    Template,
-    TList,
-    TMap,
-    TParts,
-    TPoison,
-    TStatic,
-    TTensor,
-    TType,
-    equal_templates,
-)
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
     Bound,
-    Choice,
     DictVal,
     EnumVal,
+    ErrorValue,
     Func,
     Kept,
     ListVal,
-    Made,
     MapVal,
     MapView,
-    Maybe,
+    MaybeUnbound,
     Method,
+    MutableObject,
     NoneVal,
     Num,
-    Poison,
-    Record,
+    ObjectValue,
+    OneOfFunctions,
     SharedVal,
     Static,
     StaticList,
@@ -95,14 +95,14 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     code = func.code
     captured, scopes = captured_by(w, func, params.values())
     given = [*params.values(), *captured.values()]
-    plain = w.know.plain.setdefault(code, set())
-    carried = w.know.carried.get(code)
+    plain = w.facts.plain.setdefault(code, set())
+    carried = w.facts.carried.get(code)
     for val in given:
         _check_shared(w, func, val, carried is not None)
     if carried is not None:
         given = [as_carried(w, v, carried) for v in given]
     given = [_of_any_length(w, v, (code, k)) for k, v in enumerate(given)]
-    loose = code in w.know.loose
+    loose = code in w.facts.loose
     templates = [parameter_of(w, v, (code, k), k in plain, loose) for k, v in enumerate(given)]
     key = (code, tuple(template_key(w, t) for t in templates), scopes)
     instance = w.instances.get(key)
@@ -116,42 +116,42 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     flat: list[ir.Var] = []
     for shape, val in zip(instance.templates, given, strict=True):
         flat += template_words(w, shape, val)
-    result = w.know.results.get(key)
+    result = w.facts.results.get(key)
     if result is None:
         w.early = True
         if w.block is not None:
             forget_assigned(w)
             w.emit(ir.Call(outs=(), function=instance.index, args=tuple(flat), loc=w.loc))
             w.fail("RecursionError", NEVER_RETURNS)
-        return Poison()
+        return ErrorValue()
     if w.block is None:
-        return Poison()
+        return ErrorValue()
     outs = tuple(w.var(f"{func.source.name.rsplit('.', 1)[-1]}", e) for e in words(result))
     forget_assigned(w)
     w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.loc))
     return w.from_words(result, outs)
 
 
-def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[Template]) -> Instance:
+def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape]) -> Instance:
     """Return a function for types of arguments that it was not called with before, yet without its code."""
     code, _, scopes = key
-    plain = w.know.plain[code]
+    plain = w.facts.plain[code]
     same_code = [i for i in w.instances.values() if i.func.code == code]
     for other in same_code:
         if not other.walking:
             continue
         for k, (old, new) in enumerate(zip(other.templates, templates, strict=False)):
-            if k not in plain and _is_number(old) and _is_number(new) and not equal_templates(old, new):
+            if k not in plain and _is_number(old) and _is_number(new) and not compatible_shapes(old, new):
                 plain.add(k)
-                raise Resweep
+                raise Restart
     kind = w.number((code, tuple(template_key(w, t, which=False) for t in templates), scopes))
-    if sum(i.kind == kind for i in same_code) >= COPIES and code not in w.know.carried:
-        w.know.carried[code] = set()
-        raise Resweep
+    if sum(i.kind == kind for i in same_code) >= COPIES and code not in w.facts.carried:
+        w.facts.carried[code] = set()
+        raise Restart
     kinds = {i.kind for i in same_code} | {kind}
-    if len(kinds) > 13 and code not in w.know.loose:
-        w.know.loose.add(code)
-        raise Resweep
+    if len(kinds) > 13 and code not in w.facts.loose:
+        w.facts.loose.add(code)
+        raise Restart
     if len(kinds) > 61:
         seen = f"{func.source.name} is called with ever new types of arguments"
         raise Hopeless(refuse("ACR303", w.loc, seen, NODES))
@@ -182,7 +182,7 @@ def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, V
             names, outer = w.scopes[scope]
             for name in sorted(inner.source.facts.free & names):
                 val = w.state.get((scope, name))
-                if val is not None and not isinstance(val, Poison) and (scope, name) not in out:
+                if val is not None and not isinstance(val, ErrorValue) and (scope, name) not in out:
                     out[(scope, name)] = val
                     todo += functions_in(val)
             scope = outer.scope
@@ -193,7 +193,7 @@ def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
     """Return an argument, a tuple as one of any length if the parameter was given ones of many lengths."""
     if not isinstance(val, TupleVal):
         return val
-    lengths = w.know.lengths.setdefault(where, set())
+    lengths = w.facts.lengths.setdefault(where, set())
     lengths.add(len(val.items))
     types = [type_of(v) for v in val.items]
     known = [t for t in types if t is not None]
@@ -227,108 +227,108 @@ def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
             if node.kind == "object":
                 classes.add(node.cls)
             return as_carried(w, w.materialise(val), classes)
-        case TupleVal() | DictVal() | Record():
+        case TupleVal() | DictVal() | ObjectValue():
             return replace(val, items=tuple(as_carried(w, v, classes) for v in val.items))
     return val
 
 
-def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose: bool) -> Template:
+def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose: bool) -> JoinShape:
     """Return what the callee may know of an argument; `where`: code of the callee, number, numbers of parts."""
     match val:
         case Num() if not plain and val.const is not NOT_CONST:
-            return TStatic(val)
+            return StaticShape(val)
         case Num():
-            return TType(val.type)
+            return TypeShape(val.type)
         case EnumVal():
-            return TStatic(val) if val.const is not NOT_CONST and not plain else w.template(val)
+            return StaticShape(val) if val.const is not NOT_CONST and not plain else w.template(val)
         case Tensor() if isinstance(val.ref, ir.SharedArg):
-            return TStatic(val)
+            return StaticShape(val)
         case Tensor() | ArrayRef():
             return _array_parameter(w, val, loose)
-        case TupleVal() | DictVal() | Record() | StaticList() if not isinstance(val, StaticList) or is_row(val):
-            kind = {TupleVal: "tuple", DictVal: "dict", Record: "record", StaticList: "list"}[type(val)]
+        case TupleVal() | DictVal() | ObjectValue() | StaticList() if not isinstance(val, StaticList) or is_row(val):
+            kind = {TupleVal: "tuple", DictVal: "dict", ObjectValue: "record", StaticList: "list"}[type(val)]
             meta: Any = len(val.items)
             if isinstance(val, StaticList):
                 val.stored = True
             if isinstance(val, DictVal):
                 meta = val.keys
-            if isinstance(val, Record):
-                if val.cls not in w.know.carried.get(where[0], ()):
-                    return TType(w.type_of(val))
+            if isinstance(val, ObjectValue):
+                if val.cls not in w.facts.carried.get(where[0], ()):
+                    return TypeShape(w.type_of(val))
                 meta = (val.cls, val.names)
             parts = enumerate(val.items)
             cell = val.cell if isinstance(val, DictVal | StaticList) else None
-            return TParts(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts), cell)
+            return PartsShape(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts), cell)
         case MapVal():
             mine = w.cell(("parameter", where))
             mine.real = True
-            return TMap(w.unify_cells(mine, val.cell), val.is_set)
+            return MapShape(w.unify_cells(mine, val.cell), val.is_set)
         case ListVal() | StaticList():
             if isinstance(val, StaticList):
                 w.make_real(val.cell)
                 w.type_of(val)
             cell = val.cell.find()
             if not is_own(val):
-                return TType(ListT(cell.item))
+                return TypeShape(ListT(cell.item))
             mine = w.cell(("parameter", where))
             mine.real = True
             if w.stays_empty(mine, cell):
-                return TType(ListT(cell.item))
-            return TList(w.unify_cells(mine, cell), True)
-        case Made():
+                return TypeShape(ListT(cell.item))
+            return ListShape(w.unify_cells(mine, cell), True)
+        case MutableObject():
             w.row_of(val)  # it has other names from now on
-            return TType(w.type_of(val))
-        case Maybe():
+            return TypeShape(w.type_of(val))
+        case MaybeUnbound():
             raise w.refuse("ACR306", seen="an argument that may have no value")
         case SharedVal():
-            return TStatic(val)
-        case Choice():
-            return TChoice(tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in enumerate(val.options)))
+            return StaticShape(val)
+        case OneOfFunctions():
+            return ChoiceShape(tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in enumerate(val.options)))
     if held(val):
         parts = enumerate(held(val))
-        return TParts("holder", val, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
+        return PartsShape("holder", val, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
     shape = w.template(val)
-    if loose and isinstance(shape, TType):
+    if loose and isinstance(shape, TypeShape):
         return shape
     return shape
 
 
-def _array_parameter(w: Walker, val: Tensor | ArrayRef, loose: bool) -> Template:
+def _array_parameter(w: Walker, val: Tensor | ArrayRef, loose: bool) -> JoinShape:
     """Return what the callee may know of an array; where it was made, so that it may write into it."""
     if isinstance(val, ArrayRef) and val.place.find().passed:
         w.type_of(val)
-        return TArray(val, (None,) * len(array_numbers(val)))
+        return ArrayShape(val, (None,) * len(array_numbers(val)))
     if isinstance(val.python_type, Array0T):
-        return TType(val.python_type)
+        return TypeShape(val.python_type)
     dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)
     places = (val.place,) if isinstance(val, ArrayRef) else val.whole.places
-    return TTensor(TensorT(val.type.dtype, dims), dims, False, False, places, True)
+    return TensorShape(TensorT(val.type.dtype, dims), dims, False, False, places, True)
 
 
-def template_key(w: Walker, shape: Template, which: bool = True) -> Any:
+def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:
     """Return what tells a parameter apart; not `which`: but for which shared tensors it is."""
 
-    def keys(items: Iterable[Template]) -> tuple[Any, ...]:
+    def keys(items: Iterable[JoinShape]) -> tuple[Any, ...]:
         return tuple(template_key(w, item, which) for item in items)
 
     match shape:
-        case TStatic(val=val):
+        case StaticShape(val=val):
             return ("static", static_key(w, val, which))
-        case TParts(kind="holder"):
+        case PartsShape(kind="holder"):
             return (holder_key(w, shape.meta), keys(shape.items))
-        case TParts():
+        case PartsShape():
             return (shape.kind, shape.meta, keys(shape.items))
-        case TChoice(options=options):
+        case ChoiceShape(options=options):
             return ("choice", keys(options))
-        case TTensor():
+        case TensorShape():
             return w.template_type(shape)
-        case TMap():
+        case MapShape():
             return ("map", id(shape.cell.find()), shape.cell.find().item, shape.is_set)
-        case TArray():
+        case ArrayShape():
             return ("array", w.template_type(shape))
-        case TList():
+        case ListShape():
             return ("list", id(shape.cell.find()), shape.cell.find().item)
-        case TType():
+        case TypeShape():
             return shape.type
     return repr(shape)
 
@@ -375,21 +375,21 @@ def holder_key(w: Walker, val: Val) -> Any:
     return type(val)
 
 
-def template_words(w: Walker, shape: Template, val: Val) -> list[ir.Var]:
+def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
     """Return the argument words of a value for a parameter."""
     match shape:
-        case TStatic() | TPoison():
+        case StaticShape() | ErrorShape():
             return []
-        case TParts(kind="holder") if is_tuple(val):  # no list, which might be changed
+        case PartsShape(kind="holder") if is_tuple(val):  # no list, which might be changed
             return list(w.to_words(val, w.template_type(shape)))
-        case TParts(kind="holder"):
+        case PartsShape(kind="holder"):
             return [e for s, v in zip(shape.items, held(val), strict=True) for e in template_words(w, s, v)]
-        case TChoice():
-            assert isinstance(val, Choice)
+        case ChoiceShape():
+            assert isinstance(val, OneOfFunctions)
             parts = zip(shape.options, val.options, strict=True)
             return [w.word(val.index), *(e for s, v in parts for e in template_words(w, s, v))]
-        case TParts():
-            assert isinstance(val, TupleVal | DictVal | Record)
+        case PartsShape():
+            assert isinstance(val, TupleVal | DictVal | ObjectValue)
             return [e for s, v in zip(shape.items, val.items, strict=True) for e in template_words(w, s, v)]
     return list(w.to_words(val, w.template_type(shape)))
 
@@ -441,7 +441,7 @@ ENTRY = "entry"  # the key of the model itself, which nobody calls; calls of it 
 
 def finish(w: Walker, key: Any, frame: Frame) -> None:
     """Return the values of all returns as one type."""
-    old = w.know.results.get(key)
+    old = w.facts.results.get(key)
     types_ = []
     for point, val, w.loc in frame.returns:
         w.enter(point)
@@ -450,7 +450,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         except Refused as error:
             w.note_refusal(error)
     if not types_:
-        w.know.results.setdefault(key, None)
+        w.facts.results.setdefault(key, None)
         if old is not None:  # what was found to return in an earlier sweep, before more was known
             w.code.results = words(old)
         return
@@ -459,8 +459,8 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         w.errors.append(w.refuse("ACR303", w.code.loc, seen=without_end(result)).error)  # type: ignore[arg-type]
         return
     if result != old:
-        w.know.results[key] = result
-        w.know.changed |= old is not None or key != ENTRY  # nobody has called the model and assumed less
+        w.facts.results[key] = result
+        w.facts.changed |= old is not None or key != ENTRY  # nobody has called the model and assumed less
     w.code.results = words(result)
     for point, val, w.loc in frame.returns:
         w.enter(point)
@@ -498,12 +498,12 @@ def functions_in(val: Val) -> list[Func]:
             return [val, *(f for v in held(val) for f in functions_in(v))]
         case Bound(func=func):
             return [func, *functions_in(val.self)]
-        case TupleVal(items=parts) | DictVal(items=parts) | Record(items=parts) | Choice(options=parts):
+        case TupleVal(items=parts) | DictVal(items=parts) | ObjectValue(items=parts) | OneOfFunctions(options=parts):
             return [f for v in parts for f in functions_in(v)]
     return [f for v in held(val) for f in functions_in(v)]
 
 
-def _is_number(shape: Template) -> bool:
-    if isinstance(shape, TStatic):
+def _is_number(shape: JoinShape) -> bool:
+    if isinstance(shape, StaticShape):
         return isinstance(shape.val, Num | EnumVal)
-    return isinstance(shape, TType) and isinstance(shape.type, IntT | FloatT | BoolT | EnumT)
+    return isinstance(shape, TypeShape) and isinstance(shape.type, IntT | FloatT | BoolT | EnumT)

@@ -12,7 +12,7 @@ from acronumba.frontend.handlers import ITEMS, handles
 from acronumba.frontend.values import (
     DictVal,
     Enumerate,
-    Record,
+    ObjectValue,
     Ref,
     Reversed,
     SharedVal,
@@ -32,8 +32,8 @@ def _of_sequence(w: Walker, val: TupleVal | StaticList) -> tuple[Val, ...] | Non
     return val.items
 
 
-@handles(ITEMS, Record)
-def _of_record(w: Walker, val: Record) -> tuple[Val, ...] | None:
+@handles(ITEMS, ObjectValue)
+def _of_record(w: Walker, val: ObjectValue) -> tuple[Val, ...] | None:
     return val.items if issubclass(val.cls, tuple) else None
 
 

@@ -6,16 +6,16 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from acronumba.frontend.block import Resweep
+from acronumba.frontend.block import Restart
 from acronumba.frontend.names import alias
 from acronumba.frontend.naming import with_places, within
 from acronumba.frontend.values import (
     NOT_CONST,
-    Cell,
+    ElementInfo,
+    ErrorValue,
     ListVal,
     MapVal,
     Num,
-    Poison,
     StaticList,
     Tensor,
     Val,
@@ -48,7 +48,7 @@ def at_run_time(w: Walker, val: Val) -> Val:
     return w.realise(StaticList(items, cell))
 
 
-def made_cell(w: Walker, what: str, item: Type) -> Cell:
+def made_cell(w: Walker, what: str, item: Type) -> ElementInfo:
     """Return what is known of the lists that an operation makes: they are new, with items of one type.
 
     `item` is `NEVER` where nothing was ever put into the list that they are made of: more may be put into them.
@@ -61,7 +61,7 @@ def made_cell(w: Walker, what: str, item: Type) -> Cell:
     cell.fixed = True
     if cell.item != item:
         cell.item = item
-        w.know.changed = True
+        w.facts.changed = True
     return cell
 
 
@@ -79,7 +79,7 @@ def list_get(w: Walker, base: ListVal, index: Num) -> Val:
     """Read the element at an index that is known to be inside."""
     outs = tuple(w.var("item", e) for e in words(base.item))
     if w.block is None:
-        return Poison()
+        return ErrorValue()
     if outs:
         args = (base.var, w.word(w.read(index)))
         w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
@@ -133,7 +133,7 @@ def touch(w: Walker, base: ListVal) -> None:
     cell = w.cells_by_type(ListT(base.item))
     if not cell.touched:
         cell.touched = True
-        w.know.changed = True
+        w.facts.changed = True
 
 
 def _name_of(w: Walker) -> str:
@@ -159,17 +159,17 @@ def widen_items(w: Walker, base: ListVal | MapVal, t: Type) -> None:
         old, new = (_of_items(base, item) for item in (cell.item, wider))
         if base.place is not None:
             cls, name = base.place
-            w.widen_field(cls, name, exchanged(w.know.fields[cls][name], old, new))
-            raise Resweep
+            w.widen_field(cls, name, exchanged(w.facts.fields[cls][name], old, new))
+            raise Restart
         if outer is not None and (item := outer.cell.find().item) != (given := exchanged(item, old, new)):
             widen_items(w, outer, given)
-            raise Resweep
+            raise Restart
     w.widen_cell(base.cell, t)
 
 
 def _of_items(base: ListVal | MapVal, item: Type) -> Type:
     """Return the type of such a list or dict if its items had a type."""
-    return ListT(item) if isinstance(base, ListVal) else map_type(Cell(item), base.is_set)
+    return ListT(item) if isinstance(base, ListVal) else map_type(ElementInfo(item), base.is_set)
 
 
 def append(w: Walker, base: ListVal, val: Val, op: str = "append", index: Num | None = None) -> None:

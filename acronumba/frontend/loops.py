@@ -12,26 +12,34 @@ from acronumba.frontend.block import GROWS, Dead, Point, Refused, State, convers
 from acronumba.frontend.cells import without_end
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, WALKS, handles
 from acronumba.frontend.holders import held
+from acronumba.frontend.join_shapes import (
+    AbsentShape,
+    JoinShape,
+    ListShape,
+    MapShape,
+    StaticShape,
+    TypeShape,
+    compatible_shapes,
+)
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.maps import turns
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.parts import same
 from acronumba.frontend.source import assigned_names, yields
-from acronumba.frontend.templates import TAbsent, Template, TList, TMap, TStatic, TType, equal_templates
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
     NOT_CONST,
-    Box,
-    Cell,
+    ElementInfo,
     Enumerate,
+    ErrorValue,
     Generator,
     Kept,
     ListVal,
     MapVal,
     MapView,
+    NonlocalCell,
     Num,
-    Poison,
     Range,
     Reversed,
     SharedVal,
@@ -66,9 +74,9 @@ def write_loop(
     `otherwise`: what follows where it ends without `break`.
     """
     entry_block, entry_state = w.point()
-    names = [key for key in names if not isinstance(entry_state.get(key), Box)]
-    assumed: dict[Any, Template] = {
-        key: w.loop_template(entry_state[key]) if key in entry_state else TAbsent() for key in names
+    names = [key for key in names if not isinstance(entry_state.get(key), NonlocalCell)]
+    assumed: dict[Any, JoinShape] = {
+        key: w.loop_template(entry_state[key]) if key in entry_state else AbsentShape() for key in names
     }
     moving: list[Any] = []
     for _ in range(20):
@@ -94,18 +102,18 @@ def write_loop(
         if w.block is not None:
             wider = {
                 key: shape if _is_refused(w.state.get(key)) else
-                w.join_templates(shape, TStatic(w.state[key]) if key in w.state else TAbsent())
+                w.join_templates(shape, StaticShape(w.state[key]) if key in w.state else AbsentShape())
                 for key, shape in assumed.items()
             }  # fmt: skip
             new = changed_fields(w, state, assumed)
-            wider |= {key: w.loop_template(state[key]) if key in state else TAbsent() for key in new}
-            stable = not new and all(equal_templates(wider[k], assumed[k]) for k in assumed)
+            wider |= {key: w.loop_template(state[key]) if key in state else AbsentShape() for key in new}
+            stable = not new and all(compatible_shapes(wider[k], assumed[k]) for k in assumed)
             if stable:
                 if not any(_is_refused(w.state.get(key)) for key in assumed):
                     store_back(w, assumed, vars)
                 w.end(ir.Jump(block=head, loc=w.loc))
             else:
-                moving = [k for k in assumed if not equal_templates(wider[k], assumed[k])]
+                moving = [k for k in assumed if not compatible_shapes(wider[k], assumed[k])]
                 assumed = wider
         if stable:
             end_loop(w, no, here, otherwise)
@@ -114,12 +122,12 @@ def write_loop(
     raise always_another(w, {key: assumed[key] for key in moving})
 
 
-def always_another(w: Walker, moving: Mapping[Any, Template]) -> Refused:
+def always_another(w: Walker, moving: Mapping[Any, JoinShape]) -> Refused:
     """Return the refusal of a loop at every turn of which something has another type."""
     names = sorted({str(key[-1]) for key in moving if not str(key[-1]).startswith("#")})
     found = "a type that changes with every iteration of the loop"
     for shape in moving.values():
-        if isinstance(shape, TType | TList | TMap) and without_end(w.template_type(shape)) == GROWS:
+        if isinstance(shape, TypeShape | ListShape | MapShape) and without_end(w.template_type(shape)) == GROWS:
             found = GROWS
     return w.refuse("ACR303", seen=f"{', '.join(names) or 'a value'}: {found}", rewrite=conversion(found))
 
@@ -135,7 +143,7 @@ def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[
     w.join([*ends, *loop.breaks])
 
 
-def changed_fields(w: Walker, before: State, assumed: Mapping[Any, Template]) -> list[Any]:
+def changed_fields(w: Walker, before: State, assumed: Mapping[Any, JoinShape]) -> list[Any]:
     """Return the fields of objects, there before a loop, that a turn has assigned and that are not carried yet."""
     keys = [k for k in {**before, **w.state} if len(k) == 2 and is_field(k) and k not in assumed and k[1]]
     there = [k for k in keys if (k[0], "") in before and (k[0], "") in w.state]
@@ -143,12 +151,12 @@ def changed_fields(w: Walker, before: State, assumed: Mapping[Any, Template]) ->
 
 
 def _enter_loop(
-    w: Walker, assumed: Mapping[Any, Template], entry: State
+    w: Walker, assumed: Mapping[Any, JoinShape], entry: State
 ) -> tuple[int, dict[Any, tuple[ir.Var, ...]]]:  # fmt: skip
     """Begin the block where each turn begins, with variables for what is carried; return it, and these."""
     vars: dict[Any, tuple[ir.Var, ...]] = {}
     facts = {(k[0], k[1]) for k in assumed}
-    changing = w.know.assigned
+    changing = w.facts.assigned
     state: State = {
         k: v for k, v in entry.items() if len(k) == 2 or ((k[0], k[1]) not in facts and changing.isdisjoint(k[2:]))
     }
@@ -166,7 +174,7 @@ def _enter_loop(
     return head, vars
 
 
-def store_back(w: Walker, assumed: Mapping[Any, Template], vars: Mapping[Any, tuple[ir.Var, ...]]) -> None:
+def store_back(w: Walker, assumed: Mapping[Any, JoinShape], vars: Mapping[Any, tuple[ir.Var, ...]]) -> None:
     """Assign the values at the end of a turn to the loop's variables, all at once."""
     assert w.block is not None
     start_block, start = w.block, len(w.code.blocks[w.block])
@@ -247,7 +255,7 @@ def walk_anyway(w: Walker, stmt: ast.For) -> None:
     """Walk the body of a loop over something refused once, for what is refused there."""
     w.go_on()
     for name in assigned_names([ast.Assign([stmt.target], ast.Constant(0))]):
-        w.state[(w.frame.scope, name)] = Poison()
+        w.state[(w.frame.scope, name)] = ErrorValue()
     yes, no = w.fork(w.unknown_bool())
     assert yes is not None and no is not None
     w.enter(yes)
@@ -425,7 +433,7 @@ def apart(w: Walker, value: Num, counter: Num) -> Num:
     return Num(INT, var=out)
 
 
-def cells_walked(iterable: Val) -> list[Cell]:
+def cells_walked(iterable: Val) -> list[ElementInfo]:
     """Return the cells of what must not lose an element while a loop goes over it: dicts and deques."""
     match iterable:
         case MapVal():
@@ -458,4 +466,4 @@ def row_of(w: Walker, x: Tensor, index: Num) -> Tensor:
 
 def _is_refused(val: Val | None) -> bool:
     """Whether a value is missing because an expression was refused."""
-    return isinstance(val, Poison) and not val.why
+    return isinstance(val, ErrorValue) and not val.why

@@ -7,7 +7,7 @@ The syntax tree is walked once as if it ran, on abstract values (`values`): this
 attributes and everything that is known when the model is compiled, inlines every helper that does not call itself,
 and writes IR on the way. A loop is walked until what it carries has a stable type. Functions that call themselves
 are walked once for each set of argument types and called. Assumptions that proved too narrow (what a recursion
-returns, what a list holds) are kept widened in `Knowledge`, and the whole program is walked again until nothing
+returns, what a list holds) are kept widened in `Facts`, and the whole program is walked again until nothing
 changes; the last sweep's IR counts.
 """
 
@@ -46,12 +46,12 @@ from acronumba.frontend import (
     statements,
 )
 from acronumba.frontend.arrays import present
-from acronumba.frontend.block import FunctionCode, Hopeless, Knowledge, Refused, Resweep
+from acronumba.frontend.block import Facts, FunctionCode, Hopeless, Refused, Restart
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
+from acronumba.frontend.join_shapes import ListShape, TypeShape
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.templates import TList, TType
 from acronumba.frontend.values import ClassNumber, Func, NoneVal, Ref, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
@@ -174,22 +174,22 @@ def _lower(
     sweeps: list[Walker],
 ) -> Lowered:
     """See `lower`; notes each sweep."""
-    know = Knowledge()
-    know.given = {cls: dict(table) for cls, table in fields.items()}
-    know.begin_again()
-    know.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
+    facts = Facts()
+    facts.given = {cls: dict(table) for cls, table in fields.items()}
+    facts.begin_again()
+    facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     told: object = None
     settled = 0  # how often the same was refused, one sweep after the other
     for _ in range(SWEEPS):
-        know.changed = False
-        sweep = Walker(know)
+        facts.changed = False
+        sweep = Walker(facts)
         sweeps.append(sweep)
         sweep.constants = dict(constants)
         sweep.roots = frozenset(shared.roots)
         sweep.data_lists = set(_data_lists(params, fields, shared))
         try:
             result = _sweep(sweep, fn, params, shared)
-        except Resweep:
+        except Restart:
             if sweep.errors and (settled := settled + 1 if sweep.told == told else 0) >= SETTLED:
                 raise together(sweep.errors) from None
             told = sweep.told
@@ -199,20 +199,20 @@ def _lower(
         except Refused as error:
             result = None
             sweep.note_refusal(error)
-        if result is not None and know.changed:
+        if result is not None and facts.changed:
             continue
         if not sweep.errors and sweep.silent:  # what made something unusable was refused in a walk that was undone
             sweep.errors += sweep.undone
             assert result is None or sweep.errors, f"{sweep.silent[0]}: left out, and nothing says why"
         if result is not None and not sweep.errors and not sweep.demanded.isdisjoint(sweep.shared_index):
-            know.folded |= sweep.demanded  # constant where one use needs it, so at its other uses, too
+            facts.folded |= sweep.demanded  # constant where one use needs it, so at its other uses, too
             continue
         if result is not None and not sweep.errors:
             return result
-        if know.written_out or not know.loops_kept:
+        if facts.written_out or not facts.loops_kept:
             raise together(sweep.errors)
-        know.written_out = True
-        know.begin_again()
+        facts.written_out = True
+        facts.begin_again()
     seen = f"{fn.__name__}: types that change however often it is looked at"
     raise together(sweep.errors or [refuse("ACR303", sweep.loc, seen, NODES)])
 
@@ -252,6 +252,13 @@ def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
         raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
 
 
+def _nests(sweep: Walker) -> bool:
+    """Whether data of a called function nests: a type that contains itself."""
+    used = [t for instance in sweep.instances.values() for t in instance.templates]
+    data = [t.type for t in used if isinstance(t, TypeShape)] + [t.cell.item for t in used if isinstance(t, ListShape)]
+    return any(nesting(t) > 1 for t in data)
+
+
 def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared: SharedTree) -> Lowered:
     func = function_value(sweep, fn)
     assert isinstance(func, Func)
@@ -265,7 +272,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     sweep.block = sweep.new_block()
     given = _bind_entry(sweep, frame, params, shared)
     key = ENTRY
-    if func.code in sweep.know.recursive:
+    if func.code in sweep.facts.recursive:
         given = {p.arg: given[p.arg] for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
         val = call_instance(sweep, func, given)
         if sweep.block is not None:
@@ -280,21 +287,19 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     wrap = _read_results(sweep, frame)
     finish(sweep, key, frame)
     sweep.functions[0] = code
-    never = [i for i in sweep.instances.values() if sweep.know.results.get(i.key) is None]
+    never = [i for i in sweep.instances.values() if sweep.facts.results.get(i.key) is None]
     never = [i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)]
-    result = sweep.know.results.get(key)
-    if not sweep.know.changed and not sweep.errors:
+    result = sweep.facts.results.get(key)
+    if not sweep.facts.changed and not sweep.errors:
         _check_visible(sweep, shared)
         if never:
             i = never[0]
             where, seen = i.func.source.loc(i.func.source.node), f"{i.func.source.name} always calls itself again"
-            used = (t for j in sweep.instances.values() for t in j.templates)
-            data = [t.type if isinstance(t, TType) else t.cell.item for t in used if isinstance(t, TType | TList)]
-            raise sweep.refuse("ACR207", where, seen=seen, rewrite=NODES if any(nesting(t) > 1 for t in data) else "")
+            raise sweep.refuse("ACR207", where, seen=seen, rewrite=NODES if _nests(sweep) else "")
         if result is None:
             result = NoneT()
-    if sweep.know.changed:
-        raise Resweep
+    if sweep.facts.changed:
+        raise Restart
     program = _program(sweep, code.name, params, result or NoneT())
     reads = {cls: frozenset(names) for cls, names in sweep.reads.items()}
     inherited: dict[type, frozenset[str]] = {}
@@ -304,10 +309,10 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         program=program,
         reads=reads,
         inherited=inherited,
-        demanded=frozenset(sweep.demanded | sweep.know.folded),
+        demanded=frozenset(sweep.demanded | sweep.facts.folded),
         globals=tuple(sweep.globals.values()),
         source_guard=sweep.source_guard,
-        fields={cls: dict(table) for cls, table in sweep.know.fields.items()},
+        fields={cls: dict(table) for cls, table in sweep.facts.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
         apart=sweep.apart,
         wrap=wrap,
@@ -396,7 +401,7 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
     layouts = make_layouts(
         {
             cls: {n: t for n, t in row.items() if n in sweep.reads.get(cls, ()) or n in sweep.stored.get(cls, ())}
-            for cls, row in (without | sweep.know.fields).items()
+            for cls, row in (without | sweep.facts.fields).items()
         }
     )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}

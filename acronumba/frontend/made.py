@@ -1,8 +1,8 @@
 """Objects made in the call: what `__init__` does with them, and how fields are assigned.
 
-An object is walked while it is made as if it changed (`Made`). If no object of its class is changed later, it is a
-`Record` from then on: values in pieces that cost nothing. Else it stays `Made`, its fields are variables, or where the
-place that makes it says so (`Knowledge.rows`) it becomes a row whose fields are stored.
+An object is walked while it is made as if it changed (`MutableObject`). If no object of its class is changed later, it
+is a `ObjectValue` from then on: values in pieces that cost nothing. Else it stays `MutableObject`, its fields are
+variables, or where the place that makes it says so (`Facts.rows`) it becomes a row whose fields are stored.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 from acronumba.data.classes import field_names, is_record, oddness
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
-from acronumba.frontend.block import Resweep
+from acronumba.frontend.block import Restart
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.handlers import TARGETS, handles
 from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
 from acronumba.frontend.values import (
     Bound,
-    Made,
-    Maybe,
+    MaybeUnbound,
+    MutableObject,
     NoneVal,
     Num,
-    Record,
+    ObjectValue,
     Ref,
     SharedVal,
     Static,
@@ -102,25 +102,25 @@ def check_constructor(w: Walker, cls: Any) -> None:
         raise w.refuse("ACR210", seen=f"the class {cls.__name__}: {odd}", rewrite=rewrite)
 
 
-def begin(w: Walker, cls: type) -> Made:
+def begin(w: Walker, cls: type) -> MutableObject:
     """Return a new object without fields."""
     w.counter += 1
-    made = Made(cls, ("object", w.counter), ("object", w.frame.path, *w.site))
+    made = MutableObject(cls, ("object", w.counter), ("object", w.frame.path, *w.site))
     w.state[(made.key, "")] = NoneVal()
     w.building.add(made.key)
-    if made.site in w.know.early:
+    if made.site in w.facts.early:
         var = w.new_row(cls, {})
         w.state[(made.key, "")] = Ref((cls,), var, own=True)
     return made
 
 
-def self_of(w: Walker, made: Made) -> Val:
+def self_of(w: Walker, made: MutableObject) -> Val:
     """Return an object as `__init__` sees it."""
     row = w.state[(made.key, "")]
     return row if isinstance(row, Ref) else made
 
 
-def finished(w: Walker, made: Made) -> Val:
+def finished(w: Walker, made: MutableObject) -> Val:
     """Return an object that has been made."""
     w.building.discard(made.key)
     if w.block is None:
@@ -129,22 +129,22 @@ def finished(w: Walker, made: Made) -> Val:
     if isinstance(row, Ref):
         return row
     cls, found = made.cls, w.fields_of(made)
-    if any(isinstance(v, Maybe) for v in found.values()):
-        w.note(w.know.changing, cls)
-    if cls in w.know.changing and made.site not in w.know.rows:
+    if any(isinstance(v, MaybeUnbound) for v in found.values()):
+        w.note(w.facts.changing, cls)
+    if cls in w.facts.changing and made.site not in w.facts.rows:
         return made
     forget_object(w, made)
-    if cls in w.know.changing:
+    if cls in w.facts.changing:
         w.building.add(made.key)  # what is found in it is inside of itself
         var = w.new_row(cls, found)
         w.building.discard(made.key)
         return Ref((cls,), var, own=True)
     declared = [n for n in field_names(cls) if n in found]
     names = (*declared, *(n for n in found if n not in declared))
-    return Record(cls, names, tuple(found[n] for n in names))
+    return ObjectValue(cls, names, tuple(found[n] for n in names))
 
 
-def forget_object(w: Walker, made: Made) -> None:
+def forget_object(w: Walker, made: MutableObject) -> None:
     """Forget an object that goes on under another form."""
     w.state = {k: v for k, v in w.state.items() if k[0] != made.key}
 
@@ -154,9 +154,9 @@ def forget_object(w: Walker, made: Made) -> None:
 
 def about_to_change(w: Walker, owner: Val) -> None:
     """Note that an object is changed, before what it holds is read."""
-    if isinstance(owner, Record) and class_that_changes(owner) and owner.cls not in w.know.changing:
-        w.note(w.know.changing, owner.cls)
-        raise Resweep
+    if isinstance(owner, ObjectValue) and class_that_changes(owner) and owner.cls not in w.facts.changing:
+        w.note(w.facts.changing, owner.cls)
+        raise Restart
 
 
 def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
@@ -178,7 +178,7 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
         return
     _check_place(w, cls, name, setter, owner)
     match owner:
-        case Made():
+        case MutableObject():
             if owner.key not in w.building:
                 _note_assigned(w, cls, name)
             w.kept(val)
@@ -200,7 +200,7 @@ def _set_one(w: Walker, owner: Val, name: str, val: Val) -> Val:
 def class_that_changes(owner: Val) -> type | None:
     """Return the class of an object that may be changed."""
     match owner:
-        case Made(cls=cls) | Record(cls=cls) | Ref(classes=(cls,)) if not issubclass(cls, tuple):
+        case MutableObject(cls=cls) | ObjectValue(cls=cls) | Ref(classes=(cls,)) if not issubclass(cls, tuple):
             return cls
     return None
 
@@ -209,8 +209,8 @@ def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val) -> None
     """Refuse an attribute that an object of a class cannot have, or whose assignment runs code."""
     params = getattr(cls, "__dataclass_params__", None)
     if params is not None and params.frozen:
-        here = owner.key in w.building if isinstance(owner, Made) else False
-        early = owner in [w.state[(key, "")] for key in w.building if (key, "") in w.state]  # `know.early`
+        here = owner.key in w.building if isinstance(owner, MutableObject) else False
+        early = owner in [w.state[(key, "")] for key in w.building if (key, "") in w.state]  # `facts.early`
         if not ((here or early) and isinstance(w.here, ast.Call)):
             raise w.refuse("ACR113", seen=f"an assignment to .{name} of {cls.__name__}, which is frozen",
                            rewrite=f"dataclasses.replace(x, {name}=...)")  # fmt: skip
@@ -221,8 +221,8 @@ def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val) -> None
 
 
 def _note_assigned(w: Walker, cls: type, name: str) -> None:
-    w.note(w.know.changing, cls)
-    w.note(w.know.assigned, name)
+    w.note(w.facts.changing, cls)
+    w.note(w.facts.assigned, name)
 
 
 def _store(w: Walker, owner: Ref, name: str, val: Val) -> None:
@@ -230,19 +230,19 @@ def _store(w: Walker, owner: Ref, name: str, val: Val) -> None:
     cls = owner.classes[0]
     if owner.own is False:
         raise _read_only(w, owner, name)
-    if cls not in w.know.changing:
-        w.note(w.know.changing, cls)
-        raise Resweep
+    if cls not in w.facts.changing:
+        w.note(w.facts.changing, cls)
+        raise Restart
     _note_assigned(w, cls, name)
     w.kept(val)
     alias(val)
-    names = w.know.built.setdefault(cls, set())
+    names = w.facts.built.setdefault(cls, set())
     new = name not in names
     w.note(names, name)
     w.stored.setdefault(cls, set()).add(name)
     t = w.widen_field(cls, name, w.type_of(val))
-    if new and w.know.fields[cls].get(name) is None:
-        raise Resweep
+    if new and w.facts.fields[cls].get(name) is None:
+        raise Restart
     w.put_in(w.field_cell(cls, name), val)
     args = w.to_words(val, t)
     forget_field(w, name)
@@ -262,7 +262,7 @@ def _read_only(w: Walker, owner: Val, name: str) -> Exception:
     if is_record(cls):
         call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("
         rewrite = f"{text} = {call}{name}=...)"
-    elif isinstance(owner, Ref | SharedVal | Record):
+    elif isinstance(owner, Ref | SharedVal | ObjectValue):
         own = text if place is None else name_of_copy(w, place.value)
         rewrite = f"change a copy: {own} = copy.copy({text})"
     return w.refuse("ACR113", seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)

@@ -8,13 +8,13 @@ from typing import Any
 
 from acronumba.foreign import OfParts
 from acronumba.frontend.attributes import class_attribute
-from acronumba.frontend.block import Resweep
+from acronumba.frontend.block import Restart
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.values import (
-    Made,
+    MutableObject,
     NoneVal,
     Num,
-    Record,
+    ObjectValue,
     Ref,
     SharedVal,
     SliceVal,
@@ -32,7 +32,7 @@ from acronumba.ir.types import BOOL, TEXT, StrT, TextT
 def object_class(val: Val) -> type | None:
     """Return the class of an object of a dataclass or plain class."""
     match val:
-        case Record() | Made() | Ref(classes=(_,)):
+        case ObjectValue() | MutableObject() | Ref(classes=(_,)):
             cls = python_class(val)
         case SharedVal(node=node) if node.kind == "object":
             cls = node.cls
@@ -98,15 +98,15 @@ def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:
 
 def same_object(w: Walker, a: Val, b: Val) -> Num | None:
     """Return the bool whether two values are one object; None if that is not known of them."""
-    kinds = (Ref, Made, Record)
+    kinds = (Ref, MutableObject, ObjectValue)
     if not isinstance(a, kinds) or not isinstance(b, kinds):
         return None
     if isinstance(a, Ref) and isinstance(b, Ref):
         return same_reference(w, a.var, b.var)
     for v in (a, b):
-        if isinstance(v, Record):
+        if isinstance(v, ObjectValue):
             if issubclass(v.cls, tuple) or not v.own:
                 return None
-            w.note(w.know.changing, v.cls)  # it is seen which object it is
-            raise Resweep
-    return number(isinstance(a, Made) and isinstance(b, Made) and a.key == b.key)
+            w.note(w.facts.changing, v.cls)  # it is seen which object it is
+            raise Restart
+    return number(isinstance(a, MutableObject) and isinstance(b, MutableObject) and a.key == b.key)

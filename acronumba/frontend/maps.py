@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from acronumba.frontend.lists import inner_value
-from acronumba.frontend.values import MapVal, MapView, Num, Poison, TupleVal, Val
+from acronumba.frontend.values import ErrorValue, MapVal, MapView, Num, TupleVal, Val
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, words
@@ -32,7 +32,7 @@ def entry(w: Walker, base: MapVal, index: Num) -> tuple[Val, Val]:
     t = base.type.entry
     outs = tuple(w.var("item", e) for e in words(t))
     if w.block is None:
-        return Poison(), Poison()
+        return ErrorValue(), ErrorValue()
     if outs:
         args = (base.var, w.word(w.read(index)))
         w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))

@@ -8,9 +8,25 @@ from functools import partial
 from typing import Any
 
 from acronumba.frontend.array_forms import array_of_numbers
-from acronumba.frontend.block import Dead, Point, Refused, Resweep, State
+from acronumba.frontend.block import Dead, Point, Refused, Restart, State
 from acronumba.frontend.cells import endless, places_in, without_end
 from acronumba.frontend.holders import held, holding
+from acronumba.frontend.join_shapes import (
+    AbsentShape,
+    ArrayShape,
+    ChoiceShape,
+    ErrorShape,
+    JoinShape,
+    ListShape,
+    MapShape,
+    MaybeShape,
+    PartsShape,
+    StaticShape,
+    TensorShape,
+    TypeShape,
+    choices_of,
+    only,
+)
 from acronumba.frontend.naming import (
     loosest,
     note_named,
@@ -21,40 +37,24 @@ from acronumba.frontend.parts import (
     alike,
     same,
 )
-from acronumba.frontend.templates import (
-    TAbsent,
-    TArray,
-    TChoice,
-    Template,
-    TList,
-    TMap,
-    TMaybe,
-    TParts,
-    TPoison,
-    TStatic,
-    TTensor,
-    TType,
-    choices_of,
-    only,
-)
 from acronumba.frontend.values import (
     NOT_CONST,
-    ArrayPlace,
+    AllocationSite,
     ArrayRef,
     Bound,
-    Choice,
     DictVal,
     EnumVal,
+    ErrorValue,
     Func,
     Kept,
     ListVal,
-    Made,
     MapVal,
-    Maybe,
+    MaybeUnbound,
+    MutableObject,
     NoneVal,
     Num,
-    Poison,
-    Record,
+    ObjectValue,
+    OneOfFunctions,
     SharedVal,
     StaticList,
     Tensor,
@@ -84,7 +84,7 @@ class _Pending:
     type: Type
     vars: tuple[ir.Var, ...]
     fresh: bool = False
-    places: tuple[ArrayPlace, ...] = ()
+    places: tuple[AllocationSite, ...] = ()
     passed: bool = False
 
 
@@ -122,7 +122,7 @@ class Merge(Words):
         if not points:
             if refused:
                 raise refused[0]
-            return Poison()
+            return ErrorValue()
         return self.join_values(points, results)
 
     def _fail_as(self, error: Refused, case: Val) -> None:
@@ -140,7 +140,7 @@ class Merge(Words):
         """Merge the states of several points, and one value of each; the current block is where they meet."""
         if not points:
             self.block = None
-            return Poison()
+            return ErrorValue()
         if len(points) == 1:
             self.block, self.state = points[0]
             return values[0] if values is not None else NoneVal()
@@ -188,20 +188,20 @@ class Merge(Words):
                 return TupleVal(tuple(map(self.settle, val.items)))
             case DictVal() | StaticList():
                 return replace(val, items=tuple(map(self.settle, val.items)))
-            case Record():
-                return Record(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
-            case Maybe():
-                return Maybe(self.settle(val.value), val.bound)
-            case Choice():
-                return Choice(tuple(map(self.settle, val.options)), val.index)
+            case ObjectValue():
+                return ObjectValue(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
+            case MaybeUnbound():
+                return MaybeUnbound(self.settle(val.value), val.bound)
+            case OneOfFunctions():
+                return OneOfFunctions(tuple(map(self.settle, val.options)), val.index)
         return holding(val, tuple(map(self.settle, held(val))))
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
         """Merge one name: find the least template of its values, and store each at the end of its point."""
         known = [v for v in vals if not _refused_for_now(v)] or vals
-        shape: Template = TStatic(known[0]) if known[0] is not None else TAbsent()
+        shape: JoinShape = StaticShape(known[0]) if known[0] is not None else AbsentShape()
         for v in known[1:]:
-            shape = self.join_templates(shape, TStatic(v) if v is not None else TAbsent())
+            shape = self.join_templates(shape, StaticShape(v) if v is not None else AbsentShape())
         out, vars = self.instantiate(shape, name)
         for k, v in enumerate(vals):
             if vars and not _refused_for_now(v):
@@ -220,189 +220,200 @@ class Merge(Words):
         finally:
             self.block, self.state = saved
 
-    def template(self, val: Val) -> Template:
+    def template(self, val: Val) -> JoinShape:
         """Return what is kept of a value where others may take its place: its parts and types, not its constants."""
         match val:
             case TupleVal():
-                return TParts("tuple", len(val.items), tuple(map(self.template, val.items)))
+                return PartsShape("tuple", len(val.items), tuple(map(self.template, val.items)))
             case DictVal():
-                return TParts("dict", val.keys, tuple(map(self.template, val.items)), val.cell)
-            case Record():
-                return TParts("record", (val.cls, val.names), tuple(map(self.template, val.items)))
+                return PartsShape("dict", val.keys, tuple(map(self.template, val.items)), val.cell)
+            case ObjectValue():
+                return PartsShape("record", (val.cls, val.names), tuple(map(self.template, val.items)))
             case Tensor():
                 if isinstance(val.python_type, Array0T) and not val.python_type.sure:
-                    return TType(val.python_type)
+                    return TypeShape(val.python_type)
                 viewed = val.base is not None and not val.own
                 places = () if viewed and val.whole.passed else val.whole.places
-                return TTensor(val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed, viewed)
+                return TensorShape(
+                    val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed, viewed
+                )
             case ArrayRef():
-                return TArray(val, tuple(array_numbers(val)))
+                return ArrayShape(val, tuple(array_numbers(val)))
             case ListVal():
-                return TList(val.cell, val.own, val.outer)
+                return ListShape(val.cell, val.own, val.outer)
             case MapVal():
-                return TMap(val.cell, val.is_set)
+                return MapShape(val.cell, val.is_set)
             case StaticList():
                 if is_row(val):
-                    return TParts("list", len(val.items), tuple(map(self.template, val.items)), val.cell)
+                    return PartsShape("list", len(val.items), tuple(map(self.template, val.items)), val.cell)
                 self.make_real(val.cell)
                 self.type_of(val)
-                return TList(val.cell, True)
-            case Maybe():
-                return TMaybe(self.template(val.value))
-            case Poison():
-                return TPoison(val.why, val.code)
+                return ListShape(val.cell, True)
+            case MaybeUnbound():
+                return MaybeShape(self.template(val.value))
+            case ErrorValue():
+                return ErrorShape(val.why, val.code)
             case SharedVal():
                 return self.template(self.materialise(val))
-            case Made():
-                self.note(self.know.rows, val.site)
-                return TType(StructT(val.cls))
-            case Choice():
-                return TChoice(tuple(map(self.template, val.options)))
+            case MutableObject():
+                self.note(self.facts.rows, val.site)
+                return TypeShape(StructT(val.cls))
+            case OneOfFunctions():
+                return ChoiceShape(tuple(map(self.template, val.options)))
         if held(val):
-            return TParts("holder", val, tuple(map(self.template, held(val))))
+            return PartsShape("holder", val, tuple(map(self.template, held(val))))
         t = type_of(val)
-        return TStatic(val) if t is None else TType(t, val.places if isinstance(val, UnionVal) else ())
+        return StaticShape(val) if t is None else TypeShape(t, val.places if isinstance(val, UnionVal) else ())
 
-    def loop_template(self, val: Val) -> Template:
+    def loop_template(self, val: Val) -> JoinShape:
         """Return the first assumption about a name that a loop assigns."""
         match val:
             case Num() | EnumVal():
                 return self.template(val)
             case TupleVal():
-                return TParts("tuple", len(val.items), tuple(map(self.loop_template, val.items)))
-            case Record():
-                return TParts("record", (val.cls, val.names), tuple(map(self.loop_template, val.items)))
-        return TStatic(val)
+                return PartsShape("tuple", len(val.items), tuple(map(self.loop_template, val.items)))
+            case ObjectValue():
+                return PartsShape("record", (val.cls, val.names), tuple(map(self.loop_template, val.items)))
+        return StaticShape(val)
 
-    def join_templates(self, a: Template, b: Template) -> Template:
+    def join_templates(self, a: JoinShape, b: JoinShape) -> JoinShape:
         """Return the least template that holds what either of two holds."""
         match a, b:
-            case (TPoison(), _):
+            case (ErrorShape(), _):
                 return a
-            case (_, TPoison()):
+            case (_, ErrorShape()):
                 return b
-            case (TAbsent(), TAbsent()):
+            case (AbsentShape(), AbsentShape()):
                 return a
-            case (TAbsent(), TStatic()):
-                return TMaybe(_copied(self.template(b.val.value if isinstance(b.val, Maybe) else b.val)))
-            case (TAbsent(), TMaybe()):
+            case (AbsentShape(), StaticShape()):
+                return MaybeShape(_copied(self.template(b.val.value if isinstance(b.val, MaybeUnbound) else b.val)))
+            case (AbsentShape(), MaybeShape()):
                 return b
-            case (TAbsent(), _):
-                return TMaybe(_copied(b))
-            case (_, TAbsent()):
+            case (AbsentShape(), _):
+                return MaybeShape(_copied(b))
+            case (_, AbsentShape()):
                 return self.join_templates(b, a)
-            case (TStatic(), TStatic()) if same(a.val, b.val):
-                return TStatic(loosest([a.val, b.val]))
-            case (TStatic(), _) | (_, TStatic()):
+            case (StaticShape(), StaticShape()) if same(a.val, b.val):
+                return StaticShape(loosest([a.val, b.val]))
+            case (StaticShape(), _) | (_, StaticShape()):
                 return self._join_known(a, b)
-            case (TParts(kind="holder"), TParts(kind="holder")) if alike(a.meta, b.meta):
-                return TParts("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
-            case (TChoice(), TChoice()):
+            case (PartsShape(kind="holder"), PartsShape(kind="holder")) if alike(a.meta, b.meta):
+                return PartsShape("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
+            case (ChoiceShape(), ChoiceShape()):
                 return self._join_choices(a, b)
-            case (TParts() | TChoice(), TParts() | TChoice()) if choices_of(a) and choices_of(b):
-                return self.join_templates(TChoice(choices_of(a)), TChoice(choices_of(b)))
-            case (TMaybe(), TMaybe()):
-                return TMaybe(self.join_templates(a.inner, b.inner))
-            case (TMaybe(), _):
-                return TMaybe(self.join_templates(a.inner, b))
-            case (_, TMaybe()):
-                return TMaybe(self.join_templates(a, b.inner))
-            case (TParts(), TParts()) if a.kind not in ("dict", "list") and (a.kind, a.meta) == (b.kind, b.meta):
-                return TParts(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
-            case (TTensor(), TTensor()) if a.kind == b.kind:
+            case (PartsShape() | ChoiceShape(), PartsShape() | ChoiceShape()) if choices_of(a) and choices_of(b):
+                return self.join_templates(ChoiceShape(choices_of(a)), ChoiceShape(choices_of(b)))
+            case (MaybeShape(), MaybeShape()):
+                return MaybeShape(self.join_templates(a.inner, b.inner))
+            case (MaybeShape(), _):
+                return MaybeShape(self.join_templates(a.inner, b))
+            case (_, MaybeShape()):
+                return MaybeShape(self.join_templates(a, b.inner))
+            case (PartsShape(), PartsShape()) if a.kind not in ("dict", "list") and a.form == b.form:
+                return PartsShape(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
+            case (TensorShape(), TensorShape()) if a.kind == b.kind:
                 return _join_tensors(*_known_together(a, b))  # type: ignore[arg-type]
-            case (TArray() | TTensor(), TArray() | TTensor()) if a.kind == b.kind:
+            case (ArrayShape() | TensorShape(), ArrayShape() | TensorShape()) if a.kind == b.kind:
                 return self._join_arrays(*_known_together(a, b))
-            case (TList(), TList()):
+            case (ListShape(), ListShape()):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 own = a.own and b.own and not kept
-                return TList(self.unify_cells(a.cell, b.cell), own, a.outer or b.outer)
+                return ListShape(self.unify_cells(a.cell, b.cell), own, a.outer or b.outer)
         joined = self._join_dicts(a, b) or self._join_lists(a, b)
         if joined is not None:
             return joined
         for one in (a, b):
-            if isinstance(one, TArray):
+            if isinstance(one, ArrayShape):
                 self.pass_itself([one.ref.place])
         try:
             t = union(self.template_type(a), self.template_type(b))
         except Refused as error:
-            return TPoison(error.error.seen if error.error is not None else "")
+            return ErrorShape(error.error.seen if error.error is not None else "")
         if endless(t):
-            return TPoison(without_end(t), "ACR303")
-        return TType(t, tuple(dict.fromkeys((*places_of(a), *places_of(b)))))
+            return ErrorShape(without_end(t), "ACR303")
+        return TypeShape(t, tuple(dict.fromkeys((*places_of(a), *places_of(b)))))
 
-    def _join_dicts(self, a: Template, b: Template) -> Template | None:
+    def _join_dicts(self, a: JoinShape, b: JoinShape) -> JoinShape | None:
         """Join dicts, of which some may have known keys; None: they have no template but their types.
 
         Where a dict of known keys meets one of run time, or they have other keys, both are made at run time.
         """
         match a, b:
-            case TMap(), TMap() if a.cell.find() is b.cell.find():
+            case MapShape(), MapShape() if a.cell.find() is b.cell.find():
                 return a
-            case TMap(), TMap() if a.is_set == b.is_set and not (a.cell.find().data or b.cell.find().data):
-                return TMap(self.unify_cells(a.cell, b.cell), a.is_set)
-            case TParts(kind="dict"), TParts(kind="dict") if a.meta == b.meta:
+            case MapShape(), MapShape() if a.is_set == b.is_set and not (a.cell.find().data or b.cell.find().data):
+                return MapShape(self.unify_cells(a.cell, b.cell), a.is_set)
+            case PartsShape(kind="dict"), PartsShape(kind="dict") if a.meta == b.meta:
                 if a.cell is not None and b.cell is not None:
                     self.unify_cells(a.cell, b.cell)
                 items = tuple(map(self.join_templates, a.items, b.items))
-                return TParts("dict", a.meta, items, a.cell if b.cell is not None else None)
-            case TParts(kind="dict"), TParts(kind="dict") if a.cell and b.cell and _can_be_stored((*a.items, *b.items)):
+                return PartsShape("dict", a.meta, items, a.cell if b.cell is not None else None)
+            case PartsShape(kind="dict"), PartsShape(kind="dict") if (
+                a.cell and b.cell and _can_be_stored((*a.items, *b.items))
+            ):
                 self.make_real(a.cell)
                 self.make_real(b.cell)
-                raise Resweep
-            case (TMap(), TParts(kind="dict", cell=cell)) | (TParts(kind="dict", cell=cell), TMap()) if cell:
+                raise Restart
+            case (MapShape(), PartsShape(kind="dict", cell=cell)) | (
+                PartsShape(kind="dict", cell=cell),
+                MapShape(),
+            ) if cell:
                 self.make_real(cell)
-                raise Resweep
+                raise Restart
         return None
 
-    def _join_lists(self, a: Template, b: Template) -> Template | None:
+    def _join_lists(self, a: JoinShape, b: JoinShape) -> JoinShape | None:
         """Join lists of unlike things; where one meets a list of run time, or has another length, both are that."""
         match a, b:
-            case TParts(kind="list"), TParts(kind="list") if a.meta == b.meta and a.cell and b.cell:
+            case PartsShape(kind="list"), PartsShape(kind="list") if a.meta == b.meta and a.cell and b.cell:
                 items = tuple(map(self.join_templates, a.items, b.items))
-                return TParts("list", a.meta, items, self.unify_cells(a.cell, b.cell))
-        if not any(isinstance(t, TParts) and t.kind == "list" for t in (a, b)):
+                return PartsShape("list", a.meta, items, self.unify_cells(a.cell, b.cell))
+        if not any(isinstance(t, PartsShape) and t.kind == "list" for t in (a, b)):
             return None
         for t in (a, b):
-            if isinstance(t, TList) or (isinstance(t, TParts) and t.kind == "list"):
+            if isinstance(t, ListShape) or (isinstance(t, PartsShape) and t.kind == "list"):
                 assert t.cell is not None
                 self.make_real(t.cell)
             else:
                 return None
-        raise Resweep
+        raise Restart
 
-    def _join_known(self, a: Template, b: Template) -> Template:
+    def _join_known(self, a: JoinShape, b: JoinShape) -> JoinShape:
         """Join templates of which one is a value itself, and not the other's."""
-        x, y = (self.template(t.val) if isinstance(t, TStatic) else t for t in (a, b))
-        if not isinstance(x, TStatic) and not isinstance(y, TStatic):
+        x, y = (self.template(t.val) if isinstance(t, StaticShape) else t for t in (a, b))
+        if not isinstance(x, StaticShape) and not isinstance(y, StaticShape):
             return self.join_templates(x, y)
-        if isinstance(x, TMaybe) or isinstance(y, TMaybe):
-            inner = [t.inner if isinstance(t, TMaybe) else t for t in (x, y)]
-            return TMaybe(self.join_templates(*inner))
+        if isinstance(x, MaybeShape) or isinstance(y, MaybeShape):
+            inner = [t.inner if isinstance(t, MaybeShape) else t for t in (x, y)]
+            return MaybeShape(self.join_templates(*inner))
         options = choices_of(x), choices_of(y)
         if options[0] and options[1]:
-            return self.join_templates(TChoice(options[0]), TChoice(options[1]))
-        seen = [self.describe(t.val) if isinstance(t, TStatic) else "something else" for t in (a, b)]
-        return TPoison(f"{seen[0]} in one branch, {seen[1]} in another")
+            return self.join_templates(ChoiceShape(options[0]), ChoiceShape(options[1]))
+        seen = [self.describe(t.val) if isinstance(t, StaticShape) else "something else" for t in (a, b)]
+        return ErrorShape(f"{seen[0]} in one branch, {seen[1]} in another")
 
-    def _join_arrays(self, a: TArray | TTensor, b: TArray | TTensor) -> Template:
+    def _join_arrays(self, a: ArrayShape | TensorShape, b: ArrayShape | TensorShape) -> JoinShape:
         """Join arrays of which one at least is written to: both are kept in one form from the next sweep on."""
-        places = [t.places if isinstance(t, TTensor) else (t.ref.place,) for t in (a, b)]
+        places = [t.places if isinstance(t, TensorShape) else (t.ref.place,) for t in (a, b)]
         if not all(places):  # one came in: which it is, is told at run time
             self.pass_itself([p for some in places for p in some])
-            return TType(union(self.template_type(a), self.template_type(b)), (*places_of(a), *places_of(b)))
-        if len({p.find() for some in places for p in some}) > 1 or isinstance(a, TTensor) or isinstance(b, TTensor):
+            return TypeShape(union(self.template_type(a), self.template_type(b)), (*places_of(a), *places_of(b)))
+        if (
+            len({p.find() for some in places for p in some}) > 1
+            or isinstance(a, TensorShape)
+            or isinstance(b, TensorShape)
+        ):
             self.unify_places([p for some in places for p in some])
-            return TPoison("arrays of two forms, of which one is written to", "ACR112")
+            return ErrorShape("arrays of two forms, of which one is written to", "ACR112")
         if array_form(a.ref) != array_form(b.ref):
-            return TPoison("different parts of arrays that are written to: use .copy()", "ACR112")
+            return ErrorShape("different parts of arrays that are written to: use .copy()", "ACR112")
         numbers = zip(a.numbers, b.numbers, strict=True)
         joined = tuple(x if x is not None and y is not None and same(x, y) else None for x, y in numbers)
-        return _by_numbers(TArray(a.ref, joined))
+        return _by_numbers(ArrayShape(a.ref, joined))
 
-    def _join_choices(self, a: TChoice, b: TChoice) -> TChoice:
+    def _join_choices(self, a: ChoiceShape, b: ChoiceShape) -> ChoiceShape:
         """Join functions and classes of which either may be one: each is an option once."""
         joined = list(a.options)
         for option in b.options:
@@ -411,58 +422,58 @@ class Merge(Words):
                 joined.append(option)
             else:
                 joined[k] = self.join_templates(joined[k], option)
-        return TChoice(tuple(joined))
+        return ChoiceShape(tuple(joined))
 
-    def template_type(self, a: Template) -> Type:
+    def template_type(self, a: JoinShape) -> Type:
         """Return the type of what a template holds."""
         match a:
-            case TType():
+            case TypeShape():
                 return a.type
-            case TTensor():
+            case TensorShape():
                 return Array0T(a.type.dtype) if a.array0 else a.type
-            case TList():
+            case ListShape():
                 return ListT(a.cell.find().item)
-            case TMap():
+            case MapShape():
                 return map_type(a.cell, a.is_set)
-            case TArray():
+            case ArrayShape():
                 return self.type_of(a.ref)
-            case TParts(kind="holder", meta=Kept(kind=kind), items=(inner,)) if kind is tuple:
+            case PartsShape(kind="holder", meta=Kept(kind=kind), items=(inner,)) if kind is tuple:
                 found = self.template_type(inner)
                 assert isinstance(found, ListT)
                 return ListT(found.item, tupled=True)
-            case TParts(kind="holder"):
+            case PartsShape(kind="holder"):
                 code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
                 raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
-            case TParts(kind="tuple" | "list"):
+            case PartsShape(kind="tuple" | "list"):
                 return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")
-            case TParts(kind="dict"):
+            case PartsShape(kind="dict"):
                 return DictT(a.meta, tuple(map(self.template_type, a.items)))
-            case TParts(meta=(cls, names)):
-                known = self.know.fields.get(cls, {})
+            case PartsShape(meta=(cls, names)):
+                known = self.facts.fields.get(cls, {})
                 for name, item in zip(names, a.items, strict=True):
                     if name not in known:  # who reads it before there is a row of such an object
                         self.widen_field(cls, name, self.template_type(item))
                 return StructT(cls)
-            case TStatic():
+            case StaticShape():
                 return self.type_of(a.val)
-            case TChoice():
+            case ChoiceShape():
                 raise self.refuse("ACR206", seen=" or ".join(self.describe(only(option)) for option in a.options))
         raise self.refuse("ACR308", seen="a value that may be missing")
 
-    def instantiate(self, a: Template, name: str) -> tuple[Any, tuple[ir.Var, ...]]:
+    def instantiate(self, a: JoinShape, name: str) -> tuple[Any, tuple[ir.Var, ...]]:
         """Return fresh variables for a template, and the value they hold (to be settled in the merged block)."""
         match a:
-            case TStatic():
+            case StaticShape():
                 return a.val, ()
-            case TPoison():
-                return Poison(a.why, a.code), ()
-            case TAbsent():
+            case ErrorShape():
+                return ErrorValue(a.why, a.code), ()
+            case AbsentShape():
                 return None, ()
-            case TMaybe():
+            case MaybeShape():
                 bound = self.var(f"{name}_bound", BOOL)
                 inner, vars = self.instantiate(a.inner, name)
-                return Maybe(inner, Num(BOOL, var=bound)), (bound, *vars)
-            case TParts():
+                return MaybeUnbound(inner, Num(BOOL, var=bound)), (bound, *vars)
+            case PartsShape():
                 parts = [self.instantiate(item, name) for item in a.items]
                 items = tuple(p[0] for p in parts)
                 flat = tuple(v for p in parts for v in p[1])
@@ -475,8 +486,8 @@ class Merge(Words):
                     return StaticList(items, a.cell.find(), stored=True), flat
                 if a.kind == "holder":
                     return holding(a.meta, items), flat
-                return Record(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.know.outside), flat
-            case TTensor():
+                return ObjectValue(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.facts.outside), flat
+            case TensorShape():
                 var = self.var(name, a.type)
                 if all(isinstance(d, int) for d in a.dims):
                     dims: Any = a.dims
@@ -487,24 +498,24 @@ class Merge(Words):
                     )  # fmt: skip
                     return out, (var,)
                 return _Pending(a.type, (var,), a.fresh, a.places, a.passed), (var,)
-            case TArray():
+            case ArrayShape():
                 return self._instantiate_array(a, name)
-            case TList():
+            case ListShape():
                 var = self.var(name, ListT(a.cell.find().item))
                 return ListVal(a.cell.find(), var, a.own, outer=a.outer), (var,)
-            case TMap():
+            case MapShape():
                 var = self.var(name, words(map_type(a.cell, a.is_set))[0])
                 return MapVal(a.cell.find(), var, a.is_set), (var,)
-            case TChoice():
+            case ChoiceShape():
                 var = self.var(name, INT)
                 parts = [self.instantiate(option, name) for option in a.options]
-                choice = Choice(tuple(p[0] for p in parts), Num(INT, var=var))
+                choice = OneOfFunctions(tuple(p[0] for p in parts), Num(INT, var=var))
                 return choice, (var, *(v for p in parts for v in p[1]))
-            case TType():
+            case TypeShape():
                 vars = tuple(self.var(name, w) for w in words(a.type))
                 return _Pending(a.type, vars, places=a.places), vars
 
-    def _instantiate_array(self, a: TArray, name: str) -> tuple[ArrayRef, tuple[ir.Var, ...]]:
+    def _instantiate_array(self, a: ArrayShape, name: str) -> tuple[ArrayRef, tuple[ir.Var, ...]]:
         vals: list[Val] = []
         vars: list[ir.Var] = []
         for old, kept in zip(array_numbers(a.ref), a.numbers, strict=True):
@@ -519,33 +530,32 @@ class Merge(Words):
                 vals.append(Num(INT, var=vars[-1]))
         return self.note_extents(array_of_numbers(a.ref, vals)), tuple(vars)
 
-    def template_width(self, a: Template) -> int:
+    def template_width(self, a: JoinShape) -> int:
         match a:
-            case TMaybe():
+            case MaybeShape():
                 return 1 + self.template_width(a.inner)
-            case TParts():
+            case PartsShape():
                 return sum(map(self.template_width, a.items))
-            case TStatic() | TPoison() | TAbsent():
+            case StaticShape() | ErrorShape() | AbsentShape():
                 return 0
-            case TChoice():
+            case ChoiceShape():
                 return 1 + sum(map(self.template_width, a.options))
-            case TList() | TMap():
+            case ListShape() | MapShape():
                 return 1
-            case TArray():
+            case ArrayShape():
                 return len(a.loose)
         return len(words(self.template_type(a)))
 
-    def store(self, a: Template, vars: tuple[ir.Var, ...], val: Val | None) -> None:
+    def store(self, a: JoinShape, vars: tuple[ir.Var, ...], val: Val | None) -> None:
         """Assign a value to the variables of a template, at the point of emission."""
         match a:
-            case TStatic() | TPoison() | TAbsent():
+            case StaticShape() | ErrorShape() | AbsentShape():
                 return
-            case TMaybe():
-                flag = val.bound if isinstance(val, Maybe) else number(val is not None)
+            case MaybeShape():
+                flag = val.bound if isinstance(val, MaybeUnbound) else number(val is not None)
                 self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
-                inner = val.value if isinstance(val, Maybe) else val
-                converted = isinstance(inner, UnionVal) and isinstance(a.inner, TType) and inner.type != a.inner.type
-                if inner is not None and converted and flag.var is not None:  # what is not there has no class
+                inner = val.value if isinstance(val, MaybeUnbound) else val
+                if flag.var is not None and _is_converted(a.inner, inner):  # what is not there has no class
                     yes, no = self.fork(flag)
                     points = []
                     for point, here in ((yes, inner), (no, None)):
@@ -557,29 +567,29 @@ class Merge(Words):
                     self.meet_again(points)
                 else:
                     self._store_or_zero(a.inner, vars[1:], inner)
-            case TParts():
+            case PartsShape():
                 if isinstance(val, SharedVal):
                     val = self.materialise(val)
                 assert val is not None
                 at = 0
-                parts = val.items if isinstance(val, TupleVal | DictVal | Record | StaticList) else held(val)
+                parts = val.items if isinstance(val, TupleVal | DictVal | ObjectValue | StaticList) else held(val)
                 for item, v in zip(a.items, parts, strict=True):
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
                     at += width
-            case TTensor() if isinstance(val, Tensor):  # under the same name as before: no other sees it
+            case TensorShape() if isinstance(val, Tensor):  # under the same name as before: no other sees it
                 src = self.variable(val)
                 if vars[0] is not src:
                     self.emit(ir.Copy(out=vars[0], src=src, loc=self.loc))
-            case TList() | TMap() if isinstance(val, ListVal | MapVal):
+            case ListShape() | MapShape() if isinstance(val, ListVal | MapVal):
                 if vars[0] is not val.var:
                     self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
-            case TArray() if isinstance(val, ArrayRef):
-                for out, num in zip(vars, TArray(val, a.numbers).loose, strict=True):
+            case ArrayShape() if isinstance(val, ArrayRef):
+                for out, num in zip(vars, ArrayShape(val, a.numbers).loose, strict=True):
                     word = num.var if isinstance(num, ListVal) else self.word(num)  # type: ignore[arg-type]
                     if out is not word:
                         self.emit(ir.Copy(out=out, src=word, loc=self.loc))
-            case TChoice():
+            case ChoiceShape():
                 assert val is not None
                 self.emit(ir.Copy(out=vars[0], src=self.word(a.index_of(val, self)), loc=self.loc))
                 at = 1
@@ -595,7 +605,7 @@ class Merge(Words):
                     if out is not src:
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
 
-    def _store_or_zero(self, a: Template, vars: tuple[ir.Var, ...], val: Val | None) -> None:
+    def _store_or_zero(self, a: JoinShape, vars: tuple[ir.Var, ...], val: Val | None) -> None:
         """Assign a value, if there is one, to the variables of a template; else zeros."""
         if val is not None:
             self.store(a, vars, val)
@@ -604,74 +614,81 @@ class Merge(Words):
             self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
 
 
-def _by_numbers(a: TArray) -> Template:
+def _by_numbers(a: ArrayShape) -> JoinShape:
     """Return the template of an array if what may differ of it are numbers of the host."""
     if any(isinstance(v, Tensor) for v in a.loose):
-        return TPoison("parts of an array by an index that is computed: use .copy()", "ACR112")
+        return ErrorShape("parts of an array by an index that is computed: use .copy()", "ACR112")
     return a
 
 
-def _copied(a: Template) -> Template:
+def _copied(a: JoinShape) -> JoinShape:
     """Return the template of what is not there on every path: what it is made of has variables for all of them."""
     match a:
-        case TArray():
+        case ArrayShape():
             known = (v if isinstance(v, Num) and v.const is not NOT_CONST else None for v in array_numbers(a.ref))
-            return _by_numbers(TArray(a.ref, tuple(known)))
-        case TParts():
-            return TParts(a.kind, a.meta, tuple(map(_copied, a.items)), a.cell)
+            return _by_numbers(ArrayShape(a.ref, tuple(known)))
+        case PartsShape():
+            return PartsShape(a.kind, a.meta, tuple(map(_copied, a.items)), a.cell)
     return a
 
 
 def _refused_for_now(val: Val | None) -> bool:
     """Whether the next sweep knows more of a value that was refused."""
-    return isinstance(val, Poison) and val.for_now
+    return isinstance(val, ErrorValue) and val.for_now
 
 
-def places_of(a: Template) -> tuple[ArrayPlace, ...]:
+def places_of(a: JoinShape) -> tuple[AllocationSite, ...]:
     """Return where the arrays that a template holds may have been made."""
     match a:
-        case TStatic():
+        case StaticShape():
             return tuple(places_in(a.val))
-        case TTensor() | TType():
+        case TensorShape() | TypeShape():
             return a.places
-        case TArray():
+        case ArrayShape():
             return (a.ref.place,)
-        case TParts():
+        case PartsShape():
             return tuple(p for item in a.items for p in places_of(item))
     return ()
 
 
-def _can_be_stored(items: Sequence[Template]) -> bool:
+def _is_converted(a: JoinShape, val: Val | None) -> bool:
+    """Whether a union is stored as a value of another type."""
+    return isinstance(val, UnionVal) and isinstance(a, TypeShape) and val.type != a.type
+
+
+def _can_be_stored(items: Sequence[JoinShape]) -> bool:
     """Whether values may lie in memory: none is a function or something else that the compiler alone knows."""
-    return not any(isinstance(t, TStatic | TChoice | TPoison) or getattr(t, "kind", "") == "holder" for t in items)
+    return not any(
+        isinstance(t, StaticShape | ChoiceShape | ErrorShape) or getattr(t, "kind", "") == "holder" for t in items
+    )
 
 
-def _known_together(*several: TArray | TTensor) -> list[TArray | TTensor]:
+def _known_together(*several: ArrayShape | TensorShape) -> list[ArrayShape | TensorShape]:
     """Return arrays that meet; a view of an array that the others are no views of is not known as one with them."""
     if len({p.find() for t in several for p in places_of(t)}) < 2:
         return list(several)
 
-    def viewed(t: TTensor) -> bool:
+    def viewed(t: TensorShape) -> bool:
         return t.viewed or any(p.find().kind != t.kind[:2] for p in t.places)
 
-    return [replace(t, places=()) if isinstance(t, TTensor) and viewed(t) else t for t in several]
+    return [replace(t, places=()) if isinstance(t, TensorShape) and viewed(t) else t for t in several]
 
 
-def _join_tensors(a: TTensor, b: TTensor) -> TTensor:
+def _join_tensors(a: TensorShape, b: TensorShape) -> TensorShape:
     """Join tensors of one dtype and rank."""
     dims = tuple(x if x is not None and x == y else None for x, y in zip(a.dims, b.dims, strict=True))
     t = union(a.type, b.type)
     assert isinstance(t, TensorT)
     places = tuple(dict.fromkeys((*a.places, *b.places))) if a.places and b.places else ()
-    return TTensor(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed, a.viewed or b.viewed)
+    return TensorShape(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed, a.viewed or b.viewed)
 
 
 def _has_pending(val: Any) -> bool:
-    if isinstance(val, TupleVal | DictVal | Record | StaticList):
+    if isinstance(val, TupleVal | DictVal | ObjectValue | StaticList):
         return any(_has_pending(v) for v in val.items)
-    if isinstance(val, Maybe):
+    if isinstance(val, MaybeUnbound):
         return _has_pending(val.value)
-    if isinstance(val, Choice):
+    if isinstance(val, OneOfFunctions):
         return any(map(_has_pending, val.options))
     return isinstance(val, _Pending) or any(_has_pending(v) for v in held(val))
 

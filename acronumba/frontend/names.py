@@ -21,17 +21,17 @@ from acronumba.frontend.handlers import NAME_BOUND, NAME_READ
 from acronumba.frontend.holders import held
 from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
-    Box,
     Columns,
     DictVal,
     Enumerate,
+    ErrorValue,
     Func,
     Generator,
-    Made,
-    Maybe,
+    MaybeUnbound,
+    MutableObject,
     NoneVal,
-    Poison,
-    Record,
+    NonlocalCell,
+    ObjectValue,
     Ref,
     Reversed,
     Static,
@@ -63,13 +63,13 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
     match node:
         case ast.Name(id=name):
             scope = scope_of(w, name)[0]
-            return None if scope is None or isinstance(w.state.get((scope, name)), Box) else (scope, name)
+            return None if scope is None or isinstance(w.state.get((scope, name)), NonlocalCell) else (scope, name)
         case ast.Attribute(value=value, attr=attr):
             base = path_of(w, value)
             owner = None if base is None else w.state.get(base)
-            if w.know.changing and owner is not None and is_computed(w, owner, attr):
+            if w.facts.changing and owner is not None and is_computed(w, owner, attr):
                 return None  # it may be another each time
-            if isinstance(owner, Made):
+            if isinstance(owner, MutableObject):
                 return (owner.key, attr)
             return None if base is None else (*base, attr)
         case ast.NamedExpr(target=target):
@@ -85,7 +85,13 @@ def name_of_copy(w: Walker, node: ast.expr) -> str:
 
 def is_computed(w: Walker, owner: Val, name: str) -> bool:
     """Whether a property gives an attribute of an object."""
-    classes = owner.classes if isinstance(owner, Ref) else (owner.cls,) if isinstance(owner, Made | Record) else ()
+    classes = (
+        owner.classes
+        if isinstance(owner, Ref)
+        else (owner.cls,)
+        if isinstance(owner, MutableObject | ObjectValue)
+        else ()
+    )
     return any(isinstance(w.source_guard.attribute(c, name), property) for c in classes)
 
 
@@ -102,7 +108,7 @@ def forget_field(w: Walker, name: str) -> None:
 
 def forget_assigned(w: Walker) -> None:
     """Forget what is known of fields that are assigned anywhere in the program: what comes next may do it."""
-    for name in w.know.assigned:
+    for name in w.facts.assigned:
         forget_field(w, name)
 
 
@@ -162,7 +168,7 @@ def name_views(val: Val) -> None:
             if val.named or (val.base is not None and not val.own):
                 val.seen()
             val.named = True
-        case TupleVal() | DictVal() | Record() | StaticList():
+        case TupleVal() | DictVal() | ObjectValue() | StaticList():
             for v in val.items:
                 name_views(v)
         case _:
@@ -175,7 +181,7 @@ def alias(val: Val) -> None:
     match val:
         case Tensor():
             val.seen()
-        case TupleVal() | DictVal() | Record() | StaticList():
+        case TupleVal() | DictVal() | ObjectValue() | StaticList():
             for v in val.items:
                 alias(v)
 
@@ -241,12 +247,12 @@ def bound_value(w: Walker, val: Val | None, name: str, key: Any) -> Val:
     if val is None:  # on none of the paths to here, of those that are known so far
         w.fail("UnboundLocalError", text)
         raise Dead
-    if isinstance(val, Maybe):
+    if isinstance(val, MaybeUnbound):
         w.check(val.bound, "UnboundLocalError", text)
         if w.block is not None:
             w.state[key] = val.value
         val = val.value
-    if isinstance(val, Poison):
+    if isinstance(val, ErrorValue):
         if val.why:
             raise w.refuse(val.code or "ACR303", seen=f"{name}: {val.why}", rewrite=conversion(val.why))
         raise Refused(None)

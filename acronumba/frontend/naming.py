@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from acronumba.frontend.holders import held
 from acronumba.frontend.values import (
-    ArrayPlace,
+    AllocationSite,
     DictVal,
     Kept,
     ListVal,
     MapVal,
-    Record,
+    ObjectValue,
     StaticList,
     Tensor,
     TupleVal,
@@ -26,7 +26,7 @@ def note_named(val: Val) -> None:
     match val:
         case Tensor():
             val.named = True
-        case TupleVal() | DictVal() | Record() | StaticList():
+        case TupleVal() | DictVal() | ObjectValue() | StaticList():
             for v in val.items:
                 note_named(v)
 
@@ -37,7 +37,7 @@ def note_shared(val: Val) -> None:
         case Tensor():
             if val.named or (val.base is not None and not val.own):
                 val.seen()
-        case TupleVal() | DictVal() | Record() | StaticList():
+        case TupleVal() | DictVal() | ObjectValue() | StaticList():
             for v in val.items:
                 note_shared(v)
         case _:
@@ -45,7 +45,7 @@ def note_shared(val: Val) -> None:
                 note_shared(v)
 
 
-def note_unified(places: Sequence[ArrayPlace]) -> ArrayPlace:
+def note_unified(places: Sequence[AllocationSite]) -> AllocationSite:
     """Let arrays of several places be known as those of one: they meet under one name."""
     first, *rest = dict.fromkeys(p.find() for p in places)
     for other in rest:
@@ -81,7 +81,7 @@ def within(val: Val, base: ListVal | MapVal) -> Val:
     return val
 
 
-def with_places(val: Val, places: Sequence[ArrayPlace]) -> Val:
+def with_places(val: Val, places: Sequence[AllocationSite]) -> Val:
     """Return what was read of something with where the arrays in it may have been made, as it is known of that."""
     match val:
         case Tensor() if val.type.rank or val.array0 is not None:

@@ -22,7 +22,7 @@ from acronumba.frontend.values import (
     ListVal,
     NoneVal,
     Num,
-    Record,
+    ObjectValue,
     Ref,
     SharedVal,
     Static,
@@ -98,7 +98,7 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
         kept = all(w.source_guard.attribute(val.cls, name) is vars(int)[name] for name in names)
         return by_member(w, val, int) if kept else val
-    cls = python_class(val) if isinstance(val, Record | Ref | SharedVal) else None
+    cls = python_class(val) if isinstance(val, ObjectValue | Ref | SharedVal) else None
     if cls is None or not issubclass(cls, tuple):
         return val
     kept = not any(isinstance(w.source_guard.attribute(cls, name), types.FunctionType) for name in names)

@@ -9,7 +9,6 @@ from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
     Bound,
-    Choice,
     Columns,
     DictVal,
     Enumerate,
@@ -17,16 +16,17 @@ from acronumba.frontend.values import (
     Func,
     Kept,
     ListVal,
-    Made,
     MapVal,
     MapView,
-    Maybe,
+    MaybeUnbound,
     Method,
+    MutableObject,
     NoneVal,
     Num,
+    ObjectValue,
+    OneOfFunctions,
     Partial,
     Range,
-    Record,
     Ref,
     Reversed,
     SharedVal,
@@ -76,13 +76,13 @@ def same(a: Any, b: Any) -> bool:
             return array_form(a) == array_form(b) and all(map(same, array_numbers(a), array_numbers(b)))
         case Ref():
             return a.var is b.var and a.classes == b.classes
-        case Made():
+        case MutableObject():
             return bool(a.key == b.key)
         case TupleVal():
             return len(a.items) == len(b.items) and all(map(same, a.items, b.items))
         case DictVal():
             return a.keys == b.keys and all(map(same, a.items, b.items))
-        case Record():
+        case ObjectValue():
             return a.cls is b.cls and all(map(same, a.items, b.items))
         case ListVal() | MapVal():
             return a.var is b.var
@@ -96,9 +96,9 @@ def same(a: Any, b: Any) -> bool:
             )
         case _ if isinstance(a, HOLDERS):
             return alike(a, b) and all(map(same, held(a), held(b)))
-        case Maybe():
+        case MaybeUnbound():
             return same(a.value, b.value) and same(a.bound, b.bound)
-        case Choice():
+        case OneOfFunctions():
             return len(a.options) == len(b.options) and all(map(same, a.options, b.options)) and same(a.index, b.index)
     return False
 
@@ -143,7 +143,7 @@ def is_own(val: Val) -> bool:
     match val:
         case ListVal():
             return val.own
-        case TupleVal() | DictVal() | Record() | StaticList():
+        case TupleVal() | DictVal() | ObjectValue() | StaticList():
             return all(map(is_own, val.items))
         case Kept():
             return is_own(val.inner)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from acronumba.frontend.block import Resweep
+from acronumba.frontend.block import Restart
 from acronumba.frontend.comparisons import compare_values, same_element
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import host_value, truth
@@ -181,7 +181,7 @@ def real_list(w: Walker, val: Val) -> ListVal:
     """Return a list that is about to be changed."""
     if isinstance(val, StaticList):
         w.make_real(val.cell)
-        raise Resweep
+        raise Restart
     if not isinstance(val, ListVal):
         raise w.refuse("ACR113", seen=f"a change of {w.describe(val)}", rewrite="make a copy first: list(x)")
     check_mutable(w, val)

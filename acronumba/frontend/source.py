@@ -55,12 +55,12 @@ class Source:
         return self.node.body
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> SourceFacts:
         return _facts(self.node)
 
 
 @record()
-class Facts:
+class SourceFacts:
     """What the text of a function says of its names."""
 
     assigned: frozenset[str]  # what its own statements may bind
@@ -73,14 +73,14 @@ class Facts:
 
 
 @lru_cache(maxsize=4096)
-def _facts(node: FunctionNode) -> Facts:
+def _facts(node: FunctionNode) -> SourceFacts:
     body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
     inner = [n for part in body for n in ast.walk(part)]
     given = {p.arg for p in ast.walk(node.args) if isinstance(p, ast.arg)}
     outer = nonlocal_names(body)
     own = assigned_names(body) - outer
     bound = {name for n in inner if isinstance(n, ast.Nonlocal) for name in n.names}
-    return Facts(
+    return SourceFacts(
         assigned=own,
         outer=outer,
         boxed=(own | given) & bound,

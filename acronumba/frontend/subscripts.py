@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import (
     extend,
@@ -40,18 +40,18 @@ from acronumba.frontend.names import alias, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
-    Choice,
     DictVal,
     EnumVal,
+    ErrorValue,
     Kept,
     ListVal,
     MapVal,
-    Maybe,
+    MaybeUnbound,
     NoneVal,
     Num,
-    Poison,
+    ObjectValue,
+    OneOfFunctions,
     Range,
-    Record,
     SharedVal,
     SliceVal,
     Static,
@@ -296,10 +296,10 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any) -> Val 
     k = w.known(w.as_int(where) if where.type == BOOL else where)
     if k is NOT_CONST and items:
         choice = all(map(is_choosable, items))
-        return Choice(items, checked_index(w, where, number(len(items)))) if choice else None
+        return OneOfFunctions(items, checked_index(w, where, number(len(items)))) if choice else None
     if k is NOT_CONST or not -len(items) <= k < len(items):
         w.fail("IndexError", "index out of range")
-        return Poison()
+        return ErrorValue()
     w.check_poison(items[int(k)])
     return items[int(k)]
 
@@ -518,7 +518,7 @@ def check_assignable(w: Walker, base: Val) -> None:
     """Refuse an assignment to an item of what has none, or is data of the caller."""
     if isinstance(base, StaticList):
         w.make_real(base.cell)
-        raise Resweep
+        raise Restart
     if isinstance(base, ListVal):
         check_mutable(w, base)
         return
@@ -564,8 +564,8 @@ def holds(val: Val, what: Val) -> bool:
     """Whether a value is another one, or has it among its parts."""
     if val is what:
         return True
-    parts = val.items if isinstance(val, TupleVal | DictVal | Record | StaticList) else held(val)
-    inner = (val.value,) if isinstance(val, Maybe) else val.options if isinstance(val, Choice) else ()
+    parts = val.items if isinstance(val, TupleVal | DictVal | ObjectValue | StaticList) else held(val)
+    inner = (val.value,) if isinstance(val, MaybeUnbound) else val.options if isinstance(val, OneOfFunctions) else ()
     return any(holds(v, what) for v in (*parts, *inner))
 
 

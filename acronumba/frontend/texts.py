@@ -18,9 +18,9 @@ from acronumba.frontend.magic import one_string
 from acronumba.frontend.subscripts import cut, list_index
 from acronumba.frontend.values import (
     NOT_CONST,
+    ErrorValue,
     ListVal,
     Num,
-    Poison,
     Range,
     StrVal,
     Tensor,
@@ -118,7 +118,7 @@ def _item(w: Walker, base: Text | StrVal, where: Any) -> Val:
     if isinstance(base, StrVal) and w.known(w.as_int(where)) is not NOT_CONST:
         where = number(w.known(w.as_int(where)))
     index = checked_index(w, where, length(w, base), "string index out of range")
-    return Poison() if w.block is None else character(w, base, index)
+    return ErrorValue() if w.block is None else character(w, base, index)
 
 
 @handles(MAPPINGS, Text, StrVal)

@@ -37,7 +37,7 @@ def unrolled_range(
     items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
     if len(items) > UNROLL:
         return None
-    used = any(decides(stmt, target.id) for stmt in inner) or w.know.written_out
+    used = any(decides(stmt, target.id) for stmt in inner) or w.facts.written_out
     if not used and (not items or indexed or any(is_given(w, v) for v in (r.start, r.stop, r.step))):
         return None
     if not (fits(w, items, target, body) if used else is_small(w, items, target, body)):
@@ -85,12 +85,12 @@ def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], o
     of something whose parts differ in their types. What stays a loop by its size alone is noted: where the rest of the
     program cannot do with that, all is walked again and every loop is written out.
     """
-    if w.know.written_out or not items:
+    if w.facts.written_out or not items:
         return True
     key = (w.frame.path, w.site, len(items))
     if key not in w.fitting:
         w.fitting[key] = _tried(w, items, target, body)
-    w.know.loops_kept |= not w.fitting[key]
+    w.facts.loops_kept |= not w.fitting[key]
     return w.fitting[key]
 
 

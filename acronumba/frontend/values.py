@@ -108,7 +108,7 @@ class Tensor:
     base: Tensor | None = None  # what it is a view of
     const: Any = NOT_CONST  # the value of a NumPy scalar that is known when the model is compiled
     array0: Num | None = None  # of rank 0: the bool whether it is an array, not a NumPy scalar; None: it is a scalar
-    places: tuple[ArrayPlace, ...] = ()  # where it was made, if it was made in this call
+    places: tuple[AllocationSite, ...] = ()  # where it was made, if it was made in this call
     filled: Tensor | None = None  # the number that all elements are
     turned: Tensor | None = None  # of rank 2: what it is the transpose of
     passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
@@ -140,7 +140,7 @@ class Tensor:
 
 
 @record(eq=False, frozen=False)
-class ArrayPlace:
+class AllocationSite:
     """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
 
     kind: tuple[str, int]  # dtype and rank
@@ -149,21 +149,21 @@ class ArrayPlace:
     copied: bool = False  # one of them is not made of one number: to take it apart costs operations
     looked_up: bool = False  # NumPy's scalars as indices make views of them, which kernels read
     counted: bool = False  # ... which are written to, or kept: such indices are numbers of the host
-    cells: dict[frozenset[int], Cell] = field(default_factory=dict)  # the lists of their parts, by `apart`
+    cells: dict[frozenset[int], ElementInfo] = field(default_factory=dict)  # the lists of their parts, by `apart`
     # By place: how many loops are around the write, the axes that it indexes by numbers of the host, and by others.
     writes: dict[Any, tuple[int, frozenset[int], frozenset[int]]] = field(default_factory=dict)
-    link: ArrayPlace | None = None  # unified with another
+    link: AllocationSite | None = None  # unified with another
 
-    def find(self) -> ArrayPlace:
+    def find(self) -> AllocationSite:
         place = self
         while place.link is not None:
             place = place.link
         return place
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> ElementInfo:
         """What is known of the lists of their parts."""
-        return self.cells.setdefault(self.apart, Cell(real=True, fixed=True)).find()
+        return self.cells.setdefault(self.apart, ElementInfo(real=True, fixed=True)).find()
 
     @property
     def apart(self) -> frozenset[int]:
@@ -206,7 +206,7 @@ class ArrayRef:
     axes: tuple[Axis, ...]
     cuts: tuple[Cut, ...]  # one for each axis of a part
     indexed: frozenset[int]  # axes of the whole array that numbers of the host have been put for
-    place: ArrayPlace
+    place: AllocationSite
     latest: bool = True  # it was made by the last walk through its place, and no earlier one
 
     @property
@@ -237,11 +237,11 @@ class Ref:
 
 
 @record(eq=False, frozen=False)
-class Made:
+class MutableObject:
     """An object made in the call that is changed somewhere, and whose names are all known: its fields are variables.
 
     They are in the state under `(key, name)`; under `(key, "")` is something as long as the object may be there.
-    Where the object becomes part of something, or is merged with another one, its place makes rows (`Knowledge.rows`).
+    Where the object becomes part of something, or is merged with another one, its place makes rows (`Facts.rows`).
     """
 
     cls: type
@@ -250,7 +250,7 @@ class Made:
 
 
 @record(eq=False, frozen=False)
-class Record:
+class ObjectValue:
     """An object made in the call that never changes, still in pieces (it becomes a row where it must be stored)."""
 
     cls: type
@@ -279,11 +279,11 @@ class DictVal:
 
     keys: tuple[Any, ...]  # strings, or other constants
     items: tuple[Val, ...]
-    cell: Cell | None = None  # of the place that makes it, if there is one
+    cell: ElementInfo | None = None  # of the place that makes it, if there is one
 
 
 @record(eq=False, frozen=False)
-class Cell:
+class ElementInfo:
     """What is known of the lists made at one place; grows from sweep to sweep."""
 
     item: Type = NEVER  # the union of the elements seen so far
@@ -293,10 +293,10 @@ class Cell:
     touched: bool = False  # a list of it is changed somewhere
     mixed: bool = False  # an element that is a list of the instance data was put in
     unsure: bool = False  # ... or may have been, before anything was known of the list
-    places: dict[ArrayPlace, None] = field(default_factory=dict)  # where arrays were made that were put into them
-    link: Cell | None = None  # unified with another
+    places: dict[AllocationSite, None] = field(default_factory=dict)  # where arrays were made that were put into them
+    link: ElementInfo | None = None  # unified with another
 
-    def find(self) -> Cell:
+    def find(self) -> ElementInfo:
         cell = self
         while cell.link is not None:
             cell = cell.link
@@ -313,7 +313,7 @@ class Cell:
 class ListVal:
     """A list at run time."""
 
-    cell: Cell
+    cell: ElementInfo
     var: ir.Var
     own: bool = True  # certainly made in the call: it may be changed
     outer: ListVal | MapVal | None = None  # the list or dict that it was read from
@@ -328,7 +328,7 @@ class ListVal:
 class MapVal:
     """A dict at run time, or a set: a list of entries. By its type it was made in the call, or came in."""
 
-    cell: Cell  # its items are entries: tuples of a key and what lies under it
+    cell: ElementInfo  # its items are entries: tuples of a key and what lies under it
     var: ir.Var
     is_set: bool = False
     outer: ListVal | MapVal | None = None  # the list or dict that it was read from
@@ -347,7 +347,7 @@ class MapView:
     what: str
 
 
-def map_type(cell: Cell, is_set: bool) -> MapT:
+def map_type(cell: ElementInfo, is_set: bool) -> MapT:
     """Return the type of the dicts or sets of a cell."""
     entry = cell.find().item
     key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
@@ -359,7 +359,7 @@ class StaticList:
     """A list made in the call whose elements are all known; becomes real if `cell.real` is set (see `is_row`)."""
 
     items: tuple[Val, ...]
-    cell: Cell
+    cell: ElementInfo
     stored: bool = False  # already made at run time, at a place that keeps it
     loops: tuple[Any, ...] | None = None  # around the place that made it; None: not known
 
@@ -373,7 +373,7 @@ class UnionVal:
     possible: tuple[Type, ...]  # among the members of the type
     place: FieldPlace | None = None  # the field of an object made in the call that it was read from
     outer: ListVal | MapVal | None = None  # the list or dict that it was read from
-    places: tuple[ArrayPlace, ...] = ()  # where the arrays among the alternatives may have been made
+    places: tuple[AllocationSite, ...] = ()  # where the arrays among the alternatives may have been made
 
 
 @record(eq=False, frozen=False)
@@ -492,7 +492,7 @@ class Kept:
 
 
 @record(eq=False, frozen=False)
-class Box:
+class NonlocalCell:
     """What a name stands for that nested functions bind, too: a list of at most one element."""
 
     inner: ListVal
@@ -523,7 +523,7 @@ class Generator:
 
 
 @record(eq=False, frozen=False)
-class Maybe:
+class MaybeUnbound:
     """A name that is bound only if `bound` is true."""
 
     value: Val
@@ -531,7 +531,7 @@ class Maybe:
 
 
 @record(eq=False, frozen=False)
-class Choice:
+class OneOfFunctions:
     """One of several functions or classes, chosen at run time by a number."""
 
     options: tuple[Val, ...]
@@ -539,7 +539,7 @@ class Choice:
 
 
 @record(eq=False, frozen=False)
-class Poison:
+class ErrorValue:
     """The result of something refused; or what cannot be used, and `why`: merged from what has no common type, say."""
 
     why: str = ""
@@ -548,15 +548,14 @@ class Poison:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | HostScalar | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | Made | Record | TupleVal | DictVal
-    | MapVal
-    | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound | Method | Range | SliceVal | Zip
-    | Enumerate
-    | Reversed | Stream | Partial | Kept | Generator | Yields | Columns | Box | Maybe | Choice | Poison | Super
+    Num | EnumVal | HostScalar | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | MutableObject | ObjectValue
+    | TupleVal | DictVal | MapVal | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound
+    | Method | Range | SliceVal | Zip | Enumerate | Reversed | Stream | Partial | Kept | Generator | Yields | Columns
+    | NonlocalCell | MaybeUnbound | OneOfFunctions | ErrorValue | Super
 )  # fmt: skip
 
 
-def array_form(ref: ArrayRef) -> tuple[ArrayPlace, ArrayForm]:
+def array_form(ref: ArrayRef) -> tuple[AllocationSite, ArrayForm]:
     """Return what two arrays that are written to must have in common to be of one form."""
     axes = tuple((a.stride is not None, a.cut, a.number) for a in ref.axes)
     cuts = tuple(("" if c.index is None else type(c.index).__name__, c.step, c.count is None) for c in ref.cuts)
@@ -614,7 +613,7 @@ def type_of(val: Val) -> Type | None:
             return val.type_in_words
         case Ref():
             return union(*(StructT(c) for c in val.classes))
-        case Record() | Made():
+        case ObjectValue() | MutableObject():
             return StructT(val.cls)
         case TupleVal():
             items = [type_of(v) for v in val.items]
@@ -642,7 +641,7 @@ def is_row(val: Val) -> bool:
     """Whether a list stays in pieces where it is stored or meets others: of unlike things, and nothing changes it."""
     if not isinstance(val, StaticList) or val.cell.find().real or len(val.items) < 2:
         return False
-    types = [type_of(v.value if isinstance(v, Maybe) else v) for v in val.items]
+    types = [type_of(v.value if isinstance(v, MaybeUnbound) else v) for v in val.items]
     return None not in types and unlike([t for t in types if t is not None])
 
 
@@ -653,16 +652,16 @@ def members_of(cls: Any) -> list[Any]:
 
 def is_several(val: Val) -> bool:
     """Whether a value has alternatives that must be told apart at run time."""
-    return isinstance(val, UnionVal | Choice) or (isinstance(val, Ref) and len(val.classes) > 1)
+    return isinstance(val, UnionVal | OneOfFunctions) or (isinstance(val, Ref) and len(val.classes) > 1)
 
 
 def is_choosable(val: Val) -> bool:
     """Whether a value is a function or class, of which a number can choose one at run time."""
-    return isinstance(val, Func | Bound | Choice) or (isinstance(val, Static) and callable(val.value))
+    return isinstance(val, Func | Bound | OneOfFunctions) or (isinstance(val, Static) and callable(val.value))
 
 
 def options_of(val: Val) -> tuple[Val, ...]:
-    return val.options if isinstance(val, Choice) else (val,)
+    return val.options if isinstance(val, OneOfFunctions) else (val,)
 
 
 def unkept(val: Val) -> Val:
@@ -676,7 +675,7 @@ def as_list(val: Val) -> Val:
 
 
 def is_field(key: Any) -> bool:
-    """Whether a key of the state is a field of an object whose names are all known (see `Made`)."""
+    """Whether a key of the state is a field of an object whose names are all known (see `MutableObject`)."""
     return bool(key[0][0] == "object")
 
 

@@ -16,17 +16,17 @@ from typing import Any, Literal
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
-from acronumba.frontend.block import WAYS_ON, Dead, FunctionCode, Knowledge, Point, Refused, State
-from acronumba.frontend.contract import Contract
+from acronumba.frontend.block import WAYS_ON, Dead, Facts, FunctionCode, Point, Refused, State
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
+from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
-from acronumba.frontend.templates import Template
+from acronumba.frontend.tensor_math import TensorMath
 from acronumba.frontend.values import (
-    ArrayPlace,
-    Cell,
+    AllocationSite,
+    ElementInfo,
+    ErrorValue,
     Func,
     Num,
-    Poison,
     Val,
 )
 from acronumba.ir import nodes as ir
@@ -76,7 +76,7 @@ class Event:
     """Something that happened to an array that is written to, while the code was walked."""
 
     kind: Literal["made", "written", "kept"]  # kept: what was read has a name of its own, and would see no write
-    place: ArrayPlace
+    place: AllocationSite
     parts: ir.Var | None  # of the array that it certainly is; None: it may be one of several that were made there
     loops: tuple[Loop, ...]  # around it
     loc: Loc
@@ -119,7 +119,7 @@ class Instance:
     kind: int  # the number of the key but for which shared tensors are given
     index: int
     func: Func
-    templates: tuple[Template, ...]
+    templates: tuple[JoinShape, ...]
     walking: bool = True
     told: tuple[Sequence[AcronumbaError], Sequence[Note]] = ((), ())  # errors and notes of its code
 
@@ -141,12 +141,12 @@ class Mark:
     trying: bool
 
 
-class Walker(Contract):
+class Walker(TensorMath):
     """The state of a walk; what walks a node or a value is found by its type (see `handlers`)."""
 
     roots: frozenset[str] = frozenset()
 
-    def __init__(self, knowledge: Knowledge) -> None:
+    def __init__(self, knowledge: Facts) -> None:
         super().__init__(knowledge)
         self.frames: list[Frame] = []
         self.functions: list[FunctionCode | None] = []
@@ -166,7 +166,7 @@ class Walker(Contract):
         self.picked = 0  # how often a part of something was read by a computed index that is known
         self.taken: set[str] = set()  # names of functions
         self.source_guard = SourceGuard()  # what of Python was read
-        self.walked: list[Cell] = []  # of the deques that loops around are over
+        self.walked: list[ElementInfo] = []  # of the deques that loops around are over
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.events: list[Event] = []  # what happened to arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
@@ -269,14 +269,14 @@ class Walker(Contract):
         self.note_refusal(error)
         outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
         for name in (*assigned_names([stmt]), *outer):
-            self.state[(self.frame.scope, name)] = Poison(for_now=self.early)
+            self.state[(self.frame.scope, name)] = ErrorValue(for_now=self.early)
         if isinstance(stmt, ast.Raise):
             self.block = None
             return
         self.go_on()
         # Whoever called goes on, with what is unusable. In a library function nothing else is the user's mistake.
         if isinstance(stmt, ast.Return) or self.outer_loc is not None:
-            self.frame.returns.append((self.point(), Poison(), self.loc))
+            self.frame.returns.append((self.point(), ErrorValue(), self.loc))
             self.block = None
 
     def part(self, node: ast.expr) -> Val:
@@ -286,7 +286,7 @@ class Walker(Contract):
         except Refused as error:
             self.note_refusal(error)
             self.go_on()
-            return Poison()
+            return ErrorValue()
 
     def go_on(self) -> None:
         """Have a block to walk on in after a refusal, which may have come where none is, or in one that has ended."""

@@ -12,7 +12,7 @@ from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.frontend.advice import storable
 from acronumba.frontend.array_forms import array_of_words
-from acronumba.frontend.block import Point, Resweep, conversion, last_name
+from acronumba.frontend.block import Point, Restart, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.handlers import KEPT, READ
 from acronumba.frontend.naming import with_places, within
@@ -20,22 +20,22 @@ from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
     Bound,
-    Cell,
-    Choice,
     ClassNumber,
     DictVal,
+    ElementInfo,
     EnumVal,
+    ErrorValue,
     Func,
     HostScalar,
     Kept,
     ListVal,
-    Made,
     MapVal,
-    Maybe,
+    MaybeUnbound,
+    MutableObject,
     NoneVal,
     Num,
-    Poison,
-    Record,
+    ObjectValue,
+    OneOfFunctions,
     Ref,
     SharedVal,
     Static,
@@ -159,8 +159,8 @@ class Words(Cells):
         items = self.shared_items(val)
         match val.node.kind:
             case "object":
-                self.note(self.know.outside, val.node.cls)
-                return Record(val.node.cls, val.node.names, items, own=False)
+                self.note(self.facts.outside, val.node.cls)
+                return ObjectValue(val.node.cls, val.node.names, items, own=False)
             case "tuple":
                 return TupleVal(items)
             case "dict":
@@ -191,7 +191,7 @@ class Words(Cells):
     def type_of(self, val: Val) -> Type:
         """Return the run-time type of a value, or refuse what exists only at compile time."""
         self.check_poison(val)
-        if isinstance(val, Maybe):
+        if isinstance(val, MaybeUnbound):
             return self.type_of(val.value)
         if isinstance(val, SharedVal):
             return self.type_of(self.materialise(val))
@@ -200,7 +200,7 @@ class Words(Cells):
             cell = val.cell.find()
             for v in val.items:
                 self.widen_cell(cell, self.type_of(v))
-        if isinstance(val, Record):
+        if isinstance(val, ObjectValue):
             for v in val.items:
                 self.type_of(v)
         if isinstance(val, ArrayRef) and isinstance(val.type_in_words, ArrayT):
@@ -211,15 +211,15 @@ class Words(Cells):
         elif isinstance(val, DictVal):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
-            code = "ACR206" if isinstance(val, Func | Bound | Choice) else "ACR308"
-            self.know.loops_kept = True  # written out, each turn has one of its own
+            code = "ACR206" if isinstance(val, Func | Bound | OneOfFunctions) else "ACR308"
+            self.facts.loops_kept = True  # written out, each turn has one of its own
             raise self.refuse(code, seen=self.describe(val), rewrite=storable(val))
         return t
 
     def note_form(self, ref: ArrayRef) -> None:
         """Note the form of an array that is passed as itself: all of one form are known as those of one place."""
         form = (ref.type.dtype, array_form(ref)[1])
-        known = self.know.arrays.setdefault(form, ref)
+        known = self.facts.arrays.setdefault(form, ref)
         self.pass_itself([known.place, ref.place])
 
     def to_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
@@ -227,7 +227,7 @@ class Words(Cells):
         self.check_poison(val)
         if isinstance(val, SharedVal):
             val = self.materialise(val)
-        if isinstance(val, Maybe):
+        if isinstance(val, MaybeUnbound):
             val = val.value
         if isinstance(t, UnionT) and not (isinstance(val, UnionVal) and val.type == t):
             return self._to_union(val, t)
@@ -255,7 +255,7 @@ class Words(Cells):
                 return (*flag, self.tensor_var(val))
             case (StructT(), Ref()):
                 return (val.var,)
-            case (StructT(), Record() | Made()) if val.cls is t.cls:
+            case (StructT(), ObjectValue() | MutableObject()) if val.cls is t.cls:
                 return (self.row_of(val),)
             case (TupleT() | DictT(), TupleVal() | DictVal() | StaticList()) if self.has_pieces(val, t):
                 return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
@@ -273,7 +273,7 @@ class Words(Cells):
                 made = self.realise(val)
                 self.same_places(val.cell, self.cells_by_type(t))
                 return (made.var,)
-            case (MapT() as wanted, (DictVal(cell=Cell()) | MapVal()) as given):
+            case (MapT() as wanted, (DictVal(cell=ElementInfo()) | MapVal()) as given):
                 return (self._map_word(given, wanted),)
             case (_, UnionVal()) if val.type == t:
                 return val.vars
@@ -286,7 +286,7 @@ class Words(Cells):
         if isinstance(val, DictVal):
             assert val.cell is not None
             self.make_real(val.cell)
-            raise Resweep
+            raise Restart
         if (t.item is None) is not val.is_set:
             raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
         by_type = self.cells_by_type(t)
@@ -321,7 +321,7 @@ class Words(Cells):
             if isinstance(single, RefT):
                 if isinstance(val, Ref):
                     return (val.var,)
-                if isinstance(val, Record | Made):
+                if isinstance(val, ObjectValue | MutableObject):
                     return (self.row_of(val),)
             else:
                 return self.to_words(val, next(m for m in t.members if not isinstance(m, NoneT)))
@@ -387,32 +387,32 @@ class Words(Cells):
         """Add to what outlives a sweep."""
         if what not in known:
             known.add(what)
-            self.know.changed = True
+            self.facts.changed = True
 
-    def fields_of(self, val: Made) -> dict[str, Val]:
+    def fields_of(self, val: MutableObject) -> dict[str, Val]:
         """Return the fields of an object whose names are all known, in the order in which they were assigned."""
         return {key[1]: v for key, v in self.state.items() if len(key) == 2 and key[0] == val.key and key[1]}
 
     def made_here(self, classes: tuple[type, ...]) -> bool | None:
         """Whether an object of some classes was made in the call; None: run time knows."""
-        if self.know.outside.isdisjoint(classes):
+        if self.facts.outside.isdisjoint(classes):
             return True
-        return False if self.know.built.keys().isdisjoint(classes) else None
+        return False if self.facts.built.keys().isdisjoint(classes) else None
 
-    def row_of(self, val: Record | Made) -> ir.Var:
+    def row_of(self, val: ObjectValue | MutableObject) -> ir.Var:
         """Make the row of an object, or find the one that it has."""
-        if isinstance(val, Record):
+        if isinstance(val, ObjectValue):
             if val.stored and not issubclass(val.cls, tuple):  # one object at two places
-                self.note(self.know.changing, val.cls)
+                self.note(self.facts.changing, val.cls)
             val.stored = True
             return self.new_row(val.cls, dict(zip(val.names, val.items, strict=True)), given=not val.own)
-        self.note(self.know.changing, val.cls)
+        self.note(self.facts.changing, val.cls)
         if self.sealed is not None and val.key in self.sealed:
             return self.sealed[val.key]
         if self.sealed is None or val.key in self.building:  # inside of itself
-            self.note(self.know.rows, val.site)
+            self.note(self.facts.rows, val.site)
             if val.key in self.building:
-                self.note(self.know.early, val.site)
+                self.note(self.facts.early, val.site)
             return self.null(RefT((val.cls,)))
         self.building.add(val.key)
         out = self.sealed[val.key] = self.new_row(val.cls, self.fields_of(val))
@@ -421,33 +421,33 @@ class Words(Cells):
 
     def new_row(self, cls: type, items: Mapping[str, Val], given: bool = False) -> ir.Var:
         """Make a row; a field that other objects of the class have has no value if it is not among the items."""
-        self.know.changed |= cls not in self.know.built
-        names = self.know.built.setdefault(cls, set())
+        self.facts.changed |= cls not in self.facts.built
+        names = self.facts.built.setdefault(cls, set())
         if not names.issuperset(items):
             names.update(items)
-            self.know.changed = True
+            self.facts.changed = True
         self.stored.setdefault(cls, set()).update(names)
         flat: list[ir.Var] = []
         for name in fields_in_order(cls, names):
             val = items.get(name)
             found = UNSET if val is None else self.type_of(val)
-            if isinstance(val, Maybe):
+            if isinstance(val, MaybeUnbound):
                 found = union(found, UNSET)
             t = self.widen_field(cls, name, found)
             if val is not None:
-                self.put_in(self.field_cell(cls, name), val.value if isinstance(val, Maybe) else val)
+                self.put_in(self.field_cell(cls, name), val.value if isinstance(val, MaybeUnbound) else val)
             flat += self._unset(t) if val is None else self._field_words(val, t)
         out = self.var(cls.__name__.lower(), RefT((cls,)))
         self.emit(ir.New(out=out, cls=cls, args=tuple(flat), loc=self.loc, given=given))
         return out
 
-    def field_cell(self, cls: type, name: str) -> Cell:
+    def field_cell(self, cls: type, name: str) -> ElementInfo:
         """Return what is known of the lists and arrays that were put into a field: that of a list with them."""
         return self.cell(("field", cls, name))
 
     def widen_field(self, cls: type, name: str, given: Type) -> Type:
         """Let a field of a class hold values of a type; return the type of the field."""
-        table = self.know.fields.setdefault(cls, {})
+        table = self.facts.fields.setdefault(cls, {})
         old = table.get(name)
         wider = given if old is None or isinstance(old, OpaqueT) else union(old, given)
         if wider != old:
@@ -455,7 +455,7 @@ class Words(Cells):
             if endless(wider):
                 raise self.refuse("ACR303", seen=without_end(wider))
             table[name] = wider
-            self.know.changed = True
+            self.facts.changed = True
         return wider
 
     def _unset(self, t: Type) -> tuple[ir.Var, ...]:
@@ -470,7 +470,7 @@ class Words(Cells):
 
     def _field_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
         """Return the words of a field that may have been assigned on some paths only."""
-        if not isinstance(val, Maybe):
+        if not isinstance(val, MaybeUnbound):
             return self.to_words(val, t)
         outs = tuple(self.var("", w) for w in words(t))
         yes, no = self.fork(val.bound)
@@ -505,7 +505,7 @@ class Words(Cells):
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
-                return self.note_extents(array_of_words(self.know.arrays[t.seen.dtype, t.form], t, vars))
+                return self.note_extents(array_of_words(self.facts.arrays[t.seen.dtype, t.form], t, vars))
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():
@@ -516,7 +516,7 @@ class Words(Cells):
                 for u in t.items:
                     width = len(words(u))
                     if isinstance(u, OpaqueT):  # refused where it is read
-                        items.append(Poison(u.what, "ACR304"))
+                        items.append(ErrorValue(u.what, "ACR304"))
                         continue
                     items.append(self.from_words(u, vars[at : at + width]))
                     at += width
@@ -679,7 +679,7 @@ class Words(Cells):
                     self.enter(yes)
                     yield Ref((cls,), val.var, val.own)
                     self.block = None
-            case Choice():
+            case OneOfFunctions():
                 for k, option in enumerate(val.options):
                     if rest is not None:
                         self.enter(rest)

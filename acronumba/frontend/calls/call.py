@@ -18,7 +18,7 @@ import numpy as np
 from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
 from acronumba.frontend import known_texts
 from acronumba.frontend.attributes import attribute, not_none
-from acronumba.frontend.block import Dead, Resweep
+from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.calls import every, of_collections, of_maps
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
@@ -67,11 +67,11 @@ from acronumba.frontend.values import (
     Generator,
     Kept,
     ListVal,
-    Made,
     Method,
+    MutableObject,
     NoneVal,
     Num,
-    Record,
+    ObjectValue,
     Ref,
     SharedVal,
     Static,
@@ -315,8 +315,8 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val]) -> 
         elif f.init:
             raise w.refuse("ACR203", seen=f"{cls.__name__} without {f.name}")
     names = tuple(f.name for f in dataclasses.fields(cls) if f.name in out)
-    if not own and cls not in w.know.changing and len(names) == len(dataclasses.fields(cls)):
-        return Record(cls, names, tuple(out[n] for n in names))
+    if not own and cls not in w.facts.changing and len(names) == len(dataclasses.fields(cls)):
+        return ObjectValue(cls, names, tuple(out[n] for n in names))
     rest = tuple(out[f.name] for f in fields if f.name not in names and f.name in out) if own else None
     return made_by_fields(w, cls, {n: out[n] for n in names}, rest)
 
@@ -333,7 +333,7 @@ def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) 
     missing = [n for n in names if n not in out]
     if missing:
         raise w.refuse("ACR203", seen=f"{cls.__name__} without {', '.join(missing)}")
-    return Record(cls, names, tuple(out[n] for n in names))
+    return ObjectValue(cls, names, tuple(out[n] for n in names))
 
 
 def _named(name: str, kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD) -> inspect.Parameter:
@@ -378,7 +378,13 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
         raise w.refuse("ACR203", place_of(w, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
 
     def one(obj: Val) -> Val:
-        cls = obj.classes[0] if isinstance(obj, Ref) else obj.cls if isinstance(obj, Record | Made) else None
+        cls = (
+            obj.classes[0]
+            if isinstance(obj, Ref)
+            else obj.cls
+            if isinstance(obj, ObjectValue | MutableObject)
+            else None
+        )
         if isinstance(obj, SharedVal) and obj.node.kind == "object":
             cls = obj.node.cls
         if cls is None:
@@ -391,7 +397,7 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
             init = [f.name for f in dataclasses.fields(cls) if f.init]
             given = {n: kwargs[n] if n in kwargs else attribute(w, obj, n) for n in init}
             return construct(w, cls, [], given | kwargs)
-        return Record(cls, names, tuple(kwargs[n] if n in kwargs else attribute(w, obj, n) for n in names))
+        return ObjectValue(cls, names, tuple(kwargs[n] if n in kwargs else attribute(w, obj, n) for n in names))
 
     return w.each(args[0], one)
 
@@ -421,7 +427,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
             if isinstance(owner, SharedVal):
                 raise w.refuse("ACR113", seen=f".{name} of {owner.node.path}")
             w.make_real(owner.cell)
-            raise Resweep
+            raise Restart
     if isinstance(owner, ListVal):
         return list_method(w, owner, name, args, kwargs)
     if isinstance(owner, Kept):

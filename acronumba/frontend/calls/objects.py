@@ -20,12 +20,12 @@ from acronumba.frontend.values import (
     EnumVal,
     Kept,
     ListVal,
-    Made,
     MapVal,
     MapView,
+    MutableObject,
     Num,
+    ObjectValue,
     Range,
-    Record,
     Ref,
     SharedVal,
     SliceVal,
@@ -89,7 +89,7 @@ def python_class(val: Val) -> type:
             return slice
         case Range():
             return range
-        case Record(cls=cls) | Made(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
+        case ObjectValue(cls=cls) | MutableObject(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
             return cls
     return object
 

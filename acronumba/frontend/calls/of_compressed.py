@@ -11,7 +11,7 @@ from acronumba import compressed
 from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.magic import call_special, is_array_like
-from acronumba.frontend.values import Made, Record, SharedVal, Tensor, Val, number
+from acronumba.frontend.values import MutableObject, ObjectValue, SharedVal, Tensor, Val, number
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -46,7 +46,7 @@ def _rows_of(w: Walker, a: Args) -> Val:
     return w.reshape(rows, (*outer, w.as_extent(w.count((many, compressed.GROUP)))))
 
 
-@handles(ARRAYS, SharedVal, Record, Made)
+@handles(ARRAYS, SharedVal, ObjectValue, MutableObject)
 def _whole(w: Walker, val: Val, dtype: str | None) -> Tensor:
     """Return the array that a weight in fewer bits stands for."""
     if not is_array_like(val):

@@ -26,23 +26,23 @@ from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.values import (
-    ArrayPlace,
+    AllocationSite,
     ArrayRef,
-    Cell,
-    Choice,
     DictVal,
+    ElementInfo,
     EnumVal,
+    ErrorValue,
     Func,
     Kept,
     ListVal,
-    Made,
     MapVal,
-    Maybe,
+    MaybeUnbound,
     Method,
+    MutableObject,
     NoneVal,
     Num,
-    Poison,
-    Record,
+    ObjectValue,
+    OneOfFunctions,
     Ref,
     SharedVal,
     Static,
@@ -124,7 +124,7 @@ def _stays_itself(val: Val) -> bool:
     """Whether a value is its own copy."""
     if isinstance(val, Static):
         return not isinstance(val.value, types.ModuleType)
-    return isinstance(val, Num | Tensor | NoneVal | StrVal | Text | EnumVal | Func | Choice | Poison)
+    return isinstance(val, Num | Tensor | NoneVal | StrVal | Text | EnumVal | Func | OneOfFunctions | ErrorValue)
 
 
 def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:
@@ -143,13 +143,13 @@ def fields_of(w: Walker, val: Val) -> dict[str, Val]:
     match val:
         case SharedVal(node=shared):
             return dict(zip(shared.names, shared_parts(w, shared), strict=True))
-        case Record(names=names, items=items):
+        case ObjectValue(names=names, items=items):
             return dict(zip(names, items, strict=True))
-        case Made():
+        case MutableObject():
             return w.fields_of(val)
     assert isinstance(val, Ref)
     cls = val.classes[0]
-    out = {name: _field(w, val, name, t) for name, t in w.know.fields.get(cls, {}).items()}
+    out = {name: _field(w, val, name, t) for name, t in w.facts.fields.get(cls, {}).items()}
     return {name: v for name, v in out.items() if v is not None}
 
 
@@ -157,13 +157,13 @@ def _field(w: Walker, ref: Ref, name: str, t: Type) -> Val | None:
     """Return what lies in a field of an object; None if it has no value there."""
     bad = next((m for m in members(t) if isinstance(m, OpaqueT)), None)
     if bad is not None:
-        return Poison(bad.what, "ACR304")
+        return ErrorValue(bad.what, "ACR304")
     got = read_field(w, ref, name, t)
     if UNSET not in members(t):
         return got
     if not isinstance(got, UnionVal):
         return None
-    return Maybe(w.narrowed(w.keep(got, lambda m: m != UNSET)), w.is_case(got, lambda m: m != UNSET))
+    return MaybeUnbound(w.narrowed(w.keep(got, lambda m: m != UNSET)), w.is_case(got, lambda m: m != UNSET))
 
 
 def shared_parts(w: Walker, shared: SharedNode) -> tuple[Val, ...]:
@@ -172,7 +172,7 @@ def shared_parts(w: Walker, shared: SharedNode) -> tuple[Val, ...]:
     for item in shared.items:
         function = behind(w, item.value) if isinstance(item, SharedConst) else None
         if isinstance(item, SharedOpaque):
-            out.append(Poison(f"{item.path}: {item.what}", "ACR501"))
+            out.append(ErrorValue(f"{item.path}: {item.what}", "ACR501"))
         else:
             out.append(w.shared_value(item) if function is None else function_value(w, function))
     return tuple(out)
@@ -187,7 +187,7 @@ class _Deep:
         self.keep: list[Any] = []  # what is known by its number, `id`, lives on
         self.kinds: set[Any] = set()  # of which there is a thing that is known only at run time
         self.lists: list[tuple[ListVal, ListVal]] = []  # of run time, and their copies
-        self.cells: set[Cell] = set()  # of lists and dicts in pieces
+        self.cells: set[ElementInfo] = set()  # of lists and dicts in pieces
         self.arrays: dict[tuple[str, int], list[tuple[bool, Val]]] = {}  # by dtype and rank: shared or not, the copy
         self.roots: list[str] = []  # paths of the shared values
         self.inside = False  # in one of them
@@ -235,7 +235,7 @@ class _Deep:
                 return index
             case Tensor(ref=var) | Ref(var=var) | ListVal(var=var) | MapVal(var=var):
                 return id(var)
-            case Made(key=made):
+            case MutableObject(key=made):
                 return made
             case StaticList() | DictVal() | ArrayRef():
                 return id(val)
@@ -257,11 +257,11 @@ class _Deep:
                 return self.array(val)
             case TupleVal(items=items):
                 return TupleVal(self.parts(items))
-            case Record(cls=cls, names=names, items=items):
-                return Record(cls, names, self.parts(items))
+            case ObjectValue(cls=cls, names=names, items=items):
+                return ObjectValue(cls, names, self.parts(items))
             case Ref(classes=(cls,)):  # a NamedTuple
                 given = fields_of(w, val)
-                return Record(cls, field_names(cls), self.parts(tuple(given[n] for n in field_names(cls))))
+                return ObjectValue(cls, field_names(cls), self.parts(tuple(given[n] for n in field_names(cls))))
             case SharedVal(node=shared):
                 return self.structure(shared)
             case StaticList() | DictVal():
@@ -272,8 +272,8 @@ class _Deep:
                 copied = self.at_run_time(inner)
                 assert isinstance(copied, ListVal)
                 return Kept(tuple, copied, ())
-            case Maybe(value=value) if is_array(value) or _stays_itself(value):
-                return Maybe(self.of(value), val.bound)
+            case MaybeUnbound(value=value) if is_array(value) or _stays_itself(value):
+                return MaybeUnbound(self.of(value), val.bound)
         if _stays_itself(val):
             return val
         raise w.refuse("ACR202", seen=f"copy.deepcopy of {w.describe(val)}", rewrite="copy.copy(x)")
@@ -303,7 +303,7 @@ class _Deep:
         if key in self.around or (isinstance(val, Ref) and cls in self.classes):
             seen = f"copy.deepcopy of {cls.__name__}, whose objects may hold others of their class"
             raise self.w.refuse("ACR202", seen=seen, rewrite="copy.copy(x) of each object that is changed")
-        if isinstance(val, Ref) or (isinstance(val, Record) and not val.own):
+        if isinstance(val, Ref) or (isinstance(val, ObjectValue) and not val.own):
             self.only_one(cls, val)
         self.classes.append(cls)
         self.around.append(key if key is not None else object())
@@ -384,7 +384,7 @@ class _Deep:
         x = w.whole(val)
         assert isinstance(x, Tensor)
         kind = x.type.dtype, x.type.rank
-        place = w.know.places.setdefault((w.frame.path, *self.w.site, kind), ArrayPlace(kind)).find()
+        place = w.facts.places.setdefault((w.frame.path, *self.w.site, kind), AllocationSite(kind)).find()
         if place.written:
             var = w.tensor_var(Tensor(x.type, x.ref, x.dims))
             new = Tensor(x.type, var, x.dims, fresh=True, array0=x.array0)

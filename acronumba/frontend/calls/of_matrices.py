@@ -12,7 +12,7 @@ from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.matrices import DROP, KEEP, METHODS, Matrix, matrix_of
 from acronumba.frontend.calls.objects import STAND_INS, python_class
 from acronumba.frontend.lists import new_list
-from acronumba.frontend.values import Made, Record, Ref, StaticList, TupleVal, Val
+from acronumba.frontend.values import MutableObject, ObjectValue, Ref, StaticList, TupleVal, Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -24,7 +24,7 @@ def is_matrix(val: Val) -> bool:
     """Whether a value is a matrix, or a tuple or list in pieces that has one."""
     if isinstance(val, TupleVal | StaticList):
         return any(map(is_matrix, val.items))
-    return isinstance(val, Made | Ref | Record) and python_class(val) is Matrix
+    return isinstance(val, MutableObject | Ref | ObjectValue) and python_class(val) is Matrix
 
 
 def array_in(w: Walker, val: Val) -> Val:

@@ -21,10 +21,10 @@ from acronumba.frontend.lists import list_get, list_slice, simple
 from acronumba.frontend.loops import iterate, protocol
 from acronumba.frontend.values import (
     EnumVal,
+    ErrorValue,
     ListVal,
     NoneVal,
     Num,
-    Poison,
     Tensor,
     TupleVal,
     UnionVal,
@@ -174,7 +174,7 @@ def _first_of_best(
 
     iterate(w, val, ast.Name("#item", ast.Store()), body, (), (key,))
     best = w.state.pop(key, None)
-    return best.items[0] if isinstance(best, TupleVal) else Poison()
+    return best.items[0] if isinstance(best, TupleVal) else ErrorValue()
 
 
 @row("x key reverse", sorted, whole=True)

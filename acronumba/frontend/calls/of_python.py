@@ -38,7 +38,7 @@ from acronumba.frontend.values import (
     ListVal,
     MapVal,
     MapView,
-    Maybe,
+    MaybeUnbound,
     NoneVal,
     Num,
     Range,
@@ -405,7 +405,7 @@ def _next(w: Walker, a: Args) -> Val:
     with own_names(w, [gen]):
         iterate(w, iterable, gen.target, body, [ast.Expr(val.node.elt)], (key,))
     found = w.state.pop(key, None) if w.block is not None else None
-    if isinstance(found, Maybe):
+    if isinstance(found, MaybeUnbound):
         w.check(found.bound, "StopIteration", "")
         found = found.value
     if found is None:

@@ -11,7 +11,7 @@ import numpy as np
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import Args, bind, row
 from acronumba.frontend.known_texts import known, made
-from acronumba.frontend.values import NoneVal, Poison, StrVal, Val
+from acronumba.frontend.values import ErrorValue, NoneVal, StrVal, Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -63,4 +63,4 @@ def change_setting(w: Walker, what: Any, args: Sequence[Val], kwargs: Mapping[st
     """Call one of `SETTINGS`, which changes no value; what NumPy's settings were before is not known."""
     given, _ = bind(w, what.__name__, signature_of(what).parameters, args, kwargs)
     check_setting(w, what, given)
-    return Poison("the settings before", "ACR202") if what is np.seterr else NoneVal()
+    return ErrorValue("the settings before", "ACR202") if what is np.seterr else NoneVal()

@@ -17,7 +17,7 @@ from acronumba.ir import nodes as ir
 LANES = 16  # of so many columns a product fills the vectors of a processor, without the transposes
 
 
-class Contract(Ufuncs):
+class TensorMath(Ufuncs):
     """Reductions and products."""
 
     def reduce(self, op: str, x: Tensor, axis: Any, keepdims: bool, dtype: str | None = None) -> Tensor:

@@ -10,13 +10,13 @@ from acronumba.frontend.parts import (
     same,
 )
 from acronumba.frontend.values import (
-    ArrayPlace,
+    AllocationSite,
     ArrayRef,
-    Cell,
-    Choice,
+    ElementInfo,
     ListVal,
     MapVal,
     Num,
+    OneOfFunctions,
     Val,
     array_form,
     array_numbers,
@@ -29,29 +29,34 @@ from acronumba.records import record
 
 
 @record(eq=False)
-class TStatic:
+class StaticShape:
     """The very same value on every path."""
 
     val: Val
 
 
 @record(eq=False)
-class TParts:
+class PartsShape:
     """A tuple, dict or object in pieces, or a function, method or range with what it holds."""
 
     kind: str  # "tuple" | "list" (of unlike things) | "dict" | "record" | "holder"
     meta: Any
-    items: tuple[Template, ...]
-    cell: Cell | None = None  # of a dict or list
+    items: tuple[JoinShape, ...]
+    cell: ElementInfo | None = None  # of a dict or list
+
+    @property
+    def form(self) -> tuple[str, Any]:
+        """Kind and meta: what two tuples, objects or holders that are joined have in common."""
+        return self.kind, self.meta
 
 
 @record(eq=False)
-class TTensor:
+class TensorShape:
     type: TensorT
     dims: tuple[ir.Extent | None, ...]
     fresh: bool
     array0: bool  # whether it is an array of rank 0
-    places: tuple[ArrayPlace, ...] = ()  # where it was made; none if that is not known
+    places: tuple[AllocationSite, ...] = ()  # where it was made; none if that is not known
     passed: bool = False  # it has names elsewhere
     viewed: bool = False  # it is a view of another array
 
@@ -62,7 +67,7 @@ class TTensor:
 
 
 @record(eq=False)
-class TArray:
+class ArrayShape:
     """An array that is written to; None for a number of it that is not the same on every path."""
 
     ref: ArrayRef
@@ -80,27 +85,27 @@ class TArray:
 
 
 @record(eq=False)
-class TList:
-    cell: Cell
+class ListShape:
+    cell: ElementInfo
     own: bool
     outer: ListVal | MapVal | None = None  # the list or dict that one of them was read from
 
 
 @record(eq=False)
-class TMap:
-    cell: Cell
+class MapShape:
+    cell: ElementInfo
     is_set: bool
 
 
 @record(eq=False)
-class TChoice:
+class ChoiceShape:
     """One of several functions or classes."""
 
-    options: tuple[Template, ...]  # TStatic or a holder
+    options: tuple[JoinShape, ...]  # TStatic or a holder
 
     def index_of(self, val: Val, w: Blocks) -> Num:
         """Return the number of a value among the options."""
-        if not isinstance(val, Choice):
+        if not isinstance(val, OneOfFunctions):
             return number(next(k for k, option in enumerate(self.options) if alike(only(option), val)))
         places = [self.index_of(v, w) for v in val.options]
         out = places[-1]
@@ -110,73 +115,74 @@ class TChoice:
 
 
 @record(eq=False)
-class TType:
+class TypeShape:
     type: Type
-    places: tuple[ArrayPlace, ...] = ()  # where the arrays among its alternatives may have been made
+    places: tuple[AllocationSite, ...] = ()  # where the arrays among its alternatives may have been made
 
 
 @record(eq=False)
-class TMaybe:
+class MaybeShape:
     """Bound on some paths only."""
 
-    inner: Template
+    inner: JoinShape
 
 
 @record(eq=False)
-class TAbsent:
+class AbsentShape:
     pass
 
 
 @record(eq=False)
-class TPoison:
+class ErrorShape:
     why: str
     code: str = ""
 
 
-Template: TypeAlias = (
-    TStatic | TParts | TTensor | TList | TMap | TType | TMaybe | TAbsent | TPoison | TChoice | TArray
+JoinShape: TypeAlias = (
+    StaticShape | PartsShape | TensorShape | ListShape | MapShape | TypeShape | MaybeShape | AbsentShape | ErrorShape
+    | ChoiceShape | ArrayShape
 )  # fmt: skip
 
 
-def equal_templates(a: Template, b: Template) -> bool:
+def compatible_shapes(a: JoinShape, b: JoinShape) -> bool:
     """Whether two templates assume the same."""
     match a, b:
-        case (TStatic(), TStatic()):
+        case (StaticShape(), StaticShape()):
             return same(a.val, b.val)
-        case (TParts(), TParts()):
+        case (PartsShape(), PartsShape()):
             kind = a.kind == b.kind and (alike(a.meta, b.meta) if a.kind == "holder" else a.meta == b.meta)
-            return kind and all(map(equal_templates, a.items, b.items))
-        case (TTensor(), TTensor()):
+            return kind and all(map(compatible_shapes, a.items, b.items))
+        case (TensorShape(), TensorShape()):
             return (a.type, a.dims, a.fresh, a.array0) == (b.type, b.dims, b.fresh, b.array0)
-        case (TArray(), TArray()):
+        case (ArrayShape(), ArrayShape()):
             pairs = zip(a.numbers, b.numbers, strict=False)
             return array_form(a.ref) == array_form(b.ref) and all(
                 x is y if x is None or y is None else same(x, y) for x, y in pairs
             )
-        case (TList(), TList()):
+        case (ListShape(), ListShape()):
             return a.cell.find() is b.cell.find() and a.own == b.own
-        case (TMap(), TMap()):
+        case (MapShape(), MapShape()):
             return a.cell.find() is b.cell.find() and a.is_set == b.is_set
-        case (TChoice(), TChoice()):
-            return len(a.options) == len(b.options) and all(map(equal_templates, a.options, b.options))
-        case (TType(), TType()):
+        case (ChoiceShape(), ChoiceShape()):
+            return len(a.options) == len(b.options) and all(map(compatible_shapes, a.options, b.options))
+        case (TypeShape(), TypeShape()):
             return a.type == b.type
-        case (TMaybe(), TMaybe()):
-            return equal_templates(a.inner, b.inner)
-        case (TPoison(), TPoison()) | (TAbsent(), TAbsent()):
+        case (MaybeShape(), MaybeShape()):
+            return compatible_shapes(a.inner, b.inner)
+        case (ErrorShape(), ErrorShape()) | (AbsentShape(), AbsentShape()):
             return True
     return False
 
 
-def only(option: Template) -> Val:
+def only(option: JoinShape) -> Val:
     """Return the value of an option of a choice."""
-    assert isinstance(option, TStatic | TParts)
-    return option.val if isinstance(option, TStatic) else option.meta
+    assert isinstance(option, StaticShape | PartsShape)
+    return option.val if isinstance(option, StaticShape) else option.meta
 
 
-def choices_of(a: Template) -> tuple[Template, ...]:
+def choices_of(a: JoinShape) -> tuple[JoinShape, ...]:
     """Return the functions and classes that a template is one of; none if it is something else."""
-    if isinstance(a, TChoice):
+    if isinstance(a, ChoiceShape):
         return a.options
-    holds = isinstance(a, TStatic) or (isinstance(a, TParts) and a.kind == "holder")
+    holds = isinstance(a, StaticShape) or (isinstance(a, PartsShape) and a.kind == "holder")
     return (a,) if holds and is_choosable(only(a)) else ()
