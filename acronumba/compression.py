@@ -28,7 +28,7 @@ from acronumba.compressed import (
     nearest,
     summed,
 )
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.optim import Optimiser
 from acronumba.storage import assembled, leaves, named, replaced
 
@@ -94,7 +94,7 @@ def compress(
 
     small = assembled(params, one)
     if not found:
-        raise refuse("ACR706", message="there is no matrix of float32 to compress", seen=", ".join([*given][:20]))
+        raise reject("ACR706", message="there is no matrix of float32 to compress", seen=", ".join([*given][:20]))
     return small
 
 
@@ -103,7 +103,7 @@ def _not_compressed(params: object) -> dict[str, Any]:
     given = dict(named(params))
     already = next((name for name, v in given.items() if isinstance(v, Compressed)), None)
     if already is not None:
-        raise refuse(
+        raise reject(
             "ACR706", message=f"`{already}` is compressed already", rewrite="the parameters that it was made of"
         )
     return given
@@ -113,26 +113,26 @@ def _kind(kind: str, given: Mapping[str, int | None]) -> tuple[type[Compressed],
     """Return the class of a kind of weights, and the choices that are given."""
     make = KINDS.get(kind)
     if make is None:
-        raise refuse("ACR706", message=f"there is no kind {kind!r} of weights", rewrite=f"one of: {', '.join(KINDS)}")
+        raise reject("ACR706", message=f"there is no kind {kind!r} of weights", rewrite=f"one of: {', '.join(KINDS)}")
     return make, {name: _number(name, x, make) for name, x in given.items() if x is not None}
 
 
 def _number(name: str, x: object, make: type[Compressed]) -> int:
     """Return the value of a choice of a kind of weights, validated."""
     if name not in make.choices:
-        raise refuse("ACR706", message=f"weights of kind {make.kind!r} have no `{name}`", rewrite=f"leave out `{name}`")
+        raise reject("ACR706", message=f"weights of kind {make.kind!r} have no `{name}`", rewrite=f"leave out `{name}`")
     least, most = {"bits": BITS, "vectors": (1, POOL)}[name]
     if isinstance(x, bool) or not isinstance(x, int | np.integer) or not least <= x <= most:
-        raise refuse("ACR706", message=f"`{name}` is {x!r}", rewrite=f"a whole number from {least} to {most}")
+        raise reject("ACR706", message=f"`{name}` is {x!r}", rewrite=f"a whole number from {least} to {most}")
     return int(x)
 
 
 def _made(make: type[Compressed], name: str, array: npt.NDArray[Any], options: Mapping[str, int]) -> Compressed:
     """Return an array in fewer bits."""
     if not np.isfinite(array).all():
-        raise refuse("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
+        raise reject("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
     if (wrong := make.unfit(array, **{k: n for k, n in options.items() if k == "vectors"})) is not None:
-        raise refuse("ACR706", message=f"`{name}` cannot be {make.kind}: {wrong}", rewrite=f'skip="{name}"')
+        raise reject("ACR706", message=f"`{name}` cannot be {make.kind}: {wrong}", rewrite=f'skip="{name}"')
     return make.of(array, **options)
 
 
@@ -169,7 +169,7 @@ def with_bits(small: Params, bits: int) -> Params:
     most = largest_code(_number("bits", bits, OfCodes))
     given = dict(named(small))
     if not any(isinstance(v, Int8 | Pool) for v in given.values()):
-        raise refuse("ACR706", message="no array is of whole numbers", rewrite="with_bits(compress(p), 6)")
+        raise reject("ACR706", message="no array is of whole numbers", rewrite="with_bits(compress(p), 6)")
 
     return replaced(small, lambda name, v: replace(v, most=most) if isinstance(v, Int8 | Pool) else v)
 
@@ -179,7 +179,7 @@ def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...
     patterns = (skip,) if isinstance(skip, str) else tuple(skip)
     idle = [p for p in patterns if not any(fnmatchcase(name, p) for name in names)]
     if idle:
-        raise refuse("ACR706", message=f"`skip` names no array: {', '.join(map(repr, idle))}",
+        raise reject("ACR706", message=f"`skip` names no array: {', '.join(map(repr, idle))}",
                      rewrite=f"of these: {', '.join(names[:20])}")  # fmt: skip
     return patterns
 
@@ -341,7 +341,7 @@ def report(params: object, small: object) -> Report:
     of = dict(named(params))
     for name, value in named(small):
         if name not in of or np.shape(of[name]) != np.shape(value):
-            raise refuse("ACR706", message=f"`{name}` is not the same array in both", rewrite="report(p, compress(p))")
+            raise reject("ACR706", message=f"`{name}` is not the same array in both", rewrite="report(p, compress(p))")
         array = np.asarray(of[name])
         before += array.nbytes
         after += value.nbytes if isinstance(value, Compressed) else np.asarray(value).nbytes
@@ -403,7 +403,7 @@ def difference(before: Sequence[Any], after: Sequence[Any]) -> Difference:
         Prints as a line or two.
     """
     if len(before) != len(after):
-        raise refuse("ACR706", message=f"{len(before)} results and {len(after)}", rewrite="of the same instances")
+        raise reject("ACR706", message=f"{len(before)} results and {len(after)}", rewrite="of the same instances")
     largest, where = 0.0, "none"
     others: dict[int, None] = {}
     chosen: dict[int, None] = {}

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.strategy import DEFAULT, Strategy
 
 VERSION = "0.1.0"
@@ -84,7 +84,7 @@ class Options:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             if problem := _problem(f.name, value, f.default):
-                raise refuse("ACR705", message=f"option {f.name}: {problem}", seen=repr(value))
+                raise reject("ACR705", message=f"option {f.name}: {problem}", seen=repr(value))
 
     @property
     def decisions(self) -> Strategy:
@@ -101,7 +101,7 @@ class Options:
             if name not in names:
                 near = difflib.get_close_matches(name, names, 1)
                 rewrite = f"did you mean `{near[0]}`?" if near else f"one of: {', '.join(names)}"
-                raise refuse("ACR705", message=f"there is no option `{name}`", rewrite=rewrite)
+                raise reject("ACR705", message=f"there is no option `{name}`", rewrite=rewrite)
         return dataclasses.replace(self, **changes)
 
 
@@ -183,4 +183,4 @@ def _level(variable: str, highest: int, default: int) -> int:
         return default
     if text.isdecimal() and int(text) <= highest:
         return int(text)
-    raise refuse("ACR705", message=f"{variable} must be a number from 0 to {highest}", seen=repr(text))
+    raise reject("ACR705", message=f"{variable} must be a number from 0 to {highest}", seen=repr(text))

@@ -53,7 +53,7 @@ def as_numpy(value: Any) -> npt.NDArray[Any] | str:
     if not _on_processor(value):
         return "an array on a GPU: copy it to the CPU first"
     try:
-        plain = value.detach() if hasattr(value, "detach") else value  # else PyTorch refuses to export it
+        plain = value.detach() if hasattr(value, "detach") else value  # else PyTorch rejects to export it
         # If both exist, `__array__` takes half the time; it shares the memory, too.
         return np.asarray(plain) if hasattr(plain, "__array__") else np.from_dlpack(plain)
     except Exception as error:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.row_grad import RowGrad
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.storage import leaves
 
 Array: TypeAlias = NDArray[Any]
@@ -93,7 +93,7 @@ class Optimiser:
             self.begin(params)
         missing = [n for n in names for kind in self._kinds() if n not in self.state.get(kind, {})]
         if missing:
-            raise _refused(
+            raise _rejected(
                 [f"the state holds nothing of `{n}`: it was not there when `begin` made it" for n in missing]
             )
         self.state["step"] += 1
@@ -235,7 +235,7 @@ def clip(grads: object, norm: float) -> float:
     found = [g.rows if isinstance(g, RowGrad) else g for _, g in named]
     wrong = [f"`{name}` {why}" for name, g in named if (why := _unfit(g))]
     if wrong:
-        raise _refused(wrong)
+        raise _rejected(wrong)
     there = math.sqrt(sum_of_squares([_in_one_piece(g) for g in found]))
     if most < there < math.inf:
         for dtype in _DTYPES:
@@ -244,7 +244,7 @@ def clip(grads: object, norm: float) -> float:
 
 
 def _number(name: str, value: float) -> float:
-    """Return a setting as a float, or refuse it."""
+    """Return a setting as a float, or reject it."""
     number = float(value)
     if not 0 <= number < math.inf:
         raise ValueError(f"{name} is a number of at least 0, not {value!r}")
@@ -254,7 +254,7 @@ def _number(name: str, value: float) -> float:
 def _pairs(params: object, grads: object) -> list[tuple[str, Array, Array]]:
     """Return name, array and gradient of each parameter that has one."""
     if type(params).__name__ == "Snapshot":
-        raise _refused(["a snapshot does not change: update the parameters that it was made of"])
+        raise _rejected(["a snapshot does not change: update the parameters that it was made of"])
     there = dict(leaves(params))
     out, wrong = [], []
     for name, g in _named(grads):
@@ -270,7 +270,7 @@ def _pairs(params: object, grads: object) -> list[tuple[str, Array, Array]]:
         else:
             out.append((name, w, g))
     if wrong:
-        raise _refused(wrong)
+        raise _rejected(wrong)
     return out
 
 
@@ -278,7 +278,7 @@ def _named(grads: object) -> list[tuple[str, Any]]:
     """Return gradients with their names."""
     if type(grads).__name__ == "Gradients":
         seen, rewrite = "the loss and its gradients together", "value, grads = f.value_and_grad.batch(...)"
-        raise refuse("ACR713", seen=seen, rewrite=rewrite)
+        raise reject("ACR713", seen=seen, rewrite=rewrite)
     return leaves(grads)
 
 
@@ -300,9 +300,9 @@ def _in_one_piece(a: Array) -> Array:
     return a if a.flags.c_contiguous else a.copy()
 
 
-def _refused(wrong: Sequence[str]) -> Exception:
+def _rejected(wrong: Sequence[str]) -> Exception:
     rewrite = "np.array(w) in its place" if all(w.endswith("is read-only") for w in wrong) else ""
-    return refuse("ACR713", seen="; ".join(wrong), rewrite=rewrite)
+    return reject("ACR713", seen="; ".join(wrong), rewrite=rewrite)
 
 
 def _dense(group: Sequence[Any]) -> list[Any]:

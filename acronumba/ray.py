@@ -27,7 +27,7 @@ from acronumba.api.results import Results
 from acronumba.api.snapshot import pack
 from acronumba.emit.target import host
 from acronumba.errors import AcronumbaError, InstanceErrors, sendable
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.serve import Server
 
 try:
@@ -78,7 +78,7 @@ class Pool:
         self._silent: dict[Any, Any] = {}  # workers that did not answer, with the pending call
         if same_processor and len(found := set(ray.get([w.processor.remote() for w in self._workers]))) > 1:
             self.close()
-            raise refuse("ACR706", message="the workers have different CPUs", seen=", ".join(sorted(found)))
+            raise reject("ACR706", message="the workers have different CPUs", seen=", ".join(sorted(found)))
 
     def batch(self, *columns: Any) -> Results[Any]:
         """Return the results of instances, in their order, as `Model.batch` does.
@@ -97,7 +97,7 @@ class Pool:
         given = [_Column(c) for c in as_columns(columns, names, self._signature.hint)]
         count = len(given[0])
         if any(len(c) != count for c in given):
-            raise refuse("ACR707", message="the columns have different lengths", seen=str([len(c) for c in given]))
+            raise reject("ACR707", message="the columns have different lengths", seen=str([len(c) for c in given]))
         size = max(FEWEST, -(-count // (CHUNKS * len(self._workers))))
         chunks = ((first, [c.packed(first, first + size) for c in given]) for first in range(0, count, size))
         results: list[Any] = [None] * count
@@ -177,9 +177,9 @@ class Pool:
                     for other in [ref for ref, o in under_way.items() if o.first == sent.first]:
                         ray.cancel(other)
                         del under_way[other]  # its worker may never answer
-                    refused, results, errors = pickle.loads(ray.get(done))
-                    if refused is not None:
-                        raise refused
+                    rejected, results, errors = pickle.loads(ray.get(done))
+                    if rejected is not None:
+                        raise rejected
                     yield sent.first, results, errors
         finally:
             for ref in under_way:
@@ -260,8 +260,8 @@ class _Worker:
             found = None, list(self._model.batch(*pickle.loads(columns), **self._shared)), {}
         except InstanceErrors as failed:
             found = None, list(failed.results), sendable(failed.errors)
-        except AcronumbaError as refused:
-            found = refused, [], {}
+        except AcronumbaError as rejected:
+            found = rejected, [], {}
         return cloudpickle.dumps(found)  # type: ignore[no-any-return]
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from acronumba.data.classes import is_object, names_of, set_field
 from acronumba.data.row_grad import RowGrad
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.foreign import OfParts, is_foreign, numpy_array
 
 Params = TypeVar("Params")
@@ -65,7 +65,7 @@ def save(path: str | os.PathLike[str], params: object) -> None:
     tensors: dict[str, npt.NDArray[Any]] = {}
     for name, value in _leaves(_plain(params)):
         if name in tensors:
-            raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
+            raise reject("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
         tensors[name] = _tensor(name, value)
     target = Path(path)
     if not target.absolute().parent.is_dir():
@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
     like = _plain(like)
     for name, value in _leaves(like):
         if name in wanted:
-            raise refuse("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
+            raise reject("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
         wanted[name] = value
     late = _late(like)
     with _opened(path) as file:
@@ -121,7 +121,7 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
         wrong, only_shapes = _differences(file, wanted, cast)
         if wrong:
             code = "ACR709" if only_shapes else "ACR708"
-            raise refuse(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
+            raise reject(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
         read = {name: file.read(name).astype(_tensor(name, v).dtype, copy=False) for name, v in wanted.items()}
         found = absent | read
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
@@ -230,7 +230,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[_File]:
             yield _File(raw)
     except _Damaged as error:
         message = f"{os.fspath(path)} is not a safetensors file, or is damaged"
-        raise refuse("ACR708", message=message, seen=str(error), rewrite="write it again with `save`") from error
+        raise reject("ACR708", message=message, seen=str(error), rewrite="write it again with `save`") from error
 
 
 def leaves(params: object) -> list[tuple[str, Any]]:
@@ -313,10 +313,10 @@ def _tensor(name: str, value: Any) -> npt.NDArray[Any]:
         try:
             return np.array(value, _NUMBERS[type(value)])
         except OverflowError:
-            raise refuse("ACR708", message=f"`{name}` is an int of more than 64 bits") from None
+            raise reject("ACR708", message=f"`{name}` is an int of more than 64 bits") from None
     array = numpy_array(value)
     if array.dtype.name not in _DTYPES.values():
-        raise refuse("ACR708", message=f"`{name}` cannot be stored", seen=f"an array of dtype {array.dtype}")
+        raise reject("ACR708", message=f"`{name}` cannot be stored", seen=f"an array of dtype {array.dtype}")
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
 
 
@@ -334,13 +334,13 @@ def _parts(path: str, value: Any) -> list[tuple[str, Any]]:
         return [(name, getattr(value, name)) for name in names_of(value)]
     if isinstance(value, dict):
         if not all(type(key) is str for key in value):
-            raise refuse("ACR708", message=f"the keys of `{path or 'params'}` must be strings")
+            raise reject("ACR708", message=f"the keys of `{path or 'params'}` must be strings")
         return list(value.items())
     if isinstance(value, list | tuple):
         return [(str(k), inner) for k, inner in enumerate(value)]
     seen = f"an object of class {type(value).__name__}"
     rewrite = "use dataclasses, dicts, lists and tuples"
-    raise refuse("ACR708", message=f"`{path or 'params'}` cannot be stored", seen=seen, rewrite=rewrite)
+    raise reject("ACR708", message=f"`{path or 'params'}` cannot be stored", seen=seen, rewrite=rewrite)
 
 
 def _leaves(params: object) -> Iterator[tuple[str, Any]]:
@@ -355,7 +355,7 @@ def _walk(path: str, value: Any, inside: list[int], parts: bool = True) -> Itera
         yield path or "value", value
         return
     if id(value) in inside:
-        raise refuse("ACR708", message=f"`{path}` is inside itself")
+        raise reject("ACR708", message=f"`{path}` is inside itself")
     for name, inner in _parts(path, value):
         yield from _walk(f"{path}.{name}" if path else name, inner, [*inside, id(value)], parts)
 

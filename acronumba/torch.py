@@ -18,7 +18,7 @@ from acronumba.api.results import Results, parts_of
 from acronumba.api.structures import float_arrays, is_float_array, rebuilt
 from acronumba.api.wanted import Choices, wanted_of
 from acronumba.errors import InstanceErrors, one_frame
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.foreign import numpy_array
 from acronumba.storage import assembled, leaves
 
@@ -56,7 +56,7 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
         for name, array in leaves(params):
             if not isinstance(array, np.ndarray) or array.dtype.name not in _DTYPES or not array.flags.writeable:
                 seen = f"`{name}` is {type(array).__name__} of {array.dtype}"
-                raise refuse("ACR713", message="PyTorch can share arrays of float32 and float64 that can be written to",
+                raise reject("ACR713", message="PyTorch can share arrays of float32 and float64 that can be written to",
                              seen=seen, rewrite="np.array(w, np.float32) in its place")  # fmt: skip
             *path, last = name.split(".")
             self._within(path).register_parameter(last, torch.nn.Parameter(torch.from_numpy(array)))
@@ -73,7 +73,7 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
         """
         found = dict(leaves(grads))
         if unknown := sorted(found.keys() - self._arrays.keys()):
-            raise refuse("ACR713", seen=f"there is no parameter `{unknown[0]}`")
+            raise reject("ACR713", seen=f"there is no parameter `{unknown[0]}`")
         for name, parameter in self.named_parameters():
             if name in found:
                 parameter.grad = torch.from_numpy(np.asarray(found[name]))
@@ -116,11 +116,11 @@ def params(module: Any, like: Any, names: Mapping[str, str] | None = None) -> An
     def find(name: str, wanted: Any) -> Any:
         theirs = other.get(name, name)
         if theirs not in state:
-            raise refuse("ACR713", message=f"the module has no `{theirs}`", seen=", ".join(state))
+            raise reject("ACR713", message=f"the module has no `{theirs}`", seen=", ".join(state))
         array = numpy_array(state[theirs])
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             seen = f"{array.dtype}{list(array.shape)}, and not {wanted.dtype}{list(wanted.shape)}"
-            raise refuse("ACR713", message=f"the module's `{theirs}` is no `{name}`", seen=seen)
+            raise reject("ACR713", message=f"the module's `{theirs}` is no `{name}`", seen=seen)
         return array
 
     return assembled(like, find)
@@ -252,15 +252,15 @@ class _Given:
         """Return the array that shares the memory of a tensor."""
         if id(tensor) not in self._arrays:
             if tensor.device.type != "cpu" or tensor.layout != torch.strided:
-                raise refuse("ACR706", message="a layer takes dense tensors in the CPU's memory",
+                raise reject("ACR706", message="a layer takes dense tensors in the CPU's memory",
                              seen=f"a tensor on {tensor.device}, {tensor.layout}", rewrite="tensor.cpu()")  # fmt: skip
             if tensor.dtype in (torch.bfloat16, torch.float16):
-                raise refuse("ACR706", message="a layer takes tensors of float32 and float64",
+                raise reject("ACR706", message="a layer takes tensors of float32 and float64",
                              seen=str(tensor.dtype), rewrite="tensor.float()")  # fmt: skip
             try:
                 array = tensor.detach().resolve_neg().resolve_conj().numpy()
             except RuntimeError as error:  # it stands for others, in `torch.func`
-                raise refuse("ACR706", message="a layer takes dense tensors in the CPU's memory", seen=str(error),
+                raise reject("ACR706", message="a layer takes dense tensors in the CPU's memory", seen=str(error),
                              rewrite="torch.autograd.grad in the place of torch.func") from error  # fmt: skip
             self._arrays[id(tensor)] = array
             self._of[id(array)] = tensor
@@ -338,8 +338,8 @@ class _Once(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, adjoint: Any) -> Any:
-        """Refuse."""
-        raise refuse("ACR706", message="a layer has first derivatives alone, and these are differentiated once more",
+        """Reject."""
+        raise reject("ACR706", message="a layer has first derivatives alone, and these are differentiated once more",
                      rewrite="gradients without create_graph, or detached")  # fmt: skip
 
 

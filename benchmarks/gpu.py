@@ -168,7 +168,7 @@ def training_codes(model: str, size: str | int) -> list[Any]:
 
     With them comes the one kernel that runs all those of the forward pass.
     """
-    from acronumba.analysis.backward.program import way_back
+    from acronumba.analysis.backward.program import plan_backward
     from acronumba.bench.ablate import inputs
     from acronumba.bench.lessons import LESSONS
     from acronumba.bench.workloads import WORKLOADS
@@ -187,7 +187,7 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         one = f._specialise(f._bind(columns, {"p": p}))[0]
         tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
         wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
-        back = way_back(one.plan, wanted, width)
+        back = plan_backward(one.plan, wanted, width)
         there = [*device_codes(back.plan, one.options).values()]
         out += [*there, *([persistent(there)] if there else []), *back_codes(back, one.options)]
     return [*out, sums.code("float32")]

@@ -71,7 +71,7 @@ class Nothing:
     def resident(self, function: int, threads: int, shared: int) -> int:
         return 4
 
-    def refuse(self, error: int) -> NoReturn:
+    def reject(self, error: int) -> NoReturn:
         raise RuntimeError(error)
 
     def word(self) -> Words:

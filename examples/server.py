@@ -168,7 +168,7 @@ async def main() -> None:
         served = await asyncio.gather(*map(app.state.server, trees))
         assert [x.tobytes() for x in served] == [x.tobytes() for x in encode.batch(trees, p=PARAMS)]
         assert np.allclose(served, [encode(t, p=PARAMS) for t in trees], atol=1e-5)
-        print(" requests/s   median      p99   refused")
+        print(" requests/s   median      p99   rejected")
         for rate in (50, 200, 800, 3200):
             took, lost = await ask(rate)
             p50, p99 = (1e3 * took[int(q * len(took))] for q in (0.5, 0.99))

@@ -1,4 +1,4 @@
-"""Weights in fewer bits: plain calls, batches, files, reports, and what is refused."""
+"""Weights in fewer bits: plain calls, batches, files, reports, and what is rejected."""
 
 from __future__ import annotations
 
@@ -322,9 +322,9 @@ def test_an_error_names_the_line_of_the_user() -> None:
     def wrong(x: np.ndarray, *, w: Any) -> Any:
         return w % x
 
-    with pytest.raises(TypeMismatch) as refused:
+    with pytest.raises(TypeMismatch) as rejected:
         wrong.batch([normal(3)], w=Int8.of(normal(2, 3)))
-    assert "return w % x" in str(refused.value) and "seen: w, a Int8 % float32" in str(refused.value)
+    assert "return w % x" in str(rejected.value) and "seen: w, a Int8 % float32" in str(rejected.value)
     with pytest.raises(InstanceErrors) as failed:
         model(_times).batch([normal(4)], w=Int8.of(normal(2, 3)))
     line = _times.__code__.co_firstlineno + 1

@@ -188,7 +188,7 @@ def test_parameters_are_saved_as_arrays(make: Any, tmp_path: Any) -> None:
     assert np.array_equal(found.w, W)
 
 
-def test_what_lies_on_another_device_is_refused() -> None:
+def test_what_lies_on_another_device_is_rejected() -> None:
     with pytest.raises(AcronumbaError, match="copy it to the CPU first"):
         project.batch(X, w=Exported(W, device=2))
     with pytest.raises(AcronumbaError, match="copy it to the CPU first"):
@@ -197,7 +197,7 @@ def test_what_lies_on_another_device_is_refused() -> None:
         project.batch([Exported(x, device=2) for x in X], w=W)
 
 
-def test_floats_of_16_bits_are_refused_with_what_to_write() -> None:
+def test_floats_of_16_bits_are_rejected_with_what_to_write() -> None:
     torch = pytest.importorskip("torch")
     for dtype in (torch.bfloat16, torch.float16):
         for x, w in ((X, _torch(W).to(dtype)), (list(_torch(X).to(dtype)), W)):
@@ -211,7 +211,7 @@ def test_results_go_back_without_a_copy() -> None:
     assert torch.from_dlpack(whole).numpy().tobytes() == whole.tobytes()
 
 
-def test_tables_are_refused_with_their_columns() -> None:
+def test_tables_are_rejected_with_their_columns() -> None:
     add = model(lambda a, b: a + b)
     with pytest.raises(AcronumbaError, match=r'd\["a"\], d\["b"\]'):
         add.batch({"a": [1], "b": [2]})
@@ -222,7 +222,7 @@ def test_tables_are_refused_with_their_columns() -> None:
     assert list(add.batch(frame["a"], frame["b"])) == [4, 6]
 
 
-def test_rows_that_are_found_by_numbers_alone_are_refused() -> None:
+def test_rows_that_are_found_by_numbers_alone_are_rejected() -> None:
     class Dataset:
         def __getitem__(self, k: int) -> np.ndarray:
             return X[k]

@@ -28,7 +28,7 @@ def test_asked_next_to_the_recursion_limit_it_leaves_no_file_open(
     asked: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unraisable: list[Any] = []
-    answered = refused = 0
+    answered = rejected = 0
     free = sys.getrecursionlimit() - frames()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "unraisablehook", lambda args: unraisable.append(args.exc_value))
@@ -37,7 +37,7 @@ def test_asked_next_to_the_recursion_limit_it_leaves_no_file_open(
                 assert at_depth(n, asked) > 0
                 answered += 1
             except RecursionError:
-                refused += 1
+                rejected += 1
         gc.collect()
-    assert answered > 0 and refused > 0
+    assert answered > 0 and rejected > 0
     assert not unraisable

@@ -228,7 +228,7 @@ def test_clip_of_nothing() -> None:
     optim.SGD(0.1).update({}, {})
 
 
-# ---- refusals
+# ---- rejections
 
 
 def read_only() -> np.ndarray:
@@ -249,7 +249,7 @@ def read_only() -> np.ndarray:
         ({"w": np.ones(2, ">f8")}, {"w": np.ones(2, ">f8")}, "is an array of >f8"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_nothing_has_changed(p: Any, g: Any, why: str) -> None:
+def test_what_does_not_fit_is_rejected_and_nothing_has_changed(p: Any, g: Any, why: str) -> None:
     first = np.ones(2)
     opt = optim.Adam(0.1)
     with pytest.raises(TypeMismatch, match="ACR713") as error:

@@ -537,9 +537,9 @@ def test_wrong_use_in_a_model() -> None:
     def numpys(x: float) -> Any:
         return x + np.random.normal()  # noqa: NPY002
 
-    with pytest.raises(Unsupported, match="ACR211") as refused:
+    with pytest.raises(Unsupported, match="ACR211") as rejected:
         numpys.batch([1.0])
-    assert "acronumba.random" in str(refused.value)
+    assert "acronumba.random" in str(rejected.value)
 
     @model
     def no_key(seed: int) -> Any:

@@ -135,7 +135,7 @@ def test_what_a_layer_does_not_take() -> None:
         acronumba.torch.layer(fails)([double(2), double(2)], [1, 0], w=double(2))
 
 
-def test_a_derivative_of_a_derivative_is_refused_and_never_zero() -> None:
+def test_a_derivative_of_a_derivative_is_rejected_and_never_zero() -> None:
     f = acronumba.torch.layer(encode)
     xs, w, b = double(3, 4, 2), double(2, 4), double(2)
     value = f(TREES, xs, p=Params(w, b)).sum()

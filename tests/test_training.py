@@ -86,7 +86,7 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     train(params, one := optim.Adam(), watch := watching(), rng, 3)
     training.checkpoint(path, params, one, watch, rng)
 
-    def refused(error: type[Exception], there: Any, opt: optim.Optimiser, other: Any) -> str:
+    def rejected(error: type[Exception], there: Any, opt: optim.Optimiser, other: Any) -> str:
         new, before = watching(), [a.copy() for a in there.values() if isinstance(a, np.ndarray)]
         drawn = np.random.Generator(type(other.bit_generator)(1)).random()
         with pytest.raises(error) as found:
@@ -95,15 +95,15 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
         assert all(map(np.array_equal, before, [a for a in there.values() if isinstance(a, np.ndarray)]))
         return str(found.value)
 
-    assert "opt.square" in refused(TypeMismatch, start(), optim.SGD(0.1), np.random.default_rng(1))
+    assert "opt.square" in rejected(TypeMismatch, start(), optim.SGD(0.1), np.random.default_rng(1))
     larger = {"cells": [{"w": np.zeros(4)}], "b": np.zeros(1, np.float32)}
-    assert "float64[3], expected float64[4]" in refused(ShapeMismatch, larger, optim.Adam(), np.random.default_rng(1))
+    assert "float64[3], expected float64[4]" in rejected(ShapeMismatch, larger, optim.Adam(), np.random.default_rng(1))
     other = np.random.Generator(np.random.MT19937(1))
-    assert "rng.PCG64" in refused(TypeMismatch, start(), optim.Adam(), other)
+    assert "rng.PCG64" in rejected(TypeMismatch, start(), optim.Adam(), other)
     with pytest.raises(FileNotFoundError):
         training.resume(tmp_path / "nowhere", params, one, watch, rng)
     path.write_bytes(b"damaged")
-    refused(TypeMismatch, start(), optim.Adam(), np.random.default_rng(1))
+    rejected(TypeMismatch, start(), optim.Adam(), np.random.default_rng(1))
 
 
 def test_arguments_in_another_order_are_told(tmp_path: Path) -> None:

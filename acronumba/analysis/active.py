@@ -18,7 +18,7 @@ from functools import partial
 from acronumba.analysis.backward.derive import depends
 from acronumba.analysis.value_flow import Inclusion
 from acronumba.errors import NOWHERE, AcronumbaError
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir import nodes as ir
 from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import FLOAT, FloatT, ListT, RefT, TensorT, words
@@ -46,7 +46,7 @@ class Active:
     stops: tuple[ir.Read, ...]  # reads of an active tensor as a float
     lost: tuple[ir.Read, ...]  # those whose number flows on into the loss
 
-    def refusal(self) -> AcronumbaError | None:
+    def rejection(self) -> AcronumbaError | None:
         """Return the error for the first position in the source at which a gradient is lost, or None."""
         if not self.lost:
             return None
@@ -54,7 +54,7 @@ class Active:
         seen = f"{first.why} of a tensor that the parameters decide" if first.why else "a float of such a tensor"
         whole = first.why in ("float()", ".item()")
         rewrite = f"leave {first.why} out; if no gradient is meant: `nn.stop_gradient(x)`" if whole else ""
-        return refuse("ACR602", first.loc, seen=seen, rewrite=rewrite)
+        return reject("ACR602", first.loc, seen=seen, rewrite=rewrite)
 
 
 def active(program: ir.Program, wanted: Wanted, width: int | None) -> Active:

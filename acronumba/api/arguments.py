@@ -17,7 +17,7 @@ from acronumba.api.columns import as_columns, is_packed
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.data.shared import SharedTree, describe
 from acronumba.data.source_guard import SourceGuard
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import def_loc
 
@@ -67,12 +67,12 @@ class Signature:
         try:
             parameters = inspect.signature(fn, follow_wrapped=False).parameters.values()
         except (TypeError, ValueError):
-            raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}") from None
+            raise reject("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}") from None
         if not isinstance(fn, types.FunctionType):
-            raise refuse("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}")
+            raise reject("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}")
         variadic = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         if variadic:
-            raise refuse(
+            raise reject(
                 "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not supported"
             )
         self._source_guard = SourceGuard()
@@ -80,7 +80,7 @@ class Signature:
         self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         self.shared = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
         if not self.positional:
-            raise refuse(
+            raise reject(
                 "ACR208",
                 loc,
                 seen="no positional parameter",
@@ -119,7 +119,7 @@ class Signature:
         for name, column in zip(names, given, strict=False):
             if len(column) != count:
                 seen = f"{names[0]}: {count} instances, {name}: {len(column)}"
-                raise refuse("ACR707", message=f"{self.name}: the columns have different lengths", seen=seen)
+                raise reject("ACR707", message=f"{self.name}: the columns have different lengths", seen=seen)
         for p in self.positional[len(given) :]:
             if p.default is p.empty:
                 raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
@@ -141,4 +141,4 @@ class Signature:
         if self.positional[0].name == "self":  # a method: nothing tells the object
             columns = ", ".join(p.name for p in self.positional[1:])
             rewrite = f"a function of both: `model(lambda {columns}, *, net: net.{self.fn.__name__}({columns}))`"
-        return refuse("ACR706", message=f"{self.name}: {message}", seen=seen, rewrite=rewrite)
+        return reject("ACR706", message=f"{self.name}: {message}", seen=seen, rewrite=rewrite)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.data.classes import is_record
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.foreign import as_numpy, is_foreign
 from acronumba.locks import undivided
 
@@ -58,7 +58,7 @@ def _drained(values: Iterator[Any], name: str) -> list[Any]:
         endless = len(some) == _SOME and available() < free // 2
     if endless:
         del out
-        raise refuse(
+        raise reject(
             "ACR706",
             message=f"the column for `{name}` does not end, or takes more than half of the memory that was free",
             seen=type(values).__name__,
@@ -71,7 +71,7 @@ def _column(value: Any, name: str, k: int, hint: Callable[[str], Any] | None) ->
     """Return positional argument `k` of a batch as a sequence."""
     if is_packed(value) or type(value) is list:
         return value
-    _refuse_table(value, name)
+    _reject_table(value, name)
     if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
         with undivided:
             from acronumba.data import arrow
@@ -80,13 +80,13 @@ def _column(value: Any, name: str, k: int, hint: Callable[[str], Any] | None) ->
     if has_rows(value):
         array = as_numpy(value)
         if isinstance(array, str):
-            raise refuse("ACR706", message=f"the column for `{name}` cannot be read", seen=array)
+            raise reject("ACR706", message=f"the column for `{name}` cannot be read", seen=array)
         value = array
     if isinstance(value, np.ndarray) and value.ndim:
         return value if type(value) in (np.ndarray, np.memmap) else list(value)  # subclasses may override rows
     if isinstance(value, str | bytes | np.ndarray) or is_record(type(value)) or not isinstance(value, Iterable):
         shared = f"; if all instances share it, put `*` before `{name}` and pass it by name" if k else ""
-        raise refuse(
+        raise reject(
             "ACR706",
             message=f"the column for `{name}` must be a sequence of instances",
             seen=type(value).__name__,
@@ -100,19 +100,19 @@ def has_rows(value: Any) -> bool:
     return is_foreign(value) and hasattr(value, "__dlpack__")
 
 
-def _refuse_table(value: Any, name: str) -> None:
+def _reject_table(value: Any, name: str) -> None:
     """Reject tables, which hold the columns of several parameters, and objects with indexing but no iteration."""
     if isinstance(value, Mapping) or _is_table(value):
         named = value if isinstance(value, Mapping) else getattr(value, "column_names", getattr(value, "columns", ()))
         keys = [k for k in named if isinstance(k, str)][:2] or ["a", "b"]
-        raise refuse(
+        raise reject(
             "ACR706",
             message=f"the column for `{name}` is a table: its columns are instances of one parameter each",
             seen=type(value).__name__,
             rewrite=", ".join(f'{"d" if isinstance(value, Mapping) else "df"}["{k}"]' for k in keys),
         )
     if hasattr(type(value), "__getitem__") and hasattr(type(value), "__len__") and not isinstance(value, Iterable):
-        raise refuse(
+        raise reject(
             "ACR706",
             message=f"the column for `{name}` has rows that are found by their numbers alone",
             seen=type(value).__name__,

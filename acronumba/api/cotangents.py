@@ -13,7 +13,7 @@ import numpy as np
 
 from acronumba.api.results import parts_of
 from acronumba.api.structures import is_float_array
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir.types import ArrayT
 from acronumba.ir.written import elements
 
@@ -69,7 +69,7 @@ def _fitting(value: Any, given: Any, number: int, path: str) -> Any:
 
 
 def _wrong(number: int, path: str, message: str, seen: str, rewrite: str = "") -> Exception:
-    return refuse("ACR714", message=f"instance {number}, result{path}: {message}", seen=seen, rewrite=rewrite)
+    return reject("ACR714", message=f"instance {number}, result{path}: {message}", seen=seen, rewrite=rewrite)
 
 
 def _form(value: Any) -> str:

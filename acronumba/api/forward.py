@@ -19,7 +19,7 @@ from acronumba.api.structures import float_arrays
 from acronumba.api.wanted import Totals, Wanted
 from acronumba.data.row_grad import total
 from acronumba.data.tensors import Found, InMemory, arrays_in
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.values import unflatten
 from acronumba.pipeline.pullback import Pullback, pullback
@@ -210,7 +210,7 @@ class Forward:
         """Return gradients in their structures; `cotangents`: per instance, by the ids of the arrays of its result."""
         for path, array, mark in self._marks.values():
             if self._mark(array) != mark:
-                raise refuse("ACR706", message=f"`{path}` has changed since the results were computed",
+                raise reject("ACR706", message=f"`{path}` has changed since the results were computed",
                              rewrite="pullback before parameters are updated")  # fmt: skip
         totals: dict[int, Totals] = {}
         sums: list[Totals] = []

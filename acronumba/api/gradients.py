@@ -23,7 +23,7 @@ from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
 from acronumba.data.row_grad import total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
 from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
@@ -177,7 +177,7 @@ class ValueAndGrad:
         with one_frame:
             call = self.model._bind(columns, shared)
             if not call.count:
-                raise refuse("ACR706", message="at least one instance is needed to know the types")
+                raise reject("ACR706", message="at least one instance is needed to know the types")
             compiled, leaves, _ = self.model._specialise(call, packed=False)
             return Stages(compiled, compiled.backward(*self._in_program(call, compiled, leaves)))
 
@@ -348,7 +348,7 @@ class _Run:
         """Return the gradients of all instances; `one`: for a call with one instance."""
         count = len(self.totals)
         if not self.call.count and self.choices.reduce == "mean":
-            raise refuse("ACR706", message="the mean of no losses", rewrite='value_and_grad(f, reduce="sum")')
+            raise reject("ACR706", message="the mean of no losses", rewrite='value_and_grad(f, reduce="sum")')
         share = 1.0 / count if self.choices.reduce == "mean" and count else 1.0
         values = [np.asarray(self.losses[k]) for k in self.totals]
         total = np.sum(np.array(values, np.float64)) * share
@@ -371,7 +371,7 @@ def _loss_type(compiled: Compiled, choices: Choices) -> Type:
         return found
     seen = f"{compiled.fn.__qualname__} returns {type_text(t)}"
     rewrite = "return loss, anything" if choices.aux and found is None else ""
-    raise refuse("ACR311", def_loc(compiled.fn), seen=seen, rewrite=rewrite)
+    raise reject("ACR311", def_loc(compiled.fn), seen=seen, rewrite=rewrite)
 
 
 def _is_loss(t: Type) -> bool:

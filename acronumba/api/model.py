@@ -30,7 +30,7 @@ from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.generics import P, R
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import compiling, def_loc
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from acronumba.api.stages import Stages
     from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.pipeline.refused import Attempt
+    from acronumba.pipeline.rejected import Attempt
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.trace import TraceData
 
@@ -292,7 +292,7 @@ class Model(Generic[P, R]):
         from acronumba.views.progress import progress
 
         if not call.count:
-            raise refuse("ACR706", message="at least one instance is needed to know the types")
+            raise reject("ACR706", message="at least one instance is needed to know the types")
         with progress(f"explaining {self.__qualname__}", 1 + len(changes(self.options))) as step:
             compiled, leaves, trace = self._record(call)
             step(1)
@@ -379,7 +379,7 @@ class Model(Generic[P, R]):
 
             verdict = check(self.__wrapped__, call.columns, call.shared, done)
             if not verdict.ok:
-                raise refuse("ACR799", message="a mini-batch differs from the plain call", seen=str(verdict))
+                raise reject("ACR799", message="a mini-batch differs from the plain call", seen=str(verdict))
         return done
 
     def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> Done:
@@ -393,26 +393,26 @@ class Model(Generic[P, R]):
                 compiled, leaves, _ = self._compile(call, packed=False)
             except InternalError:
                 raise
-            except AcronumbaError as refusal:
-                return self._execute_apart(call, trace, refusal)
+            except AcronumbaError as rejection:
+                return self._execute_apart(call, trace, rejection)
             spent = time.perf_counter() - before
             found = Fit(compiled, leaves, compiled.pack(call.columns, call.numbers))
         return self._execute_found(call, found, trace, begin, spent)
 
-    def _execute_apart(self, call: Call, trace: bool, refusal: AcronumbaError) -> Done:
+    def _execute_apart(self, call: Call, trace: bool, rejection: AcronumbaError) -> Done:
         """Run the instances of each type apart, the most frequent types first, together with others that fit.
 
         If the function is rejected for a group, its instances fail with this error. If it is rejected for all groups,
-        the error of the mini-batch as a whole (`refusal`) is raised.
+        the error of the mini-batch as a whole (`rejection`) is raised.
         """
         with compiling(self.__wrapped__):
             left, packed = groups(call.again().columns), any(map(is_packed, call.columns))
         # A slice of a pack has the types of the whole pack; the types of its own instances may be accepted.
         if len(left) < 2 and not packed:
-            raise refusal
+            raise rejection
         call = call.again()
         parts = list(self._as_before(call, left, trace))
-        refused: dict[int, BaseException] = {}
+        rejected: dict[int, BaseException] = {}
         for types_of in list(left):
             if types_of not in left:
                 continue
@@ -420,7 +420,7 @@ class Model(Generic[P, R]):
             try:
                 compiled, leaves, _ = self._specialise(call.some(members), packed=False)
             except AcronumbaError as error:
-                refused |= dict.fromkeys(members, error.with_traceback(None))
+                rejected |= dict.fromkeys(members, error.with_traceback(None))
                 continue
             others = [key for key, group in left.items() if compiled.matches_types(call.some(group[:1]).columns)]
             for key in (types_of, *others):
@@ -430,9 +430,9 @@ class Model(Generic[P, R]):
             rows = compiled.pack(some.columns, some.numbers)
             parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, spent)))
         if not parts:
-            raise refusal
-        self._tell_of_groups(len(parts) + len({id(error) for error in refused.values()}))
-        return _joined(call, parts, refused)
+            raise rejection
+        self._tell_of_groups(len(parts) + len({id(error) for error in rejected.values()}))
+        return _joined(call, parts, rejected)
 
     def _as_before(self, call: Call, left: dict[Any, list[int]], trace: bool) -> Iterator[tuple[list[int], Done]]:
         """Run groups whose types ran before, with the same specialisations, and remove them from `left`."""
@@ -511,11 +511,11 @@ class Model(Generic[P, R]):
     def _compiled(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Compiled:
         call = self._bind(columns, shared)
         if not call.count:
-            raise refuse("ACR706", message="at least one instance is needed to know the types")
+            raise reject("ACR706", message="at least one instance is needed to know the types")
         return self._specialise(call)[0]
 
     def _plain(self) -> types.FunctionType:
-        fn: Any = self.__wrapped__  # `Signature` refuses others
+        fn: Any = self.__wrapped__  # `Signature` rejects others
         return fn  # type: ignore[no-any-return]
 
     def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
@@ -536,7 +536,7 @@ class Model(Generic[P, R]):
         fn = self._plain()
         others = []
         for number, compiled in enumerate(sorted(self._tuned(call)[1], key=lambda c: -c.used)):
-            if number == FEW and self._cache.refused(fn, call) is not None:
+            if number == FEW and self._cache.rejected(fn, call) is not None:
                 return None
             if compiled.fn is not fn:
                 continue
@@ -566,8 +566,8 @@ class Model(Generic[P, R]):
     def _compile(self, call: Call, packed: bool = True) -> Fit:
         """Compile a specialisation for a call, and return it as `_specialise` does."""
         (options, entries), fn = self._tuned(call), self._plain()
-        if (refusal := self._cache.refused(fn, call)) is not None:
-            raise refusal
+        if (rejection := self._cache.rejected(fn, call)) is not None:
+            raise rejection
         with compiling(fn), undivided, self._cache.lock:
             from acronumba.data.extents import Columns
             from acronumba.pipeline.compiled import compile_model
@@ -587,7 +587,7 @@ class Model(Generic[P, R]):
                 except Changed:
                     continue
                 except AcronumbaError as error:
-                    self._cache.refuse(fn, call, error, attempts)
+                    self._cache.reject(fn, call, error, attempts)
                     raise
                 keep(compiled, entries, call)
                 leaves = compiled.leaves(call.shared, call.frozen)
@@ -597,7 +597,7 @@ class Model(Generic[P, R]):
             if found is not None:
                 found[0].used = call.at
             else:
-                raise refuse("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
+                raise reject("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
         return Fit(*found, found[0].pack(call.columns, call.numbers) if packed else None)
 
 
@@ -605,10 +605,10 @@ def groups_text(name: str, count: int) -> str:
     return f"{name}: a mini-batch ran in {count} groups of types that do not go together, each with code of its own"
 
 
-def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], refused: dict[int, BaseException]) -> Done:
+def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], rejected: dict[int, BaseException]) -> Done:
     """Join the results of groups, each with its instance numbers, and of instances that were rejected."""
     of = {k: (done, j) for members, done in parts for j, k in enumerate(members)}
-    errors = refused | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
+    errors = rejected | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
     errors = dict(sorted(errors.items()))
 
     def result(k: int) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.data.decoder import FEW, Decoder
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.generics import R, T
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Results(Sequence[T]):
             If a leaf is not uniform over the instances (the message names two of them), or there are no instances.
         """
         if not len(self):
-            raise refuse("ACR703", message="there are no results to stack")
+            raise reject("ACR703", message="there are no results to stack")
         return _Stacked(rows=False).leaves(list(self), "result")
 
     def ragged(self) -> Any:
@@ -164,7 +164,7 @@ class Results(Sequence[T]):
             results.
         """
         if not len(self):
-            raise refuse("ACR703", message="there are no results to join")
+            raise reject("ACR703", message="there are no results to join")
         return _Stacked(rows=True).leaves(list(self), "result")
 
 
@@ -265,7 +265,7 @@ class _Stacked:
             if self.form(value) != self.form(first):
                 seen = f"instance 0: {_form_text(first)}; instance {k}: {_form_text(value)}"
                 message = f"{path} is not alike in instances 0 and {k}"
-                raise refuse("ACR703", message=message, seen=seen, rewrite=_how_alike(first, value))
+                raise reject("ACR703", message=message, seen=seen, rewrite=_how_alike(first, value))
         if is_device_array(first):
             return Ragged(*type(first).join(values)) if self.rows and first.ndim else type(first).stack(values)
         if isinstance(first, np.ndarray) and first.ndim:

@@ -14,7 +14,7 @@ import numpy as np
 
 from acronumba.api.columns import as_columns, has_rows, is_packed
 from acronumba.data.classes import is_object, is_record, names_of, set_field
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.foreign import as_numpy, is_foreign
 from acronumba.locks import undivided
 
@@ -50,10 +50,10 @@ def pack(values: Any) -> Any:
     if (is_object(values) and _is_one(values)) or isinstance(values, dict | set):
         return Snapshot(_frozen_copy(values))
     if isinstance(values, np.ndarray) and not values.ndim:
-        raise refuse("ACR706", seen="an array of rank 0", message=PACKABLE, rewrite="pack([x]) for one instance")
+        raise reject("ACR706", seen="an array of rank 0", message=PACKABLE, rewrite="pack([x]) for one instance")
     if isinstance(values, str | bytes) or not (isinstance(values, Iterable) or has_rows(values)):
         seen = type(values).__name__
-        raise refuse("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
+        raise reject("ACR706", seen=seen, message=PACKABLE, rewrite="pack([x]) for one instance")
     column = as_columns([values], ["pack"])[0]
     with undivided:
         from acronumba.data import pack as packing
@@ -79,7 +79,7 @@ def _frozen_copy(value: Any) -> Any:
         if isinstance(v, np.ndarray) or is_foreign(v):
             if id(v) not in memo:
                 array = as_numpy(v)
-                if isinstance(array, str):  # refused where it is read
+                if isinstance(array, str):  # rejected where it is read
                     return v
                 memo[id(v)] = np.array(array, order="C")
                 memo[id(v)].flags.writeable = False

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from acronumba.data.extents import Columns
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.pipeline.refused import Attempt, Refused
+    from acronumba.pipeline.rejected import Attempt, Rejected
 
 
 # Bytes of memory that the specialisations of all models may take; the size of each is estimated from measurements.
 ROOM = min(max(installed() // 64, 1 << 26), 1 << 30)
 EACH, INSTRUCTION = 1 << 20, 1 << 10  # bytes of a specialisation, and more for each instruction of its program
 MODULES = 4096  # limit of modules of machine code in all: each takes two to four memory maps
-REMEMBERED = 1024  # limit of entries of `_refused` and of `_ways`
+REMEMBERED = 1024  # limit of entries of `_rejected` and of `_ways`
 FEW = 8  # number of specialisations to try before the types are inferred
 UNREAD = "ACR204"  # unreadable source, which may be readable the next time: not cached
 
@@ -95,7 +95,7 @@ class Cache:
         self.columns: Columns | None = None  # columns among the arrays of the mini-batches compiled for
         self.groups = 0  # largest number of groups of types in a mini-batch
         # In order of use, the last used last. By types and shared structure, or options and types: time of use, entry.
-        self._refused: dict[Any, tuple[int, tuple[int, Refused]]] = {}
+        self._rejected: dict[Any, tuple[int, tuple[int, Rejected]]] = {}
         self._ways: dict[Any, tuple[int, weakref.ref[Compiled]]] = {}
         with _keeping:
             CACHES.add(self)
@@ -105,23 +105,23 @@ class Cache:
         with _keeping:
             return self.entries.setdefault(options, [])
 
-    def refuse(self, fn: types.FunctionType, call: Call, error: AcronumbaError, attempts: Sequence[Attempt]) -> None:
+    def reject(self, fn: types.FunctionType, call: Call, error: AcronumbaError, attempts: Sequence[Attempt]) -> None:
         """Cache the rejection of a function for a call, if it depends on the recorded code and data alone."""
-        from acronumba.pipeline.refused import Refused
+        from acronumba.pipeline.rejected import Rejected
 
         if not attempts or any(e.code == UNREAD for e in (error, *error.others)):
             return
-        _remember(self._refused, self.key(call), (self._wide, Refused(fn, error, attempts)), call)
+        _remember(self._rejected, self.key(call), (self._wide, Rejected(fn, error, attempts)), call)
 
-    def refused(self, fn: types.FunctionType, call: Call) -> AcronumbaError | None:
+    def rejected(self, fn: types.FunctionType, call: Call) -> AcronumbaError | None:
         """Return the cached rejection of such a call, to be raised again; None if none is known to hold."""
-        if not self._refused:
+        if not self._rejected:
             return None
         key = self.key(call)
-        wide, found = self._refused.get(key, (0, (0, None)))[1]
+        wide, found = self._rejected.get(key, (0, (0, None)))[1]
         if found is None or wide != self._wide or not found.matches(fn, call.columns, call.shared):
             return None
-        _remember(self._refused, key, (wide, found), call)
+        _remember(self._rejected, key, (wide, found), call)
         return found.again()
 
     @property

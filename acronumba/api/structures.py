@@ -14,7 +14,7 @@ import numpy as np
 
 from acronumba.api.results import parts_of
 from acronumba.data.classes import is_object, names_of, new_object, set_field
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.foreign import as_numpy, is_foreign, is_simple
 
 
@@ -173,7 +173,7 @@ def steps_of(path: str) -> tuple[str, tuple[str, ...]]:
         steps.append(next(part for part in step.groups() if part is not None))
         at = step.end()
     if not name or at < len(path):
-        raise refuse(
+        raise reject(
             "ACR706", message=f"`{path}` is no path", rewrite="name a parameter, or a part of one: `p.encoder`"
         )
     return name[0], tuple(steps)
@@ -189,7 +189,7 @@ def part_at(value: Any, path: str, steps: tuple[str, ...]) -> Any:
         else:
             found = {n: getattr(value, n) for n in names_of(value) if hasattr(value, n)} if is_object(value) else {}
         if step not in found:
-            raise refuse("ACR706", message=f"`{path}` leads nowhere", seen=f"`{step}` of {type(value).__name__}",
+            raise reject("ACR706", message=f"`{path}` leads nowhere", seen=f"`{step}` of {type(value).__name__}",
                          rewrite=f"one of: {', '.join(found)}" if found else "")  # fmt: skip
         value = found[step]
     return value

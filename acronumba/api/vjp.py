@@ -16,7 +16,7 @@ from acronumba.api.model import Model
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, wanted_of
 from acronumba.errors import InstanceErrors, one_frame
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
@@ -144,15 +144,15 @@ class Pullback:
         with one_frame:
             forward = self._forward
             if forward is None:
-                raise refuse("ACR706", message="this pullback was called, and what it needs is given back",
+                raise reject("ACR706", message="this pullback was called, and what it needs is given back",
                              rewrite="pullback(cotangents, keep=True) the first time")  # fmt: skip
             given = [cotangents] if self._one else cotangents
             count = len(forward.results)
             if not self._one and (not isinstance(given, Sequence) and not hasattr(given, "__array__")):
-                raise refuse("ACR714", message="cotangents are a sequence, of one for each instance",
+                raise reject("ACR714", message="cotangents are a sequence, of one for each instance",
                              seen=type(given).__name__)  # fmt: skip
             if len(given) != count:
-                raise refuse("ACR714", message=f"{count} results and {len(given)} cotangents")
+                raise reject("ACR714", message=f"{count} results and {len(given)} cotangents")
             found = {k: matched(forward.results[k], given[k], k) for k in range(count)}
             grads = forward.pullback(found, self._one)
             if not keep:

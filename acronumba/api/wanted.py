@@ -17,7 +17,7 @@ from acronumba.api.arguments import Call
 from acronumba.api.structures import float_arrays, has_parts, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import RowGrad, scaled, total
 from acronumba.data.shared import nodes_of
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.foreign import OfParts, numpy_array
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, words
@@ -50,14 +50,14 @@ class Choices:
             raise _wrong("aux", aux, "True or False", "aux=True")
         paths = _paths_in("wrt", wrt) if wrt is not None else None
         if paths is not None and not paths:
-            raise refuse("ACR706", message="`wrt` names nothing", rewrite='value_and_grad(f, wrt="p")')
+            raise reject("ACR706", message="`wrt` names nothing", rewrite='value_and_grad(f, wrt="p")')
         rows = sparse if isinstance(sparse, bool) else _paths_in("sparse", sparse)
         return cls(wrt=paths, single=isinstance(wrt, str), reduce=reduce, aux=aux, sparse=rows)
 
 
 def _wrong(name: str, value: Any, right: str, rewrite: str) -> Exception:
     seen = repr(value) if isinstance(value, str | int | float | tuple | None) else _form(value)
-    return refuse("ACR706", message=f"`{name}` is {right}", seen=seen, rewrite=rewrite)
+    return reject("ACR706", message=f"`{name}` is {right}", seen=seen, rewrite=rewrite)
 
 
 def _paths_in(name: str, value: Any) -> tuple[str, ...]:
@@ -108,10 +108,10 @@ class Wanted:
         nodes = (node for root in compiled.tree.roots.values() for node in nodes_of(root))
         small = [node.path for node in nodes if issubclass(node.cls, OfParts)] or _of_codes(compiled.program)
         if small:
-            raise refuse("ACR706", message=f"`{small[0]}` is in fewer bits, and has no gradient",
+            raise reject("ACR706", message=f"`{small[0]}` is in fewer bits, and has no gradient",
                          rewrite="train the parameters in float32, and compress them afterwards")  # fmt: skip
-        if (refusal := compiled.active(self.in_program(compiled, leaves), width).refusal()) is not None:
-            raise refusal
+        if (rejection := compiled.active(self.in_program(compiled, leaves), width).rejection()) is not None:
+            raise rejection
 
     def in_program(self, compiled: Compiled, leaves: Sequence[Any]) -> active.Wanted:
         """Return the selection by the numbers of shared values and parameters in a program."""
@@ -136,7 +136,7 @@ class Wanted:
             objects = objects_of(leaves[j])
             for k in members if objects else ():
                 if not objects.keys().isdisjoint(objects_of(self.instance(call, k))):
-                    raise refuse("ACR706", message=f"instance {k} holds an object of the shared `{param.path}`",
+                    raise reject("ACR706", message=f"instance {k} holds an object of the shared `{param.path}`",
                                  rewrite="copy.deepcopy of it: instances and shared values are apart")  # fmt: skip
 
     def instance(self, call: Call, k: int) -> list[Any]:
@@ -237,7 +237,7 @@ class Wanted:
                 shape, dtype = np.shape(x), np.float64 if wide else numpy_array(x).dtype
                 sums[key] = RowGrad(np.zeros(0, np.int64), np.zeros((0, *shape[1:]), dtype), shape)
             if self.sparse is not True and self.by_rows(key) and not isinstance(sums.get(key), RowGrad):
-                raise refuse("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
+                raise reject("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
                              rewrite="leave it out of `sparse`")  # fmt: skip
 
         def gradient(x: Any, found: Mapping[int, Any] = sums) -> Any:
@@ -288,7 +288,7 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
         paths = tuple(name for name, value in call.shared.items() if arrays_of(value))
         if not paths:
             seen = ", ".join(f"{name}: {_form(value)}" for name, value in call.shared.items())
-            raise refuse("ACR706", message="no keyword-only parameter holds a float array", seen=seen,
+            raise reject("ACR706", message="no keyword-only parameter holds a float array", seen=seen,
                          rewrite="name others: `wrt=`; numbers, lists of them as np.array(w, np.float32)")  # fmt: skip
     shared: list[Any] = []
     places: list[int | None] = []
@@ -313,7 +313,7 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
         held = [value] if place is None else [*within]
         might = place is not None and (not held or any(v is None or has_parts(v) for v in held))  # hold some elsewhere
         if not might and not any(map(arrays_of, held)):
-            raise refuse("ACR706", message=f"`{path}` holds no float array", seen=_form(held[0]),
+            raise reject("ACR706", message=f"`{path}` holds no float array", seen=_form(held[0]),
                          rewrite="name what does; numbers, lists of them as np.array(w, np.float32)")  # fmt: skip
     single = choices.single or (choices.wrt is None and len(paths) == 1)
     return Wanted(
@@ -329,11 +329,11 @@ def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mappin
     for path in choices.sparse:
         name, steps = steps_of(path)
         if name not in call.shared and name in fn.__code__.co_varnames[: fn.__code__.co_argcount]:
-            raise refuse("ACR706", message=f"`{path}` is of the instances: gradients by rows are of shared tables",
+            raise reject("ACR706", message=f"`{path}` is of the instances: gradients by rows are of shared tables",
                          rewrite="leave it out of `sparse`")  # fmt: skip
         table = part_at(call.shared[name] if name in call.shared else _outer(fn, name), path, steps)
         if id(table) not in arrays:
-            raise refuse("ACR706", message=f"`{path}` in `sparse` is no table whose gradient is wanted",
+            raise reject("ACR706", message=f"`{path}` in `sparse` is no table whose gradient is wanted",
                          seen=type(table).__name__, rewrite="name arrays that `wrt` names, or holds")  # fmt: skip
         found.add(id(table))
     return frozenset(found) or False
@@ -348,5 +348,5 @@ def _outer(fn: types.FunctionType, name: str) -> Any:
         return fn.__globals__[name]
     code = fn.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    raise refuse("ACR706", message=f"{fn.__qualname__} has no parameter `{name}`, and there is no such variable",
+    raise reject("ACR706", message=f"{fn.__qualname__} has no parameter `{name}`, and there is no such variable",
                  rewrite=f"one of: {', '.join(names)}")  # fmt: skip

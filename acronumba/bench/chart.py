@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.views.curves import Line, Panel, curves_svg
 from acronumba.views.pictures import bars_svg
 
@@ -34,7 +34,7 @@ def chart(path: Path) -> str:
     rows = told.get("rows") or [{}]
     if "ceiling" not in told or "seconds" not in rows[0]:
         rewrite = "acronumba bench --json FILE.json, without --ablate, --scaling and others"
-        raise refuse("ACR710", message=f"{path} does not hold times of models and baselines", rewrite=rewrite)
+        raise reject("ACR710", message=f"{path} does not hold times of models and baselines", rewrite=rewrite)
     size = str(rows[0]["size"])
     instances = max(row["instances"] for row in rows if str(row["size"]) == size)
     found = ratios(told, size, instances)

@@ -57,7 +57,7 @@ def find_example(file: str, name: str, count: int | None = None) -> tuple[Any, t
     else from the arguments that its ``main()`` passes to the model. At most `count` instances are returned.
     """
     from acronumba.api.model import Model
-    from acronumba.errors.codes import refuse
+    from acronumba.errors.codes import reject
 
     module = _load(file)
     model = getattr(module, name, None)
@@ -65,7 +65,7 @@ def find_example(file: str, name: str, count: int | None = None) -> tuple[Any, t
         models = [k for k, v in vars(module).items() if isinstance(v, Model)]
         seen = f"models: {', '.join(models) or 'none'}"
         rewrite = f"{file}:{models[0]}" if models else "put `@model` before the function"
-        raise refuse("ACR710", message=f"{file} has no model `{name}`", seen=seen, rewrite=rewrite)
+        raise reject("ACR710", message=f"{file} has no model `{name}`", seen=seen, rewrite=rewrite)
     if hasattr(module, "example"):
         columns, shared = module.example()
         return model, _first(columns, count), dict(shared)
@@ -75,7 +75,7 @@ def find_example(file: str, name: str, count: int | None = None) -> tuple[Any, t
         return model, (module.instances(count or 4),), shared
     call = _observe(module, model)
     if call is None:
-        raise refuse(
+        raise reject(
             "ACR710",
             message=f"{file} does not say what `{name}` is called with",
             rewrite="define `example()` in the file; it returns a tuple of columns and a dict of shared values",
@@ -99,9 +99,9 @@ def _load(file: str) -> Any:
     if path.suffix != ".py" and re.fullmatch(r"\w+(\.\w+)*", file) and not path.exists():
         return importlib.import_module(file)
     if not path.is_file():
-        from acronumba.errors.codes import refuse
+        from acronumba.errors.codes import reject
 
-        raise refuse("ACR710", message=f"there is no file {file}", rewrite="give the path of a Python file")
+        raise reject("ACR710", message=f"there is no file {file}", rewrite="give the path of a Python file")
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     assert spec is not None and spec.loader is not None

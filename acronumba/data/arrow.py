@@ -15,7 +15,7 @@ import numpy.typing as npt
 from acronumba.data.classes import field_names
 from acronumba.data.hints import OBSERVED, ArrayHint, ClassHint, Hint, ListHint, UnionHint, class_hints
 from acronumba.data.pack import Packed
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir.types import NONE
 
 
@@ -30,7 +30,7 @@ def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDAr
     try:
         import pyarrow as pa
     except ImportError:
-        raise refuse("ACR706", message=f"the column for `{name}` needs pyarrow", seen=type(value).__name__,
+        raise reject("ACR706", message=f"the column for `{name}` needs pyarrow", seen=type(value).__name__,
                      rewrite="pip install '.[arrow]', from the sources of acronumba") from None  # fmt: skip
     from acronumba.data import arrow_words
 
@@ -129,5 +129,5 @@ def _objects(array: Any, cls: Any, path: str) -> list[Any]:
         rows = zip(*columns, strict=True) if columns else [()] * len(array)
         return [cls(**dict(zip(names, row, strict=True))) for row in rows]
     except TypeError as error:
-        raise refuse("ACR706", message=f"structs of `{path}` are no {cls.__name__}: {error}",
+        raise reject("ACR706", message=f"structs of `{path}` are no {cls.__name__}: {error}",
                      seen=", ".join(given), rewrite="a struct with the fields of the class") from error  # fmt: skip

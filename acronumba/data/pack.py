@@ -52,7 +52,7 @@ from acronumba.data.unchanged import Guard, guard_of
 from acronumba.data.unpack import Reader, Unpacker
 from acronumba.data.unpacked_fields import UnpackedFields, kept_of
 from acronumba.errors import DataError
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import NO_VALUE, ListT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
 from acronumba.records import record
@@ -276,13 +276,13 @@ class Packer:
             return None
         errors = self._errors(columns, numbers)
         if not errors:
-            raise _refusal(done)
+            raise _rejection(done)
         if whole:
             return None
         good = [k for k in range(count) if k not in errors]
         done = self._try(tuple(columns), [[column[k] for k in good] for column in columns.values()], len(good))
         if isinstance(done, BaseException):
-            raise _refusal(done)
+            raise _rejection(done)
         heap, some = done
         roots = np.zeros((count, some.shape[1]), np.int64)
         roots[good] = some
@@ -338,10 +338,10 @@ class Packer:
         return found
 
 
-def _refusal(error: BaseException) -> BaseException:
+def _rejection(error: BaseException) -> BaseException:
     """Return the exception to raise if packing fails although every instance conforms."""
     if isinstance(error, TooLarge):
-        return refuse("ACR704", seen=str(error))
+        return reject("ACR704", seen=str(error))
     if isinstance(error, Mismatch | KeyError | OverflowError):
         made = RuntimeError("instances that conform to their types could not be packed; this is a mistake in acronumba")
         made.__cause__ = error

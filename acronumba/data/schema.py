@@ -485,8 +485,8 @@ def _arrays(values: list[Any], scalar: type) -> Type:
 def _foreign(values: list[Any], scalar: type) -> Type:
     """Return the union of the types of arrays of other libraries."""
     found = list(map(as_numpy, values))
-    refused = {why: OpaqueT(why) for why in found if isinstance(why, str)}
-    return storable_union(_arrays([a for a in found if not isinstance(a, str)], scalar), *refused.values())
+    rejected = {why: OpaqueT(why) for why in found if isinstance(why, str)}
+    return storable_union(_arrays([a for a in found if not isinstance(a, str)], scalar), *rejected.values())
 
 
 def _tuples(values: list[tuple[Any, ...]], nest: Nest) -> Type:

@@ -8,7 +8,7 @@ reads a `SharedTree`; at each call `matcher` checks that the values still have t
     Shared = SharedLeaf                a run-time value: array, int, float, packed list or object
            | SharedConst               known when compiled: bool, str, enum, None, function, class, module, dtype
            | SharedNode                a dataclass, NamedTuple, tuple, list or dict of these
-           | SharedOpaque              cannot be used; reading it is refused
+           | SharedOpaque              cannot be used; reading it is rejected
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ entries_end ... and the end of it
 refs        rows of REF: what may come again,
 refs_count  ... how many there are,
 refs_room   ... and may be
-alone       whether a list or dict that comes again is refused
+alone       whether a list or dict that comes again is rejected
 columns     the columns: of each its node, and the bytes before its first word in a row of roots
 columns_count how many there are
 roots       address of the first row of roots, one for each instance,

@@ -67,7 +67,7 @@ def wanted() -> Path | None:
     return path if path.is_absolute() else None  # older ones leave a "~" that stands for nothing as it is
 
 
-def _refusal(path: Path | None) -> str | None:
+def _rejection(path: Path | None) -> str | None:
     """Make the directory if need be; return why it cannot be used, or None."""
     if path is None:
         return f"no home directory is known; {ENVIRONMENT} may name a directory"
@@ -105,7 +105,7 @@ def directory() -> Path:
         known = _opened.get(str(asked))
         if known is not None and known.is_dir():
             return known
-        reason = _refusal(asked)
+        reason = _rejection(asked)
         if reason is None:
             assert asked is not None
             _opened[str(asked)] = asked

@@ -101,9 +101,9 @@ class AcronumbaError(Exception):
 
     def __str__(self) -> str:
         if not self.others:
-            return format_refusal(self)
+            return format_rejection(self)
         count = 1 + len(self.others)
-        return "\n\n".join((format_refusal(self), *map(format_refusal, self.others), f"({count} errors)"))
+        return "\n\n".join((format_rejection(self), *map(format_rejection, self.others), f"({count} errors)"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Subclasses have other signatures: make the bare exception and restore its attributes.
@@ -272,7 +272,7 @@ def together(errors: Iterable[AcronumbaError]) -> AcronumbaError:
     return ordered[0]
 
 
-def format_refusal(error: AcronumbaError) -> str:
+def format_rejection(error: AcronumbaError) -> str:
     """Return the text of one error: code, message, position, source line with a caret, types found, rewrite."""
     lines = [f"{error.code}: {error.message}" if error.code else error.message]
     loc = error.loc

@@ -1,7 +1,7 @@
 """The stable codes of errors.
 
 `CODES` has one entry per code: exception class, message and rewrite. A code never changes its meaning and is never
-reused. `refuse` makes the exception. The page of each code (its meaning, a program that raises it and one that works)
+reused. `reject` makes the exception. The page of each code (its meaning, a program that raises it and one that works)
 is a Markdown file in `pages/`, read only when it is shown.
 
     ACR1xx statements and expressions     ACR4xx shapes                       ACR6xx values of tensors that Python needs
@@ -201,7 +201,7 @@ def _table() -> dict[str, Code]:
 CODES: Mapping[str, Code] = _table()
 
 
-def refuse(code: str, loc: Loc = NOWHERE, seen: str = "", rewrite: str = "", message: str = "") -> AcronumbaError:
+def reject(code: str, loc: Loc = NOWHERE, seen: str = "", rewrite: str = "", message: str = "") -> AcronumbaError:
     """Return the exception of a code, to be raised, or collected for `errors.together`.
 
     Parameters

@@ -7,7 +7,7 @@ read several stacks them. Inside of a part, a write makes a new part. A view is 
 strides, as in NumPy, so that all names of an array see what is written by any of them.
 
 What cannot be such a view (a reshaped array, an element of a list) is read at once. If the array may be written to
-while that is still in use, the later of the two is refused: `note_event`.
+while that is still in use, the later of the two is rejected: `note_event`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def made_array(w: Walker, x: Tensor, place: AllocationSite) -> ArrayRef:
     inner = [a for a in range(rank) if a not in place.apart]
     item = union(place.cell.item, TensorT(x.type.dtype, tuple(x.type.shape[a] for a in inner)))
     if not isinstance(item, TensorT):
-        raise w.refuse("ACR303", seen=f"arrays of several kinds, of which one is written to: {w.describe(x)}")
+        raise w.reject("ACR303", seen=f"arrays of several kinds, of which one is written to: {w.describe(x)}")
     if item != place.cell.item:
         place.cell.item = item
         w.facts.changed = True
@@ -313,7 +313,7 @@ def index_of_axes(w: Walker, e: Any) -> Any:
     if isinstance(e, Tensor):
         return w.signed(e) if not e.type.rank and e.type.dtype == "uint64" else e
     rewrite = "an int, a slice, a mask or an array of ints"
-    raise w.refuse("ACR301", seen=f"an index {w.describe(e)}", rewrite=rewrite)
+    raise w.reject("ACR301", seen=f"an index {w.describe(e)}", rewrite=rewrite)
 
 
 def is_advanced(ref: ArrayRef, places: Sequence[Any]) -> bool:
@@ -402,7 +402,7 @@ def attribute(w: Walker, ref: ArrayRef, name: str) -> Val:
 def rows(w: Walker, ref: ArrayRef) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return how to get the number of rows, and one row: a view, or an element."""
     if not ref.axes:
-        raise w.refuse("ACR301", seen="iteration over a rank-0 array")
+        raise w.reject("ACR301", seen="iteration over a rank-0 array")
     full = [slice(None, None, 1)] * (len(ref.axes) - 1)
     n = w.extent(ref.axes[0].extent)
     return lambda: n, lambda i: item(w, ref, (i, *full))
@@ -412,7 +412,7 @@ def rows(w: Walker, ref: ArrayRef) -> tuple[Callable[[], Num], Callable[[Num], V
 
 
 def written_tensor(w: Walker, x: Tensor, what: str) -> None:
-    """Note that something writes into an array; refuse it if the array came in, or is a view of what is kept apart.
+    """Note that something writes into an array; reject it if the array came in, or is a view of what is kept apart.
 
     The places where it was made are known from the next sweep on.
     """
@@ -421,13 +421,13 @@ def written_tensor(w: Walker, x: Tensor, what: str) -> None:
         count_indices(w, whole.read_from.place)
         seen = f"{what} into {w.describe(x)}, a view of an array that is written to"
         rewrite = as_view(w, x, _name_of(w)) or "write into the array itself, by an index"
-        raise w.refuse("ACR111", seen=seen, rewrite=rewrite)
+        raise w.reject("ACR111", seen=seen, rewrite=rewrite)
     if not whole.places and not came_in(w, x):
         seen = f"{what} into {w.describe(x)}, which may be one of several arrays, or have come in"
-        raise w.refuse("ACR111", seen=seen, rewrite=WHERE_IT_WAS_MADE)
+        raise w.reject("ACR111", seen=seen, rewrite=WHERE_IT_WAS_MADE)
     if not whole.places:
         seen = f"{what} into {w.describe(x)}, which was not made in this call"
-        raise w.refuse("ACR111", seen=seen, rewrite=as_view(w, x, _name_of(w)) or _own_copy(w))
+        raise w.reject("ACR111", seen=seen, rewrite=as_view(w, x, _name_of(w)) or _own_copy(w))
     for p in whole.places:
         w.facts.changed |= not p.find().written
         p.find().written = True
@@ -435,7 +435,7 @@ def written_tensor(w: Walker, x: Tensor, what: str) -> None:
     if whole.passed:
         w.pass_itself(whole.places)
         seen = f"{what} into {w.describe(x)}, which may have come in"
-        raise w.refuse("ACR111", seen=seen, rewrite=WHERE_IT_WAS_MADE)
+        raise w.reject("ACR111", seen=seen, rewrite=WHERE_IT_WAS_MADE)
 
 
 WHERE_IT_WAS_MADE = (
@@ -527,7 +527,7 @@ def _name_of(w: Walker) -> str:
 
 
 def note_write(w: Walker, ref: ArrayRef, numbers: frozenset[int], others: frozenset[int]) -> None:
-    """Note a write: by which axes, in how many loops; refuse it if what was read before is still in use."""
+    """Note a write: by which axes, in how many loops; reject it if what was read before is still in use."""
     place = ref.place.find()
     made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
     depth = len(w.loops_around) - (len(made.loops) if made is not None else 0)
@@ -556,7 +556,7 @@ def note_kept(w: Walker, val: Tensor) -> None:
 
 
 def note_event(w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRef, whole: bool = False) -> None:
-    """Note what happens to an array; refuse a write that what was kept before would not see, and the reverse."""
+    """Note what happens to an array; reject a write that what was kept before would not see, and the reverse."""
     place, parts = ref.place.find(), ref.parts.var if ref.latest else None
     bound = kind == "kept" and isinstance(getattr(w.here, "ctx", None), ast.Store)
     loc = w.frame.last if bound else w.loc  # of what is assigned, the whole statement
@@ -566,11 +566,11 @@ def note_event(w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRe
         made = max((k for k, e in enumerate(old) if e.kind == "made" and e.parts is parts), default=-1)
         for e in old[made + 1 :]:
             if e.kind == "kept":
-                _refuse_kept(w, e, new)
+                _reject_kept(w, e, new)
     elif kind == "kept":
         for e in old:
             if e.kind == "written" and _comes_again(e, new, old):
-                _refuse_kept(w, new, e)
+                _reject_kept(w, new, e)
     w.events.append(new)
 
 
@@ -585,12 +585,12 @@ def _comes_again(written: Event, kept: Event, events: Sequence[Event]) -> bool:
     return False
 
 
-def _refuse_kept(w: Walker, kept: Event, written: Event) -> None:
+def _reject_kept(w: Walker, kept: Event, written: Event) -> None:
     count_indices(w, kept.place)
     if kept.whole:
         w.pass_itself([kept.place])
     seen = f"line {written.loc.line} writes into an array of which line {kept.loc.line} keeps what was read"
-    raise w.refuse("ACR112", kept.loc, seen=seen, rewrite="add .copy() to what is kept")
+    raise w.reject("ACR112", kept.loc, seen=seen, rewrite="add .copy() to what is kept")
 
 
 # ---- results

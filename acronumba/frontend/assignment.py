@@ -12,7 +12,7 @@ import numpy as np
 
 from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, own_root, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
-from acronumba.frontend.block import Dead, Refused, Restart
+from acronumba.frontend.block import Dead, Rejected, Restart
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
@@ -87,7 +87,7 @@ def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
             w.assign(e, list_get(w, xs, place))
         return
     if len(items) < at + after:
-        raise w.refuse("ACR305", seen=f"{len(items)} values for at least {at + after} names")
+        raise w.reject("ACR305", seen=f"{len(items)} values for at least {at + after} names")
     star = elts[at]
     assert isinstance(star, ast.Starred)
     middle = items[at : len(items) - after]
@@ -106,7 +106,7 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
     items = w.items_of(val)
     if items is not None:
         if len(items) != count:
-            raise w.refuse("ACR305", seen=f"{len(items)} values for {count} names")
+            raise w.reject("ACR305", seen=f"{len(items)} values for {count} names")
         return items
     if isinstance(val, Columns):
         return columns_of(w, val, count)
@@ -129,7 +129,7 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
                 return got.items
     if isinstance(val, ITERABLES) or has_method(w, val, "__iter__"):
         return unpack(w, iterated(w, val) if has_method(w, val, "__iter__") else to_list(w, val), count)
-    raise w.refuse("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
+    raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
 
 
 def columns_of(w: Walker, val: Columns, count: int) -> Sequence[Val]:
@@ -149,7 +149,7 @@ ITERABLES = Generator | Kept | Range | Reversed | Enumerate | Zip | MapVal | Map
 
 @handles(STATEMENTS, ast.AugAssign)
 def _augmented(w: Walker, stmt: ast.AugAssign) -> None:
-    with refused_alone(w, [stmt.target]):
+    with rejected_alone(w, [stmt.target]):
         augmented(w, stmt)
 
 
@@ -162,7 +162,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
             new = updated(w, found[1].items[found[2]], stmt)
             if w.state.get(found[0]) is found[1] and set_in_pieces(w, target, new):
                 return
-            raise w.refuse("ACR209", seen=ast.unparse(target), rewrite=_written_out(stmt))
+            raise w.reject("ACR209", seen=ast.unparse(target), rewrite=_written_out(stmt))
         with w.at_node(target):
             base, where = item_place(w, target)
             each_place(w, base, lambda b: change_of(w, b, where, target, stmt))
@@ -202,7 +202,7 @@ def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast
         call_special(w, base, "__setitem__", (index_value(w, where, base), new))
         return
     if not isinstance(base, ListVal | DictVal | MapVal | Kept) or is_tuple(base):
-        raise w.refuse("ACR113", seen=f"an assignment into {w.describe(base)}")
+        raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")
     new = updated(w, old, stmt)
     if not isinstance(old, ArrayRef):  # that changes itself
         set_item(w, base, where, target, new)
@@ -270,7 +270,7 @@ def check_fit(w: Walker, before: Tensor, new: Tensor, stmt: ast.AugAssign, sever
         w.fail("ValueError" if fits else "TypeError", text)
         raise Dead
     seen = f"{w.describe(before)} would become {w.describe(new)}"
-    raise w.refuse("ACR112", seen=seen, rewrite=_written_out(stmt))
+    raise w.reject("ACR112", seen=seen, rewrite=_written_out(stmt))
 
 
 def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
@@ -292,9 +292,9 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
     if cls is list and not isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
         if isinstance(stmt.op, ast.Mult):
             seen = f"*= of {w.describe(old)}, which may have another name"
-            raise w.refuse("ACR209", seen=seen, rewrite=_written_out(stmt))
+            raise w.reject("ACR209", seen=seen, rewrite=_written_out(stmt))
         if isinstance(old, SharedVal):
-            raise w.refuse("ACR113", seen=f"a change of {w.describe(old)}")
+            raise w.reject("ACR113", seen=f"a change of {w.describe(old)}")
         if isinstance(stmt.op, ast.Add):
             if isinstance(old, StaticList):
                 w.make_real(old.cell)
@@ -308,7 +308,7 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
     if has_method(w, old, magic):
         return call_special(w, old, magic, (value,))
     if cls not in (list, dict, set) and w.has(cls, magic):
-        raise w.refuse("ACR209", seen=magic, rewrite=_written_out(stmt))
+        raise w.reject("ACR209", seen=magic, rewrite=_written_out(stmt))
     new = binary(w, stmt.op, old, value)
     if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):
         check_in_place(w, old, new, stmt)
@@ -320,12 +320,12 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
 
 
 def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> None:
-    """Refuse `x op= y` where it is not the same as `x = x op y`."""
+    """Reject `x op= y` where it is not the same as `x = x op y`."""
     name = ast.unparse(stmt.target)
     rewrite = own_root(w, name) or _written_out(stmt)  # what came in takes no new value either
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
-        raise w.refuse("ACR112", seen=seen, rewrite=rewrite)
+        raise w.reject("ACR112", seen=seen, rewrite=rewrite)
     other = not isinstance(new, Tensor) or new.type.dtype != old.type.dtype or new.type.rank != old.type.rank
     if not old.own and old.whole.read_from is not None:
         count_indices(w, old.whole.read_from.place)
@@ -334,10 +334,10 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
         return
     if not old.own or isinstance(old.ref, ir.SharedArg):
         rewrite = as_view(w, old, name) or (rewrite if came_in(w, old) else WHERE_IT_WAS_MADE)
-        raise w.refuse("ACR112", seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
+        raise w.reject("ACR112", seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
     if other:
         seen = f"{w.describe(old)} would become {w.describe(new)}"
-        raise w.refuse("ACR112", seen=seen, rewrite=rewrite)
+        raise w.reject("ACR112", seen=seen, rewrite=rewrite)
     if isinstance(new, Tensor):
         for a, b in zip(old.dims, new.dims, strict=True):
             w.same_extent(a, b, "in-place result")
@@ -350,11 +350,11 @@ def _written_out(stmt: ast.AugAssign) -> str:
 
 
 @contextmanager
-def refused_alone(w: Walker, targets: Iterable[ast.expr]) -> Iterator[None]:
-    """See to it that what reads a field is not refused, too, where what the field was given is."""
+def rejected_alone(w: Walker, targets: Iterable[ast.expr]) -> Iterator[None]:
+    """See to it that what reads a field is not rejected, too, where what the field was given is."""
     try:
         yield
-    except Refused:
+    except Rejected:
         for target in targets:
             parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
             paths = [path_of(w, e) for e in parts if isinstance(e, ast.Attribute)]
@@ -364,7 +364,7 @@ def refused_alone(w: Walker, targets: Iterable[ast.expr]) -> Iterator[None]:
 
 @handles(STATEMENTS, ast.Assign)
 def _assign(w: Walker, stmt: ast.Assign) -> None:
-    with refused_alone(w, stmt.targets):
+    with rejected_alone(w, stmt.targets):
         val = w.value(stmt.value)
         if len(stmt.targets) > 1:
             alias(val)
@@ -375,7 +375,7 @@ def _assign(w: Walker, stmt: ast.Assign) -> None:
 @handles(STATEMENTS, ast.AnnAssign)
 def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
     if stmt.value is not None:
-        with refused_alone(w, [stmt.target]):
+        with rejected_alone(w, [stmt.target]):
             w.assign(stmt.target, w.value(stmt.value))
 
 
@@ -418,4 +418,4 @@ def store_item(w: Walker, base: Val, where: Any, val: Val, target: ast.Subscript
         case ListVal() | DictVal() | MapVal() | Kept():
             set_item(w, base, where, target, val)
         case _:
-            raise w.refuse("ACR113", seen=f"an assignment into {w.describe(base)}")
+            raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")

@@ -114,7 +114,7 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
         case Static(value=value):
             return static_attribute(w, value, name)
         case Func() if name in OF_MODELS:
-            raise w.refuse("ACR205", seen=f".{name}")
+            raise w.reject("ACR205", seen=f".{name}")
         case EnumVal():
             return enum_attribute(w, owner, name)
         case ListVal() | StaticList() | DictVal() | MapVal() | Kept() | SharedVal() | TupleVal() if hasattr(
@@ -129,13 +129,13 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
             w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'")
             raise Dead
         case NoneVal():
-            raise w.refuse("ACR307", seen=f"None has no attribute {name!r}")
+            raise w.reject("ACR307", seen=f"None has no attribute {name!r}")
         case Num() if name in ("real",):
             return owner
         case Num() | StrVal() | Text() if hasattr(python_class(owner), name):
             return builtin_method(w, owner, python_class(owner), name)
     names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(python_class(owner))
-    raise w.refuse("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
+    raise w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
 
 
 @handles(EXPRESSIONS, ast.Attribute)
@@ -200,7 +200,7 @@ def has_attribute(w: Walker, owner: Val, name: str) -> Num:
             return number(hasattr(None, name))
     cls = python_class(owner)
     if cls is object:
-        raise w.refuse("ACR308", seen=f"hasattr of {w.describe(owner)}")
+        raise w.reject("ACR308", seen=f"hasattr of {w.describe(owner)}")
     return number(hasattr(cls, name))
 
 
@@ -251,7 +251,7 @@ def builtin_method(w: Walker, owner: Val, cls: type, name: str) -> Method:
     """Return a method of a built-in type. Its other attributes, `x.flags`, are not supported."""
     if name == "__class__" or not callable(getattr(cls, name)):
         rewrite = "type(x)" if name == "__class__" else ""
-        raise w.refuse("ACR209", seen=f"{w.describe(owner)}.{name}", rewrite=rewrite)
+        raise w.reject("ACR209", seen=f"{w.describe(owner)}.{name}", rewrite=rewrite)
     return Method(owner, name)
 
 
@@ -267,7 +267,7 @@ def inherited_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
             for member in cls:
                 if w.source_guard.item(member, name) is not ABSENT:
                     seen, rewrite = hiding(cls, name)
-                    raise w.refuse("ACR308", seen=f"{cls.__name__}.{member.name}: {seen}", rewrite=rewrite)
+                    raise w.reject("ACR308", seen=f"{cls.__name__}.{member.name}: {seen}", rewrite=rewrite)
     return class_attribute(w, owner, cls, name)
 
 
@@ -278,7 +278,7 @@ def class_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
     raw = w.source_guard.attribute(cls, name)
     if raw is ABSENT or isinstance(raw, types.MemberDescriptorType):
         names = (*field_names(cls), *dir(cls))
-        raise w.refuse("ACR307", seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
+        raise w.reject("ACR307", seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
     return bound_attribute(w, owner, cls, name, raw, w.source_guard.owner(cls, name))
 
 
@@ -287,7 +287,7 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
     of_class = isinstance(owner, Static)
     if isinstance(raw, property):
         if raw.fget is None or of_class:
-            raise w.refuse("ACR307", seen=f"{cls.__name__}.{name}")
+            raise w.reject("ACR307", seen=f"{cls.__name__}.{name}")
         return w.call(Bound(own_method(w, raw.fget), owner), (), {})
     if isinstance(raw, staticmethod):
         return own_method(w, raw.__func__)
@@ -304,7 +304,7 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
         if handler is not None:
             return handler(w, owner, cls, name, raw)  # type: ignore[no-any-return]
         seen = f"{cls.__name__}.{name}, a descriptor of class {type(raw).__name__}"
-        raise w.refuse("ACR210", seen=seen)
+        raise w.reject("ACR210", seen=seen)
     return outside(w, raw, name, holder, f"{cls.__name__}.{name}") if holder else w.constant(raw)
 
 
@@ -322,28 +322,28 @@ def super_attribute(w: Walker, owner: Super, name: str) -> Val:
         raw = vars(base).get(name, ABSENT) if base is object else w.source_guard.item(base, name)
         if raw is not ABSENT:
             return bound_attribute(w, owner.self, cls, name, raw, base)
-    raise w.refuse("ACR307", seen=f"super() of {cls.__name__} has no attribute {name!r}")
+    raise w.reject("ACR307", seen=f"super() of {cls.__name__} has no attribute {name!r}")
 
 
 def own_method(w: Walker, fn: Any) -> Func:
     function = behind(w, fn)
     if function is None:
-        raise w.refuse("ACR210", seen=repr(fn))
+        raise w.reject("ACR210", seen=repr(fn))
     out = function_value(w, function)
     if not isinstance(out, Func):  # made by `dataclass`, say
-        raise w.refuse("ACR201", seen=f"{function.__qualname__}, whose source cannot be read")
+        raise w.reject("ACR201", seen=f"{function.__qualname__}, whose source cannot be read")
     return out
 
 
 def static_attribute(w: Walker, value: Any, name: str) -> Val:
     """Read an attribute of a module, class or dtype."""
     if value is np and name == "random":
-        raise w.refuse("ACR211")
+        raise w.reject("ACR211")
     if isinstance(value, types.ModuleType):
         if not hasattr(value, name):
             seen = f"module {value.__name__} has no attribute {name!r}"
             rewrite = near(name, dir(value)) or "use a name that the module has"
-            raise w.refuse("ACR307", seen=seen, rewrite=rewrite)
+            raise w.reject("ACR307", seen=seen, rewrite=rewrite)
         inner = getattr(value, name)
         if value is np or value.__name__ == "math" or name not in vars(value):
             w.source_guard.item(value, name)
@@ -356,13 +356,13 @@ def static_attribute(w: Walker, value: Any, name: str) -> Val:
             return w.constant(getattr(value, name))
         return class_attribute(w, Static(value), value, name)
     if type(value).__name__ == "Model" and name in OF_MODELS:
-        raise w.refuse("ACR205", seen=f".{name}")
+        raise w.reject("ACR205", seen=f".{name}")
     if isinstance(value, np.ufunc) and callable(getattr(value, name, None)):
         return Static(getattr(value, name))
     if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):
         found = getattr(value, name)
         return w.scalar_constant(found) if isinstance(found, np.generic) else w.constant(found)
-    raise w.refuse("ACR209", seen=f"{w.describe(Static(value))}.{name}")
+    raise w.reject("ACR209", seen=f"{w.describe(Static(value))}.{name}")
 
 
 def enum_attribute(w: Walker, owner: EnumVal, name: str) -> Val:
@@ -377,7 +377,7 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str) -> Val:
         if all(type(v) is str for v in values):
             return text_by_member(w, owner, values)
         seen = f"values of {owner.cls.__name__} that are not all int, all float or all strings"
-        raise w.refuse("ACR308", seen=seen)
+        raise w.reject("ACR308", seen=seen)
     return inherited_attribute(w, owner, owner.cls, name)
 
 
@@ -415,12 +415,12 @@ def load(w: Walker, ref: Ref, name: str) -> Val:
     cls = ref.classes[0]
     t = w.facts.fields.get(cls, {}).get(name)
     if t is None:
-        raise w.refuse("ACR304", seen=f"{cls.__name__}.{name}, of which no instance has a value")
+        raise w.reject("ACR304", seen=f"{cls.__name__}.{name}, of which no instance has a value")
     if isinstance(t, OpaqueT):
-        raise w.refuse("ACR304", seen=f"{cls.__name__}.{name} is {t.what}", rewrite=conversion(t.what))
+        raise w.reject("ACR304", seen=f"{cls.__name__}.{name} is {t.what}", rewrite=conversion(t.what))
     if isinstance(t, UnionT) and any(isinstance(m, OpaqueT) for m in t.members):
         what = next(m.what for m in t.members if isinstance(m, OpaqueT))
-        raise w.refuse("ACR304", seen=f"{cls.__name__}.{name} is {what} in some instances")
+        raise w.reject("ACR304", seen=f"{cls.__name__}.{name} is {what} in some instances")
     val = read_field(w, ref, name, t)
     return there(w, ref, val, name) if UNSET in members(t) else val
 
@@ -480,5 +480,5 @@ def tensor_attribute(w: Walker, x: Tensor, name: str) -> Val:
         case "nbytes":
             return w.scalar("mul", w.count(x.dims), number(np.dtype(x.type.dtype).itemsize))
     if not hasattr(np.ndarray, name):
-        raise w.refuse("ACR307", seen=f"an array has no attribute {name!r}")
+        raise w.reject("ACR307", seen=f"an array has no attribute {name!r}")
     return builtin_method(w, x, np.ndarray, name)

@@ -16,7 +16,7 @@ from typing import Any
 from acronumba.data.schema import ENDLESS, NODES
 from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.source import Source, spot
@@ -80,8 +80,8 @@ def conversion(what: str) -> str:
     return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
 
-class Refused(Exception):
-    """An expression is refused; caught at the statement, which is then skipped."""
+class Rejected(Exception):
+    """An expression is rejected; caught at the statement, which is then skipped."""
 
     def __init__(self, error: AcronumbaError | None):
         super().__init__(error)
@@ -166,7 +166,12 @@ class Facts:
         self.changed = True
 
 
-WAYS_ON = (Refused, Dead, Abandoned, Restart)  # after which a walk goes on; after anything else `loc` says where it was
+WAYS_ON = (
+    Rejected,
+    Dead,
+    Abandoned,
+    Restart,
+)  # after which a walk goes on; after anything else `loc` says where it was
 
 
 class _AtNode:
@@ -195,7 +200,7 @@ class Blocks:
         self.block: int | None = None
         self.state: State = {}
         self.here: ast.AST | None = None  # the node at hand,
-        self.loc: Loc = NOWHERE  # and its position, which is the one of what is emitted and refused
+        self.loc: Loc = NOWHERE  # and its position, which is the one of what is emitted and rejected
         self.trying = False  # whether what is walked is only tried, as a straight line
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
@@ -218,7 +223,7 @@ class Blocks:
         self.came_in: set[ir.Var] = set()  # what certainly was not made in the call
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
-    # ---- refusing
+    # ---- rejecting
 
     def at(self, node: ast.AST | Loc | None) -> Loc:
         """Return the position of a node of the function being walked (in a library function: of the user's call)."""
@@ -252,14 +257,14 @@ class Blocks:
         """Return a node in the place of the one at hand, so that what is made there is known apart."""
         return self.here if self.here is None else ast.copy_location(ast.Name(name), self.here)
 
-    def refuse(
+    def reject(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
-    ) -> Refused:
+    ) -> Rejected:
         """Return the exception to raise for something that is not supported; raise it if the walk ends with it."""
-        error = refuse(code, self.at(node), seen, rewrite, message)
+        error = reject(code, self.at(node), seen, rewrite, message)
         if code == "ACR304" and rewrite == NODES:
             raise Hopeless(error)
-        return Refused(error)
+        return Rejected(error)
 
     # ---- words for people
 
@@ -272,7 +277,7 @@ class Blocks:
                 return f"function {val.source.name}"
             case Bound():
                 return f"method {val.func.source.name}"
-            case ErrorValue():  # it was refused where it was made, or is now: what is done with it is no other mistake
+            case ErrorValue():  # it was rejected where it was made, or is now: what is done with it is no other mistake
                 self.check_poison(val)
             case SharedVal(node=node):
                 return f"{node.path}, a {node.cls.__name__}"
@@ -312,8 +317,8 @@ class Blocks:
         for v in vals:
             if isinstance(v, ErrorValue):
                 if v.why:
-                    raise self.refuse(v.code or "ACR206", seen=v.why, rewrite=conversion(v.why))
-                raise Dead if self.block is None else Refused(None)  # nobody gets there, or it is refused elsewhere
+                    raise self.reject(v.code or "ACR206", seen=v.why, rewrite=conversion(v.why))
+                raise Dead if self.block is None else Rejected(None)  # nobody gets there, or it is rejected elsewhere
 
     # ---- blocks
 

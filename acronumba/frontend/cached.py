@@ -21,7 +21,7 @@ def _cached(w: Walker, owner: Val, cls: type, name: str, raw: functools.cached_p
     func = own_method(w, raw.func)
     if isinstance(owner, Ref) and owner.own:
         seen = f"{cls.__name__}.{name}, a cached property of an object that was made in the call"
-        raise w.refuse("ACR210", seen=seen, rewrite="@property")
+        raise w.reject("ACR210", seen=seen, rewrite="@property")
     val: Val = w.call(Bound(func, owner), (), {})
     if not isinstance(owner, MutableObject):
         return shared_by_calls(w, val, func)

@@ -61,9 +61,9 @@ class Cells(Blocks):
             self.one_form(wider)
             if cell.fixed:
                 seen = f"list[{type_text(cell.item)}] and an element {type_text(item)}"
-                raise self.refuse("ACR303", seen=seen, rewrite=one_type(wider))
+                raise self.reject("ACR303", seen=seen, rewrite=one_type(wider))
             if endless(wider):
-                raise self.refuse("ACR303", seen=without_end(wider), rewrite=conversion(without_end(wider)))
+                raise self.reject("ACR303", seen=without_end(wider), rewrite=conversion(without_end(wider)))
             cell.item = wider
             self.facts.changed = True
 
@@ -120,7 +120,7 @@ class Cells(Blocks):
         if a.fixed and b.fixed:
             if a.item != b.item:
                 seen = f"list[{type_text(a.item)}] and list[{type_text(b.item)}]"
-                raise self.refuse("ACR303", seen=seen, rewrite=one_type(ListT(union(a.item, b.item))))
+                raise self.reject("ACR303", seen=seen, rewrite=one_type(ListT(union(a.item, b.item))))
             return a
         if b.fixed:
             a, b = b, a
@@ -201,7 +201,7 @@ class Cells(Blocks):
         return val.var
 
     def check_unchanged(self, val: ListVal, t: ListT) -> None:
-        """See to it that a list that stays empty by its type is not changed under another type, or refuse it.
+        """See to it that a list that stays empty by its type is not changed under another type, or reject it.
 
         Where the instances have such lists, those of the other type cannot be changed from now on.
         """
@@ -217,7 +217,7 @@ class Cells(Blocks):
                 by_type.data = True
                 self.facts.changed = True
             elif not given and by_type.touched and (val.own or not by_type.data):
-                raise self.refuse("ACR303", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+                raise self.reject("ACR303", seen=f"{self.describe(val)} where {type_text(t)} is expected")
             if not empty or not isinstance(inner, ListT):
                 return
             inner, outer = inner.item, outer.item

@@ -183,7 +183,7 @@ def without_ones(w: Walker, v: Tensor, rank: int) -> Tensor:
         return v
     for d in v.dims[:more]:
         if isinstance(d, int) and d != 1:
-            raise w.refuse("ACR401", seen=f"{w.describe(v)} for a place of {rank} axes")
+            raise w.reject("ACR401", seen=f"{w.describe(v)} for a place of {rank} axes")
         w.same_extent(d, 1, "an axis that the place does not have")
     return w.reshape(v, v.dims[more:])
 
@@ -197,7 +197,7 @@ def put(w: Walker, x: Tensor, one: Chosen, v: Tensor) -> Tensor:
         return w.element("where", [mask_of(w, one), same, x], x.type.dtype)
     one = with_places(w, one)
     if any(isinstance(e, slice) and e != WHOLE for e in one.places):
-        raise w.refuse("ACR202", seen="an assignment by an array together with slices",
+        raise w.reject("ACR202", seen="an assignment by an array together with slices",
                        rewrite="assign to one row at a time")  # fmt: skip
     axes, places = array_axes(w, one)
     alone = len(places) == 1 and not places[0].type.rank

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from acronumba.data.schema import NODES
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.frontend.attributes import attribute, by_member, not_none
 from acronumba.frontend.block import Dead, Hopeless, Point, Restart
 from acronumba.frontend.calls.by_fields import BY_FIELDS
@@ -147,7 +147,7 @@ def _inside(w: Walker) -> Iterator[None]:
 
 
 def _hopeless(w: Walker) -> Hopeless:
-    return Hopeless(refuse("ACR303", w.loc, "a comparison of data of many types inside one another", NODES))
+    return Hopeless(reject("ACR303", w.loc, "a comparison of data of many types inside one another", NODES))
 
 
 def same_element(w: Walker, a: Val, b: Val, given: Num | None = None) -> Num:
@@ -221,7 +221,7 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
             return w.negate(same) if negated else same
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
         if isinstance(a, NoneVal | StrVal | Text) or isinstance(b, NoneVal | StrVal | Text):
-            raise w.refuse("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+            raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
         return w.ufunc(name, (a, b))
     if isinstance(a, Num) and isinstance(b, Num) and name is not None:
         if isinstance(op, ast.Is | ast.IsNot) and a.type != b.type:
@@ -263,11 +263,11 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
     kinds = {_KINDS.get(type(v)) for v in (a, b)}
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
-    raise w.refuse("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
 
 
 def same_container(w: Walker, a: Val, b: Val) -> Num | None:
-    """Return the bool whether two values are one list, dict or set, None if they are other things; refuse arrays.
+    """Return the bool whether two values are one list, dict or set, None if they are other things; reject arrays.
 
     Those in pieces are made at run time from the next sweep on: then each has a place.
     """
@@ -290,7 +290,7 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
     both = isinstance(a, kept) and isinstance(b, kept) and python_class(a) is python_class(b)
     if both or isinstance(a, Tensor | ObjectValue) or isinstance(b, Tensor | ObjectValue):
         seen = f"`is` of {w.describe(a)} and {w.describe(b)}"
-        raise w.refuse("ACR117", seen=seen, rewrite="compare by `==`, or by a number that tells them apart")
+        raise w.reject("ACR117", seen=seen, rewrite="compare by `==`, or by a number that tells them apart")
     return None
 
 
@@ -391,7 +391,7 @@ def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     for v in (a, b):
         own = w.deciding(v.cls, f"__{_COMPARE[type(op)]}__") if isinstance(v, EnumVal) else ""
         if own and not isinstance(op, ast.Is | ast.IsNot):
-            raise w.refuse("ACR209", seen=f"{own} of {w.describe(v)}")
+            raise w.reject("ACR209", seen=f"{own} of {w.describe(v)}")
     test = _COMPARE_BY[type(op)]
     member, other = (a, b) if isinstance(a, EnumVal) else (b, a)
     assert isinstance(member, EnumVal)
@@ -419,7 +419,7 @@ def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num:
             return number(bool(_COMPARE_BY[type(op)](x, y)))
         except TypeError:  # a dtype and a string that is none
             pass
-    raise w.refuse("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
 
 
 def compare_floats(w: Walker, name: str, a: Num, b: Num) -> Num:
@@ -452,7 +452,7 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
     if items is None and isinstance(b, ListVal | Range | MapView):
         return contains_at_run_time(w, a, b)
     if items is None:
-        raise w.refuse("ACR301", seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
+        raise w.reject("ACR301", seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
     out = number(False)
     for item in items:
         out = w.either(out, same_element(w, a, item))

@@ -101,7 +101,7 @@ def collect(w: Walker, iterable: Val, f: Callable[[Val], Val]) -> ListVal | Stat
 def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
     """Return a list of arrays (and numbers, which become arrays) as one whose elements all have one type.
 
-    Arrays of several ranks are refused: each list may still hold those of one rank alone. A number among arrays
+    Arrays of several ranks are rejected: each list may still hold those of one rank alone. A number among arrays
     with axes fails at run time, as NumPy does.
     """
     if not isinstance(val.item, UnionT | Array0T | ArrayT):
@@ -120,7 +120,7 @@ def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
     if not rank and len(kinds) > 1:
         return mixed_numbers(w, val, sorted(t.dtype for t in kinds), dtype)
     if len(kinds) != 1:
-        raise w.refuse("ACR303", seen=w.describe(val), rewrite=one_type(val.item))
+        raise w.reject("ACR303", seen=w.describe(val), rewrite=one_type(val.item))
 
     def one(v: Val) -> Val:
         x = w.as_scalar(w.as_tensor(w.whole(v)))
@@ -141,7 +141,7 @@ def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], dtype: str | N
     wide = dtype or np.result_type(*dtypes).name
     key, item = (w.frame.scope, "#dtypes"), (w.frame.scope, "#number")
     if key in w.state:  # an element is such a list, too
-        raise w.refuse("ACR301", seen="numbers and lists of numbers in one list")
+        raise w.reject("ACR301", seen="numbers and lists of numbers in one list")
     w.state[key] = number(0)
 
     def one(v: Val) -> Val:
@@ -351,7 +351,7 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
     """Evaluate a comprehension from its k-th `for` on, over an iterable that is evaluated already."""
     gen = node.generators[k]
     if gen.is_async:
-        raise w.refuse("ACR104")
+        raise w.reject("ACR104")
     last = k == len(node.generators) - 1
     iterable = iterated(w, iterable)
     items = w.items_of(iterable)
@@ -413,12 +413,12 @@ def named_generator(w: Walker, val: Generator) -> Stream:
     """Return a generator expression that gets a name: what it goes over is evaluated now, the rest where it is read."""
     node = val.node
     if val.scope != w.frame.scope or w.frame.overlays:
-        raise w.refuse("ACR114", node)
+        raise w.reject("ACR114", node)
     gen = node.generators[0]
     name = f"#iterable{spot(node)}"
     first = w.value(gen.iter)
     if is_iterator(first):
-        raise w.refuse("ACR114", node)
+        raise w.reject("ACR114", node)
     w.state[(w.frame.scope, name)] = first
     w.frame.locals |= {name}
     w.scopes[w.frame.scope] = (w.frame.locals, w.scopes[w.frame.scope][1])

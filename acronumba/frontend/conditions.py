@@ -11,7 +11,7 @@ from functools import partial
 
 from acronumba.data.shared import SharedNode
 from acronumba.frontend.attributes import by_member, class_attribute, not_none
-from acronumba.frontend.block import Dead, Point, Refused
+from acronumba.frontend.block import Dead, Point, Rejected
 from acronumba.frontend.calls.objects import (
     STAND_INS,
     python_class,
@@ -130,7 +130,7 @@ def kind_of(w: Walker, val: Val) -> Type | None:
             return StructT(python_class(val))
     try:
         return w.type_of(val)
-    except Refused:
+    except Rejected:
         return StructT(tuple) if isinstance(val, TupleVal) else None
 
 
@@ -145,7 +145,7 @@ def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
     if isinstance(kinds, NoneVal):
         return lambda t: isinstance(t, NoneT)
     if not isinstance(kinds, Static) or not isinstance(kinds.value, type):
-        raise w.refuse("ACR308", seen=w.describe(kinds))
+        raise w.reject("ACR308", seen=w.describe(kinds))
     cls = kinds.value
 
     def is_one(t: Type) -> bool:
@@ -153,7 +153,7 @@ def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
             return issubclass(stood_for(runtime_class(t)) if cls not in STAND_INS else runtime_class(t), cls)
         found = {is_one(Array0T(t.dtype)), is_one(t.scalar)}
         if len(found) > 1:
-            raise w.refuse("ACR308", seen=f"a test of {type_text(t)} beside other types")
+            raise w.reject("ACR308", seen=f"a test of {type_text(t)} beside other types")
         return found.pop()
 
     return is_one
@@ -211,7 +211,7 @@ def truth(w: Walker, val: Val) -> Num:
                 method = class_attribute(w, val, cls, decides)
                 return truth(w, w.call(method, (), {}))
             if decides:
-                raise w.refuse("ACR209", seen=f"{decides} as a condition")
+                raise w.reject("ACR209", seen=f"{decides} as a condition")
             return by_member(w, val, bool)
         case Static() | Func() | Bound() | OneOfFunctions():
             return number(True)
@@ -221,7 +221,7 @@ def truth(w: Walker, val: Val) -> Num:
             return out
         case Range():
             return w.scalar("gt", range_count(w, val), number(0))
-    raise w.refuse("ACR301", seen=f"{w.describe(val)} as a condition")
+    raise w.reject("ACR301", seen=f"{w.describe(val)} as a condition")
 
 
 def truth_of_array(w: Walker, x: Tensor) -> Num:
@@ -258,12 +258,12 @@ def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
         val = by_member(w, val, int)
     if isinstance(val, Tensor):
         if val.type.rank:
-            raise w.refuse("ACR601", seen=f"{what} of {w.describe(val)}")
+            raise w.reject("ACR601", seen=f"{what} of {w.describe(val)}")
         if not index or val.type.dtype.startswith(("int", "uint")):
             return w.host(val, what)
     if not isinstance(val, Num) or (index and isinstance(val.type, FloatT)):
         rewrite = "int(x)" if isinstance(val, Num | Tensor) else ""
-        raise w.refuse("ACR301", seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
+        raise w.reject("ACR301", seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
     return val
 
 
@@ -400,7 +400,7 @@ def _is_instance(w: Walker, test: ast.Call) -> tuple[list[Point], list[Point]]:
     val = w.expr(what)
     w.check_poison(val)
     if w.block is not None and kind_of(w, val) is None:
-        raise w.refuse("ACR308", what, seen=f"isinstance of {w.describe(val)}")
+        raise w.reject("ACR308", what, seen=f"isinstance of {w.describe(val)}")
     return narrow_to(w, what, val, wanted)
 
 

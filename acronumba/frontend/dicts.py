@@ -103,7 +103,7 @@ def changeable(w: Walker, val: Val) -> MapVal:
         raise Restart
     message = "" if isinstance(val, SharedVal) else "this cannot be changed"
     rewrite = "make a copy first: dict(d)" if is_mapping(val) else ""
-    raise w.refuse("ACR113", seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
+    raise w.reject("ACR113", seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
 
 
 def as_map(w: Walker, val: Val) -> MapVal | None:
@@ -142,7 +142,7 @@ def _merged(w: Walker, node: ast.Dict) -> Val:
         elif isinstance(inner, MapVal) and not inner.is_set:
             parts.append(inner)
         else:
-            raise w.refuse("ACR301", v, seen=f"** of {w.describe(inner)}")
+            raise w.reject("ACR301", v, seen=f"** of {w.describe(inner)}")
     if not any(isinstance(p, MapVal) for p in parts):
         return new_dict(w, [pair for p in parts for pair in p])
     out = new_map(w, ())
@@ -180,7 +180,7 @@ def put_all(w: Walker, out: MapVal, iterable: Val) -> None:
             return
         pair = w.items_of(item)
         if pair is None or len(pair) != 2:
-            raise w.refuse("ACR301", seen=f"{w.describe(item)} where a key and a value are expected")
+            raise w.reject("ACR301", seen=f"{w.describe(item)} where a key and a value are expected")
         put(w, out, *pair)
 
     over(w, iterable, turn)
@@ -225,7 +225,7 @@ def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val
     """Walk a comprehension from its k-th `for` on."""
     gen = node.generators[k]
     if gen.is_async:
-        raise w.refuse("ACR104")
+        raise w.reject("ACR104")
     parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
     conditions = [c for g in node.generators[k:] for c in g.ifs]
     inner: list[ast.AST] = [ast.Expr(e) for e in (*parts, *conditions)]
@@ -314,7 +314,7 @@ def contains_key(w: Walker, key: Val, base: Val) -> Num | None:
             return None
         pair = w.items_of(key)
         if pair is None or len(pair) != 2:
-            raise w.refuse("ACR301", seen=f"{w.describe(key)} in the items of a dict")
+            raise w.reject("ACR301", seen=f"{w.describe(key)} in the items of a dict")
         return same_entry(w, base.base, pair[0], pair[1])
     if isinstance(base, MapVal):
         return present(w, find(w, base, key))
@@ -363,7 +363,7 @@ def compare_maps(w: Walker, op: ast.cmpop, a: MapVal, b: MapVal) -> Num:
     if isinstance(op, ast.Gt | ast.GtE):
         return compare_maps(w, ast.Lt() if isinstance(op, ast.Gt) else ast.LtE(), b, a)
     if not isinstance(op, ast.Eq) and not (a.is_set and isinstance(op, ast.Lt | ast.LtE)):
-        raise w.refuse("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+        raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
     if a.is_set is not b.is_set:
         return number(False)
     name = {ast.Eq: "eq", ast.Lt: "lt", ast.LtE: "le"}[type(op)]
@@ -438,7 +438,7 @@ def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val) -> M
     """`d |= e`: the same dict or set, changed."""
     other = as_map(w, value)
     if other is None or (base.is_set and not other.is_set) or (not base.is_set and not isinstance(op, ast.BitOr)):
-        raise w.refuse("ACR301", seen=f"{w.describe(base)} changed by {w.describe(value)}")
+        raise w.reject("ACR301", seen=f"{w.describe(base)} changed by {w.describe(value)}")
     if isinstance(op, ast.BitOr):
         update(w, base, other)
         return base

@@ -139,4 +139,4 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
 
 @handles(EXPRESSIONS, ast.Slice)
 def _slice(w: Walker, node: ast.Slice) -> Val:
-    raise w.refuse("ACR117")
+    raise w.reject("ACR117")

@@ -85,7 +85,7 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
         val = w.expr(kw.value)
         shared = w.materialise(val) if isinstance(val, SharedVal) else val
         if not isinstance(shared, DictVal) or not all(type(k) is str for k in shared.keys):
-            raise w.refuse("ACR203", kw.value, seen=f"** of {w.describe(val)}")
+            raise w.reject("ACR203", kw.value, seen=f"** of {w.describe(val)}")
         with w.at_node(kw.value):
             _add_keywords(w, kwargs, dict(zip(shared.keys, shared.items, strict=True)))
     w.check_poison(func, *args, *kwargs.values())
@@ -105,7 +105,7 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
         if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
             return [Columns(rows_of(w, val))]
         if items is None:
-            raise w.refuse("ACR203", a, seen="* of a value whose length is known only at run time")
+            raise w.reject("ACR203", a, seen="* of a value whose length is known only at run time")
         args += items
     return args
 
@@ -132,7 +132,7 @@ def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]]) -> Val:
 def _add_keywords(w: Walker, kwargs: dict[str, Val], given: Mapping[str, Val]) -> None:
     for name, val in given.items():
         if name in kwargs:
-            raise w.refuse("ACR203", seen=f"{name} given twice")
+            raise w.reject("ACR203", seen=f"{name} given twice")
         kwargs[name] = val
 
 
@@ -155,7 +155,7 @@ def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, 
         else func.node.cls if isinstance(func, SharedVal) else None
     )  # fmt: skip
     if cls is None or not w.has(cls, "__call__"):
-        raise w.refuse("ACR301", seen=f"{w.describe(func)} cannot be called")
+        raise w.reject("ACR301", seen=f"{w.describe(func)} cannot be called")
     return w.call(class_attribute(w, func, cls, "__call__"), args, kwargs)
 
 
@@ -167,7 +167,7 @@ def bind_arguments(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[s
     add_defaults(w, func, out)
     missing = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs) if p.arg not in out]
     if missing:
-        raise w.refuse("ACR203", seen=f"{name} without {', '.join(missing)}")
+        raise w.reject("ACR203", seen=f"{name} without {', '.join(missing)}")
     return out
 
 
@@ -224,7 +224,7 @@ def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
         case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
             return replace(val, inner=replace(inner, own=False))
     seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
-    raise w.refuse("ACR210", seen=seen, rewrite="return a tuple, or leave out the cache")
+    raise w.reject("ACR210", seen=seen, rewrite="return a tuple, or leave out the cache")
 
 
 def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:

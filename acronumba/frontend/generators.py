@@ -38,7 +38,7 @@ def walk_generator(
     func = gen.func
     if any(f.func.code == func.code for f in w.frames):
         seen = f"{func.source.name}, a generator that calls itself"
-        raise w.refuse("ACR104", gen.node, seen=seen, rewrite="a function that returns a list of what it would yield")
+        raise w.reject("ACR104", gen.node, seen=seen, rewrite="a function that returns a list of what it would yield")
     names = carried_names(w, inner, target, extra)
     here = Consumer(w.frame, Loop(), names, target, body, (w.source, w.here, w.loc, w.outer_loc, w.caller))
     w.frame.loops.append(here.loop)
@@ -138,7 +138,7 @@ def hand_over(w: Walker, val: Val) -> None:
     frame = w.frame
     here = frame.consumer
     if here is None:
-        raise w.refuse("ACR104")
+        raise w.reject("ACR104")
     w.check_poison(val)
     if w.block is None:
         raise Dead

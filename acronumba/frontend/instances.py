@@ -9,8 +9,8 @@ from typing import Any
 from acronumba.config import COPIES
 from acronumba.data.schema import NODES
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
-from acronumba.errors.codes import refuse
-from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Refused, Restart
+from acronumba.errors.codes import reject
+from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Rejected, Restart
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.cells import endless, without_end
@@ -154,7 +154,7 @@ def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape
         raise Restart
     if len(kinds) > 61:
         seen = f"{func.source.name} is called with ever new types of arguments"
-        raise Hopeless(refuse("ACR303", w.loc, seen, NODES))
+        raise Hopeless(reject("ACR303", w.loc, seen, NODES))
     instance = Instance(key, kind, len(w.functions), func, tuple(templates))
     w.instances[key] = instance
     w.functions.append(None)
@@ -205,7 +205,7 @@ def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
 
 
 def _check_shared(w: Walker, func: Func, val: Val, carried: bool) -> None:
-    """Refuse a tree of shared data without classes that is too deep, or too large to be passed as values."""
+    """Reject a tree of shared data without classes that is too deep, or too large to be passed as values."""
     if not isinstance(val, SharedVal):
         return
     parts: list[Shared] = [val.node]
@@ -213,7 +213,7 @@ def _check_shared(w: Walker, func: Func, val: Val, carried: bool) -> None:
         parts = [item for part in parts if isinstance(part, SharedNode) for item in part.items]
         if level == MOST_LEVELS or (carried and len(parts) > MOST_PARTS):
             seen = f"{val.node.path}, with which {func.source.name} calls itself"
-            raise Hopeless(refuse("ACR303", w.loc, seen, NODES))
+            raise Hopeless(reject("ACR303", w.loc, seen, NODES))
         if not parts:
             return
 
@@ -279,7 +279,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
             w.row_of(val)  # it has other names from now on
             return TypeShape(w.type_of(val))
         case MaybeUnbound():
-            raise w.refuse("ACR306", seen="an argument that may have no value")
+            raise w.reject("ACR306", seen="an argument that may have no value")
         case SharedVal():
             return StaticShape(val)
         case OneOfFunctions():
@@ -447,8 +447,8 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         w.enter(point)
         try:
             types_.append(w.type_of(val))
-        except Refused as error:
-            w.note_refusal(error)
+        except Rejected as error:
+            w.note_rejection(error)
     if not types_:
         w.facts.results.setdefault(key, None)
         if old is not None:  # what was found to return in an earlier sweep, before more was known
@@ -456,7 +456,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         return
     result = union(*types_, *(() if old is None else (old,)))
     if endless(result):
-        w.errors.append(w.refuse("ACR303", w.code.loc, seen=without_end(result)).error)  # type: ignore[arg-type]
+        w.errors.append(w.reject("ACR303", w.code.loc, seen=without_end(result)).error)  # type: ignore[arg-type]
         return
     if result != old:
         w.facts.results[key] = result
@@ -469,8 +469,8 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
             args = w.to_words(val, result)
             if w.block is not None:
                 w.end(ir.Return(args=args, loc=w.loc))
-        except Refused as error:
-            w.note_refusal(error)
+        except Rejected as error:
+            w.note_rejection(error)
         finally:
             w.sealed = None
 

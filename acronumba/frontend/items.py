@@ -69,7 +69,7 @@ def _of_zip(w: Walker, val: Zip) -> tuple[Val, ...] | None:
         return None
     lengths = set(map(len, columns))
     if val.strict and len(lengths) > 1:
-        raise w.refuse("ACR305", seen=f"zip of {sorted(lengths)} items")
+        raise w.reject("ACR305", seen=f"zip of {sorted(lengths)} items")
     return tuple(TupleVal(t) for t in zip(*columns, strict=False))
 
 

@@ -91,7 +91,7 @@ def key_of(w: Walker, val: Val) -> Val:
             return val
         case EnumVal():
             if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
-                raise w.refuse("ACR309", seen=f"a key {w.describe(val)}, whose class compares in its own way")
+                raise w.reject("ACR309", seen=f"a key {w.describe(val)}, whose class compares in its own way")
             return val
         case TupleVal():
             items = tuple(key_of(w, v) for v in val.items)
@@ -118,15 +118,15 @@ def key_of(w: Walker, val: Val) -> Val:
     if is_tuple(val):
         check_key(w, w.type_of(val))
         return val
-    raise w.refuse("ACR309", seen=f"a key {w.describe(val)}")
+    raise w.reject("ACR309", seen=f"a key {w.describe(val)}")
 
 
 def check_key(w: Walker, t: Type) -> None:
-    """Refuse a type of keys of which equal ones may have other words."""
+    """Reject a type of keys of which equal ones may have other words."""
     wrong = wrong_key(t)
     if wrong:
         rewrite = "keys of one type: int(k)" if wrong.endswith("equal") else ""
-        raise w.refuse("ACR309", seen=f"keys {wrong}", rewrite=rewrite)
+        raise w.reject("ACR309", seen=f"keys {wrong}", rewrite=rewrite)
 
 
 def fitted(w: Walker, key: Val, t: Type) -> Val | None:
@@ -146,14 +146,14 @@ def fitted(w: Walker, key: Val, t: Type) -> Val | None:
         case HostScalar(num=num):
             return fitted(w, num, t)
         case Num() if BOOL in kinds:
-            raise w.refuse("ACR309", seen="an int where the keys are bools", rewrite="bool(x)")
+            raise w.reject("ACR309", seen="an int where the keys are bools", rewrite="bool(x)")
         case Num() if any(isinstance(m, EnumT) and issubclass(m.cls, int) for m in kinds):
-            raise w.refuse("ACR309", seen="an int where the keys are members of an enum")
+            raise w.reject("ACR309", seen="an int where the keys are members of an enum")
         case EnumVal() if issubclass(key.cls, int) and INT in kinds:
             return host_value(w, key, "a key of a dict", index=True)
         case EnumVal() | StrVal() | Text() if not isinstance(key, EnumVal) or issubclass(key.cls, str):
             if any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
-                raise w.refuse("ACR309", seen="a string where the keys are members of an enum")
+                raise w.reject("ACR309", seen="a string where the keys are members of an enum")
         case TupleVal():
             for m in kinds:
                 if isinstance(m, TupleT) and len(m.items) == len(key.items):
@@ -161,7 +161,7 @@ def fitted(w: Walker, key: Val, t: Type) -> Val | None:
                 if isinstance(m, ListT):
                     return _fitted_parts(w, key, (m.item,) * len(key.items))
         case Kept() if any(isinstance(m, TupleT | ListT) for m in kinds):
-            raise w.refuse("ACR309", seen=f"{type_text(mine)} where the keys are {type_text(t)}")
+            raise w.reject("ACR309", seen=f"{type_text(mine)} where the keys are {type_text(t)}")
     return None
 
 
@@ -311,9 +311,9 @@ def old_key(w: Walker, base: MapVal, key: Val) -> Val:
 
 
 def among_ints(w: Walker, base: MapVal, key: Num) -> None:
-    """Refuse a float as a key, but where it may be equal to one that is there."""
+    """Reject a float as a key, but where it may be equal to one that is there."""
     if INT not in members(base.type.key):
-        raise w.refuse("ACR309", seen=f"a key {w.describe(key)}", rewrite="a key that is an int: int(x)")
+        raise w.reject("ACR309", seen=f"a key {w.describe(key)}", rewrite="a key that is an int: int(x)")
 
 
 def as_whole(w: Walker, val: Num) -> Num:
@@ -324,18 +324,18 @@ def as_whole(w: Walker, val: Num) -> Num:
 
 
 def check_own(w: Walker, base: MapVal) -> None:
-    """Refuse to change a dict that came in."""
+    """Reject to change a dict that came in."""
     if base.type.given:
         rewrite = f"make a copy first: {'set(s)' if base.is_set else 'dict(d)'}"
-        raise w.refuse("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
+        raise w.reject("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
 
 
 def check_not_walked(w: Walker, base: MapVal) -> None:
-    """Refuse to take an entry out in a loop over the dict: which ones follow is then not what Python says."""
+    """Reject to take an entry out in a loop over the dict: which ones follow is then not what Python says."""
     if any(c.find() is base.cell.find() for c in w.walked):
         kind = "set" if base.is_set else "dict"
         seen = f"an entry is taken out of a {kind} in a loop over it"
-        raise w.refuse("ACR209", seen=seen, rewrite="loop over list(d)")
+        raise w.reject("ACR209", seen=seen, rewrite="loop over list(d)")
 
 
 def take_out(w: Walker, base: MapVal, index: Num) -> None:

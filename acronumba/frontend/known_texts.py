@@ -27,7 +27,7 @@ def known(w: Walker, val: Val) -> Any:
     """Return the string, number, bool or None that a value is, of which a text is made."""
     value = w.decided(val) if isinstance(val, Num) else w.static(val)
     if value is NOT_CONST or not isinstance(value, str | int | float | bool | None):
-        raise w.refuse("ACR116", seen=f"the text of {w.describe(val)}, known only at run time")
+        raise w.reject("ACR116", seen=f"the text of {w.describe(val)}, known only at run time")
     return value
 
 
@@ -49,7 +49,7 @@ def percent(w: Walker, text: str, val: Val) -> Val:
 def method(w: Walker, owner: StrVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a method of a string."""
     if name.startswith("_") or not hasattr(str, name) or name == "format_map":
-        raise w.refuse("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
+        raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
     read = known if name == "format" else _argument
     values = [read(w, v) for v in args]
     named = {k: read(w, v) for k, v in kwargs.items()}
@@ -64,7 +64,7 @@ def _argument(w: Walker, val: Val) -> Any:
     items = val.items if isinstance(val, TupleVal | StaticList) else None
     if items is None:
         if isinstance(as_list(val), ListVal):
-            raise w.refuse("ACR116", seen="a text of the elements of a list of run time")
+            raise w.reject("ACR116", seen="a text of the elements of a list of run time")
         value = w.static(val)
         return value if isinstance(value, tuple) else known(w, val)
     return tuple(known(w, v) for v in items)

@@ -117,15 +117,15 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> L
 
 
 def check_mutable(w: Walker, base: ListVal) -> None:
-    """Note that a list is changed; refuse it if it may be data of the caller."""
+    """Note that a list is changed; reject it if it may be data of the caller."""
     touch(w, base)
     if not base.own:
         name = _name_of(w)
         if base.item == NEVER and not base.cell.find().data:  # it may be one of several, made here or given
             seen = f"a change of `{name}`, an empty list: what it was made to hold is not known here"
-            raise w.refuse("ACR303", seen=seen, rewrite="put it into a field of a dataclass, with its type")
+            raise w.reject("ACR303", seen=seen, rewrite="put it into a field of a dataclass, with its type")
         rewrite = f"make a copy first: list({name})"
-        raise w.refuse("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
+        raise w.reject("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
 
 
 def touch(w: Walker, base: ListVal) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import GROWS, Dead, Point, Refused, State, conversion
+from acronumba.frontend.block import GROWS, Dead, Point, Rejected, State, conversion
 from acronumba.frontend.cells import without_end
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, WALKS, handles
 from acronumba.frontend.holders import held
@@ -101,7 +101,7 @@ def write_loop(
         stable = True
         if w.block is not None:
             wider = {
-                key: shape if _is_refused(w.state.get(key)) else
+                key: shape if _is_rejected(w.state.get(key)) else
                 w.join_templates(shape, StaticShape(w.state[key]) if key in w.state else AbsentShape())
                 for key, shape in assumed.items()
             }  # fmt: skip
@@ -109,7 +109,7 @@ def write_loop(
             wider |= {key: w.loop_template(state[key]) if key in state else AbsentShape() for key in new}
             stable = not new and all(compatible_shapes(wider[k], assumed[k]) for k in assumed)
             if stable:
-                if not any(_is_refused(w.state.get(key)) for key in assumed):
+                if not any(_is_rejected(w.state.get(key)) for key in assumed):
                     store_back(w, assumed, vars)
                 w.end(ir.Jump(block=head, loc=w.loc))
             else:
@@ -122,14 +122,14 @@ def write_loop(
     raise always_another(w, {key: assumed[key] for key in moving})
 
 
-def always_another(w: Walker, moving: Mapping[Any, JoinShape]) -> Refused:
-    """Return the refusal of a loop at every turn of which something has another type."""
+def always_another(w: Walker, moving: Mapping[Any, JoinShape]) -> Rejected:
+    """Return the rejection of a loop at every turn of which something has another type."""
     names = sorted({str(key[-1]) for key in moving if not str(key[-1]).startswith("#")})
     found = "a type that changes with every iteration of the loop"
     for shape in moving.values():
         if isinstance(shape, TypeShape | ListShape | MapShape) and without_end(w.template_type(shape)) == GROWS:
             found = GROWS
-    return w.refuse("ACR303", seen=f"{', '.join(names) or 'a value'}: {found}", rewrite=conversion(found))
+    return w.reject("ACR303", seen=f"{', '.join(names) or 'a value'}: {found}", rewrite=conversion(found))
 
 
 def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[], None] | None) -> None:
@@ -245,14 +245,14 @@ def for_loop(w: Walker, stmt: ast.For) -> None:
     try:
         iterable = w.value(stmt.iter)
         w.check_poison(iterable)
-    except Refused as error:
+    except Rejected as error:
         walk_anyway(w, stmt)
         raise error
     iterate(w, iterable, stmt.target, lambda: w.body(stmt.body), stmt.body, otherwise=otherwise)
 
 
 def walk_anyway(w: Walker, stmt: ast.For) -> None:
-    """Walk the body of a loop over something refused once, for what is refused there."""
+    """Walk the body of a loop over something rejected once, for what is rejected there."""
     w.go_on()
     for name in assigned_names([ast.Assign([stmt.target], ast.Constant(0))]):
         w.state[(w.frame.scope, name)] = ErrorValue()
@@ -326,7 +326,7 @@ def one_iterable(w: Walker, val: UnionVal) -> Val:
         return one
     if not all(isinstance(t, ListT | TupleT) for t in one.possible):
         tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
-        raise w.refuse("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
+        raise w.reject("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
     return w.each(one, lambda v: at_run_time(w, v) if isinstance(v, TupleVal) else unkept(v))
 
 
@@ -418,8 +418,8 @@ def protocol(w: Walker, iterable: Val) -> tuple[Callable[[], Num], Callable[[Num
         case StaticList() | SharedVal() | TupleVal() if w.items_of(iterable) is not None:
             return protocol(w, at_run_time(w, iterable))
         case Tensor():
-            raise w.refuse("ACR301", seen="iteration over a rank-0 array")
-    raise w.refuse("ACR301", seen=f"{w.describe(iterable)} cannot be iterated over")
+            raise w.reject("ACR301", seen="iteration over a rank-0 array")
+    raise w.reject("ACR301", seen=f"{w.describe(iterable)} cannot be iterated over")
 
 
 def apart(w: Walker, value: Num, counter: Num) -> Num:
@@ -464,6 +464,6 @@ def row_of(w: Walker, x: Tensor, index: Num) -> Tensor:
     return w.op("take", (x.ref, ref), x.type.dtype, rest, (0,), base=x)
 
 
-def _is_refused(val: Val | None) -> bool:
-    """Whether a value is missing because an expression was refused."""
+def _is_rejected(val: Val | None) -> bool:
+    """Whether a value is missing because an expression was rejected."""
     return isinstance(val, ErrorValue) and not val.why

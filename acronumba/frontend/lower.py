@@ -27,7 +27,7 @@ from acronumba.data.schema import NODES, classes_of
 from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
 from acronumba.data.source_guard import Changed, SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.frontend import (
     assignment,
     cached,
@@ -46,7 +46,7 @@ from acronumba.frontend import (
     statements,
 )
 from acronumba.frontend.arrays import present
-from acronumba.frontend.block import Facts, FunctionCode, Hopeless, Refused, Restart
+from acronumba.frontend.block import Facts, FunctionCode, Hopeless, Rejected, Restart
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
@@ -71,7 +71,7 @@ from acronumba.ir.visit import rename, writes
 from acronumba.records import record
 
 SWEEPS = 60  # until the types must have settled,
-SETTLED = 6  # and those with the same refusals after which these stand
+SETTLED = 6  # and those with the same rejections after which these stand
 
 
 @record(kw_only=True)
@@ -92,7 +92,7 @@ class Lowered:
 
 @record(kw_only=True)
 class Read:
-    """What the front end has read of a function that it refuses, beside the types that it was given."""
+    """What the front end has read of a function that it rejects, beside the types that it was given."""
 
     source_guards: tuple[SourceGuard, ...]
     globals: tuple[GlobalRead, ...]
@@ -112,7 +112,7 @@ def lower(
     fields: Mapping[type, Mapping[str, Type]],
     shared: SharedTree,
     constants: Mapping[str, Any],
-    refused: list[Read] | None = None,
+    rejected: list[Read] | None = None,
 ) -> Lowered:
     """Compile a function to a typed program.
 
@@ -128,13 +128,13 @@ def lower(
         Structure of the keyword-only parameters.
     constants : mapping of path to int
         Values of the shared ints; those that the program needs when it is compiled are reported in `Lowered.demanded`.
-    refused : list, optional
-        Where to note what was read, if the function is refused.
+    rejected : list, optional
+        Where to note what was read, if the function is rejected.
 
     Raises
     ------
     AcronumbaError
-        All refusals at once.
+        All rejections at once.
     Changed
         If the code changed meanwhile.
     """
@@ -148,8 +148,8 @@ def lower(
     except Exception as error:
         if changed():
             raise Changed from None
-        if refused is not None and isinstance(error, AcronumbaError):
-            refused.append(_read_by(sweeps))
+        if rejected is not None and isinstance(error, AcronumbaError):
+            rejected.append(_read_by(sweeps))
         raise
     if changed():
         raise Changed
@@ -157,7 +157,7 @@ def lower(
 
 
 def _read_by(sweeps: Sequence[Walker]) -> Read:
-    """Return what all sweeps have read: what a later one refuses may rest on what an earlier one found."""
+    """Return what all sweeps have read: what a later one rejects may rest on what an earlier one found."""
     return Read(
         source_guards=tuple(sweep.source_guard for sweep in sweeps),
         globals=tuple({key: found for sweep in sweeps for key, found in sweep.globals.items()}.values()),
@@ -179,7 +179,7 @@ def _lower(
     facts.begin_again()
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     told: object = None
-    settled = 0  # how often the same was refused, one sweep after the other
+    settled = 0  # how often the same was rejected, one sweep after the other
     for _ in range(SWEEPS):
         facts.changed = False
         sweep = Walker(facts)
@@ -196,12 +196,12 @@ def _lower(
             continue
         except Hopeless as error:
             raise together([error.error, *sweep.errors]) from None
-        except Refused as error:
+        except Rejected as error:
             result = None
-            sweep.note_refusal(error)
+            sweep.note_rejection(error)
         if result is not None and facts.changed:
             continue
-        if not sweep.errors and sweep.silent:  # what made something unusable was refused in a walk that was undone
+        if not sweep.errors and sweep.silent:  # what made something unusable was rejected in a walk that was undone
             sweep.errors += sweep.undone
             assert result is None or sweep.errors, f"{sweep.silent[0]}: left out, and nothing says why"
         if result is not None and not sweep.errors and not sweep.demanded.isdisjoint(sweep.shared_index):
@@ -214,7 +214,7 @@ def _lower(
         facts.written_out = True
         facts.begin_again()
     seen = f"{fn.__name__}: types that change however often it is looked at"
-    raise together(sweep.errors or [refuse("ACR303", sweep.loc, seen, NODES)])
+    raise together(sweep.errors or [reject("ACR303", sweep.loc, seen, NODES)])
 
 
 def _data_lists(
@@ -242,14 +242,14 @@ def _data_lists(
 
 
 def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
-    """Refuse a function that is no model."""
+    """Reject a function that is no model."""
     a = func.source.node.args
     if func.source.facts.generates:
         first = next(n for n in ast.walk(func.source.node) if isinstance(n, ast.Yield | ast.YieldFrom))
         seen = f"{func.source.name} yields"
-        raise sweep.refuse("ACR104", func.source.loc(first), seen=seen, rewrite="append to a list and return it")
+        raise sweep.reject("ACR104", func.source.loc(first), seen=seen, rewrite="append to a list and return it")
     if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
-        raise sweep.refuse("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
+        raise sweep.reject("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
 
 
 def _nests(sweep: Walker) -> bool:
@@ -295,7 +295,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         if never:
             i = never[0]
             where, seen = i.func.source.loc(i.func.source.node), f"{i.func.source.name} always calls itself again"
-            raise sweep.refuse("ACR207", where, seen=seen, rewrite=NODES if _nests(sweep) else "")
+            raise sweep.reject("ACR207", where, seen=seen, rewrite=NODES if _nests(sweep) else "")
         if result is None:
             result = NoneT()
     if sweep.facts.changed:
@@ -358,13 +358,13 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
 
 
 def _check_visible(sweep: Walker, shared: SharedTree) -> None:
-    """Refuse a shared object that hides, by an attribute of its own, what was read of its class."""
+    """Reject a shared object that hides, by an attribute of its own, what was read of its class."""
     for root in (*shared.roots.values(), *(g.shared for g in sweep.globals.values())):
         for found in nodes_of(root):
             for (cls, name), where in sweep.inherited.items():
                 if found.cls is cls and name in found.extra:
                     seen, rewrite = hiding(cls, name)
-                    raise sweep.refuse("ACR501", where, f"{found.path}: {seen}", rewrite)
+                    raise sweep.reject("ACR501", where, f"{found.path}: {seen}", rewrite)
 
 
 def _name_variables(code: FunctionCode) -> None:

@@ -48,7 +48,7 @@ def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, 
     if isinstance(init, types.FunctionType):
         w.call(Bound(own_method(w, init), self_of(w, made)), args, kwargs)
     elif args or kwargs:
-        raise w.refuse("ACR203", seen=f"{cls.__name__}() takes no arguments")
+        raise w.reject("ACR203", seen=f"{cls.__name__}() takes no arguments")
     return finished(w, made)
 
 
@@ -83,11 +83,11 @@ def super_of(w: Walker, args: Sequence[Val]) -> Val:
                 return Super(cell.cell_contents, owner)
         case [Static(value=cls), owner] if isinstance(cls, type):
             return Super(cls, owner)
-    raise w.refuse("ACR201", seen="super() outside of a method")
+    raise w.reject("ACR201", seen="super() outside of a method")
 
 
 def check_constructor(w: Walker, cls: Any) -> None:
-    """Refuse a class that is made in a way of its own."""
+    """Reject a class that is made in a way of its own."""
     for name in ("__new__", "__setattr__", "__getattr__", "__getattribute__"):
         w.source_guard.attribute(cls, name)
     odd = oddness(cls) if not is_record(cls) else ""
@@ -99,7 +99,7 @@ def check_constructor(w: Walker, cls: Any) -> None:
         odd = "`__new__`"
     if odd:
         rewrite = "set(xs)" if cls is frozenset else "a dataclass, or a class without it"
-        raise w.refuse("ACR210", seen=f"the class {cls.__name__}: {odd}", rewrite=rewrite)
+        raise w.reject("ACR210", seen=f"the class {cls.__name__}: {odd}", rewrite=rewrite)
 
 
 def begin(w: Walker, cls: type) -> MutableObject:
@@ -173,7 +173,7 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
     setter = w.source_guard.attribute(cls, name) if w.has(cls, name) else ABSENT
     if isinstance(setter, property):
         if setter.fset is None:
-            raise w.refuse("ACR113", seen=f"an assignment to the property .{name}, which has no setter")
+            raise w.reject("ACR113", seen=f"an assignment to the property .{name}, which has no setter")
         w.call(Bound(own_method(w, setter.fset), owner), (val,), {})
         return
     _check_place(w, cls, name, setter, owner)
@@ -206,18 +206,18 @@ def class_that_changes(owner: Val) -> type | None:
 
 
 def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val) -> None:
-    """Refuse an attribute that an object of a class cannot have, or whose assignment runs code."""
+    """Reject an attribute that an object of a class cannot have, or whose assignment runs code."""
     params = getattr(cls, "__dataclass_params__", None)
     if params is not None and params.frozen:
         here = owner.key in w.building if isinstance(owner, MutableObject) else False
         early = owner in [w.state[(key, "")] for key in w.building if (key, "") in w.state]  # `facts.early`
         if not ((here or early) and isinstance(w.here, ast.Call)):
-            raise w.refuse("ACR113", seen=f"an assignment to .{name} of {cls.__name__}, which is frozen",
+            raise w.reject("ACR113", seen=f"an assignment to .{name} of {cls.__name__}, which is frozen",
                            rewrite=f"dataclasses.replace(x, {name}=...)")  # fmt: skip
     if found is not ABSENT and hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):
-        raise w.refuse("ACR210", seen=f"{cls.__name__}.{name}, a descriptor of one's own")
+        raise w.reject("ACR210", seen=f"{cls.__name__}.{name}, a descriptor of one's own")
     if not cls.__dictoffset__ and not isinstance(found, types.MemberDescriptorType):
-        raise w.refuse("ACR307", seen=f"{cls.__name__}, by its `__slots__`, has no attribute {name!r}")
+        raise w.reject("ACR307", seen=f"{cls.__name__}, by its `__slots__`, has no attribute {name!r}")
 
 
 def _note_assigned(w: Walker, cls: type, name: str) -> None:
@@ -265,7 +265,7 @@ def _read_only(w: Walker, owner: Val, name: str) -> Exception:
     elif isinstance(owner, Ref | SharedVal | ObjectValue):
         own = text if place is None else name_of_copy(w, place.value)
         rewrite = f"change a copy: {own} = copy.copy({text})"
-    return w.refuse("ACR113", seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
+    return w.reject("ACR113", seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)
 
 
 @handles(TARGETS, ast.Attribute)

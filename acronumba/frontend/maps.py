@@ -49,7 +49,7 @@ def turns(w: Walker, val: MapVal | MapView) -> tuple[Callable[[], Num], Callable
     base, what = (val, "keys") if isinstance(val, MapVal) else (val.base, val.what)
     if base.is_set and not base.type.given and what not in ("elements", "entries"):  # one that came in has its own
         seen = "the order of a set made in the call, which Python does not say"
-        raise w.refuse("ACR301", seen=seen, rewrite="sorted(s)")
+        raise w.reject("ACR301", seen=seen, rewrite="sorted(s)")
     n = size(w, base)
 
     def length() -> Num:

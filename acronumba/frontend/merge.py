@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from acronumba.frontend.array_forms import array_of_numbers
-from acronumba.frontend.block import Dead, Point, Refused, Restart, State
+from acronumba.frontend.block import Dead, Point, Rejected, Restart, State
 from acronumba.frontend.cells import endless, places_in, without_end
 from acronumba.frontend.holders import held, holding
 from acronumba.frontend.join_shapes import (
@@ -95,23 +95,23 @@ class Merge(Words):
         """Apply `f` to each alternative of a value and merge the results; `itself`: also to an array written to.
 
         An alternative whose type does not fit fails at run time, as the plain call would; if none fits, the first
-        refusal stands. What the language does not have is refused.
+        rejection stands. What the language does not have is rejected.
         """
         if not is_several(val):
             return f(val)
         points: list[Point] = []
         results: list[Val] = []
-        refused: list[Refused] = []
+        rejected: list[Rejected] = []
         for case in self.alternatives(val):
             try:
                 result = f(case if itself else self.whole(case))
             except Dead:
                 self.block = None
                 continue
-            except Refused as error:
+            except Rejected as error:
                 if error.error is not None and not _fails_plainly(error.error.code):
                     raise
-                refused.append(error)
+                rejected.append(error)
                 self._fail_as(error, case)
                 self.block = None
                 continue
@@ -120,12 +120,12 @@ class Merge(Words):
                 results.append(result)
                 self.block = None
         if not points:
-            if refused:
-                raise refused[0]
+            if rejected:
+                raise rejected[0]
             return ErrorValue()
         return self.join_values(points, results)
 
-    def _fail_as(self, error: Refused, case: Val) -> None:
+    def _fail_as(self, error: Rejected, case: Val) -> None:
         what = self.describe(case)
         name = "AttributeError" if error.error is not None and error.error.code == "ACR307" else "TypeError"
         self.fail(name, f"this value is {what} here")
@@ -198,13 +198,13 @@ class Merge(Words):
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
         """Merge one name: find the least template of its values, and store each at the end of its point."""
-        known = [v for v in vals if not _refused_for_now(v)] or vals
+        known = [v for v in vals if not _rejected_for_now(v)] or vals
         shape: JoinShape = StaticShape(known[0]) if known[0] is not None else AbsentShape()
         for v in known[1:]:
             shape = self.join_templates(shape, StaticShape(v) if v is not None else AbsentShape())
         out, vars = self.instantiate(shape, name)
         for k, v in enumerate(vals):
-            if vars and not _refused_for_now(v):
+            if vars and not _rejected_for_now(v):
                 self._in(ends, states, k, partial(self.store, shape, vars, v))
         result: Val = out
         return result
@@ -329,7 +329,7 @@ class Merge(Words):
                 self.pass_itself([one.ref.place])
         try:
             t = union(self.template_type(a), self.template_type(b))
-        except Refused as error:
+        except Rejected as error:
             return ErrorShape(error.error.seen if error.error is not None else "")
         if endless(t):
             return ErrorShape(without_end(t), "ACR303")
@@ -443,7 +443,7 @@ class Merge(Words):
                 return ListT(found.item, tupled=True)
             case PartsShape(kind="holder"):
                 code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
-                raise self.refuse(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
+                raise self.reject(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
             case PartsShape(kind="tuple" | "list"):
                 return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")
             case PartsShape(kind="dict"):
@@ -457,8 +457,8 @@ class Merge(Words):
             case StaticShape():
                 return self.type_of(a.val)
             case ChoiceShape():
-                raise self.refuse("ACR206", seen=" or ".join(self.describe(only(option)) for option in a.options))
-        raise self.refuse("ACR308", seen="a value that may be missing")
+                raise self.reject("ACR206", seen=" or ".join(self.describe(only(option)) for option in a.options))
+        raise self.reject("ACR308", seen="a value that may be missing")
 
     def instantiate(self, a: JoinShape, name: str) -> tuple[Any, tuple[ir.Var, ...]]:
         """Return fresh variables for a template, and the value they hold (to be settled in the merged block)."""
@@ -632,8 +632,8 @@ def _copied(a: JoinShape) -> JoinShape:
     return a
 
 
-def _refused_for_now(val: Val | None) -> bool:
-    """Whether the next sweep knows more of a value that was refused."""
+def _rejected_for_now(val: Val | None) -> bool:
+    """Whether the next sweep knows more of a value that was rejected."""
     return isinstance(val, ErrorValue) and val.for_now
 
 
@@ -694,5 +694,5 @@ def _has_pending(val: Any) -> bool:
 
 
 def _fails_plainly(code: str) -> bool:
-    """Whether the plain call, too, fails where an operation on one of several types is refused with a code."""
+    """Whether the plain call, too, fails where an operation on one of several types is rejected with a code."""
     return (code[3] in "346" and code not in ("ACR303", "ACR310", "ACR403")) or code == "ACR203"

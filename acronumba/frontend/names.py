@@ -13,7 +13,7 @@ from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
 from acronumba.frontend.block import (
     Dead,
-    Refused,
+    Rejected,
     conversion,
 )
 from acronumba.frontend.calls.objects import as_function, is_foreign
@@ -47,12 +47,12 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import GlobalRead, Walker
 from acronumba.ir.types import INT
 
-# Functions written in NumPy that are no code to the compiler: an operation, or a refusal.
+# Functions written in NumPy that are no code to the compiler: an operation, or a rejection.
 PRIMITIVES = frozenset((
     "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.nn.scale_gradient", "acronumba.nn.segment_sum",
     "acronumba.random.threefry", "acronumba.compressed.sums", "acronumba.compressed.whole_numbers",
     "acronumba.compressed.rows_of",
-    "acronumba.frontend.calls.by_fields.fields", "acronumba.frontend.calls.written.refused",
+    "acronumba.frontend.calls.by_fields.fields", "acronumba.frontend.calls.written.rejected",
     "acronumba.frontend.calls.written.root",
     "acronumba.frontend.calls.written_special.complement", "acronumba.frontend.calls.written_orders.place_among",
 ))  # fmt: skip
@@ -122,7 +122,7 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
     if scope == w.frame.scope and name in w.frame.func.source.facts.outer:
         scope = scope_of(w, name)[0]
         if scope is None:
-            raise w.refuse("ACR103", seen=f"{name}, a variable outside the model")
+            raise w.reject("ACR103", seen=f"{name}, a variable outside the model")
     bound = NAME_BOUND.get(type(w.state.get((scope, name))))
     if bound is not None:
         bound(w, w.state[(scope, name)], val)
@@ -156,7 +156,7 @@ def consumed(w: Walker, val: Stream, name: str, key: Any) -> Val:
     """Return what an iterator gives, which is read by its name: once, and not in a loop that began later."""
     mark = ("#consumed", key)
     if mark in w.state or loops_around(w) > val.depth:
-        raise w.refuse("ACR114", seen=f"the iterator {name}, which is read again", rewrite="make it a list: list(...)")
+        raise w.reject("ACR114", seen=f"the iterator {name}, which is read again", rewrite="make it a list: list(...)")
     w.state[mark] = NoneVal()
     return val.inner
 
@@ -187,20 +187,20 @@ def alias(val: Val) -> None:
 
 
 def check_free(w: Walker, val: Val) -> None:
-    """Refuse a generator, which is walked where it is written, as a value."""
+    """Reject a generator, which is walked where it is written, as a value."""
     if isinstance(val, Generator):
-        raise w.refuse("ACR114", val.node)
+        raise w.reject("ACR114", val.node)
     if isinstance(val, Yields):
-        raise w.refuse(
+        raise w.reject(
             "ACR114", val.node, seen=f"what {val.func.source.name} yields", rewrite="make it a list: list(...)"
         )
 
 
 def check_part(w: Walker, val: Val) -> None:
-    """Refuse an iterator as a part of something, by which it could be read several times."""
+    """Reject an iterator as a part of something, by which it could be read several times."""
     check_free(w, val)
     if is_iterator(val):
-        raise w.refuse("ACR114", seen="an iterator that is stored", rewrite="make it a list: list(...)")
+        raise w.reject("ACR114", seen="an iterator that is stored", rewrite="make it a list: list(...)")
 
 
 def part_of(w: Walker, node: ast.expr) -> Val:
@@ -254,8 +254,8 @@ def bound_value(w: Walker, val: Val | None, name: str, key: Any) -> Val:
         val = val.value
     if isinstance(val, ErrorValue):
         if val.why:
-            raise w.refuse(val.code or "ACR303", seen=f"{name}: {val.why}", rewrite=conversion(val.why))
-        raise Refused(None)
+            raise w.reject(val.code or "ACR303", seen=f"{name}: {val.why}", rewrite=conversion(val.why))
+        raise Rejected(None)
     return consumed(w, val, name, key) if isinstance(val, Stream) else val
 
 
@@ -266,7 +266,7 @@ def outer_name(w: Walker, func: Func, name: str) -> Val:
         try:
             return outside(w, cell.cell_contents, name, cell)
         except ValueError:
-            raise w.refuse("ACR306", seen=name) from None
+            raise w.reject("ACR306", seen=name) from None
     if name in func.globals:
         return outside(w, func.globals[name], name, func.globals)
     w.source_guard.item(func.globals, name)  # one of this name would hide the builtin
@@ -276,7 +276,7 @@ def outer_name(w: Walker, func: Func, name: str) -> Val:
     known = {*func.globals, *vars(builtins), *func.closure, *w.frame.locals}
     rewrite = near(name, known) or "define the name, or import it"
     seen = f"the name {name} does not exist"
-    raise w.refuse("ACR306", seen=seen, rewrite=rewrite, message="this name is not defined")
+    raise w.reject("ACR306", seen=seen, rewrite=rewrite, message="this name is not defined")
 
 
 def default_value(w: Walker, value: Any, holder: Any, name: Any, path: str) -> Val:
@@ -335,10 +335,10 @@ def function_value(w: Walker, fn: types.FunctionType) -> Val:
     try:
         source = read_source(fn, body)
     except NoSource as error:
-        raise w.refuse("ACR204", seen=f"{fn.__qualname__}: {error}") from None
+        raise w.reject("ACR204", seen=f"{fn.__qualname__}: {error}") from None
     if source.node not in w.scanned:
         w.scanned.add(source.node)
         for code, bad in source.facts.forbidden:
-            w.errors.append(w.refuse(code, source.loc(bad)).error)  # type: ignore[arg-type]
+            w.errors.append(w.reject(code, source.loc(bad)).error)  # type: ignore[arg-type]
     closure = dict(zip(body.co_freevars, fn.__closure__ or (), strict=True))
     return Func(source, fn.__globals__, closure, None, fn)

@@ -75,7 +75,7 @@ def unary(w: Walker, op: ast.unaryop, val: Val) -> Val:
                 return w.scalar("invert", w.as_int(v))
         if name is not None and has_method(w, v, name):
             return call_special(w, v, name, ())
-        raise w.refuse("ACR301", seen=f"{type(op).__name__} of {w.describe(v)}")
+        raise w.reject("ACR301", seen=f"{type(op).__name__} of {w.describe(v)}")
 
     name = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}.get(type(op))
     return w.each(val, lambda v: one(as_python(w, v, (name,)) if name else v))
@@ -124,7 +124,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
             if isinstance(op, ast.MatMult):
                 return w.matmul(w.as_tensor(x), w.as_tensor(y))
             if name is None:
-                raise w.refuse("ACR202", seen=f"{OPERATORS[type(op)]} of arrays")
+                raise w.reject("ACR202", seen=f"{OPERATORS[type(op)]} of arrays")
             if name == "pow":
                 return w.power(x, y)
             return w.ufunc(name, (x, y))
@@ -165,7 +165,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
         w.fail("TypeError", "unsupported operand type(s): this value is None here")
         raise Dead
     rewrite = operands(op, a, b, (python_class(a), python_class(b)))
-    raise w.refuse("ACR301", seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
+    raise w.reject("ACR301", seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
 
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
@@ -186,14 +186,14 @@ def operator_method(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
 def arithmetic(w: Walker, op: str | None, a: Num, b: Num) -> Num:
     """Arithmetic on Python numbers."""
     if op is None:
-        raise w.refuse("ACR301", seen=f"{w.describe(a)} @ {w.describe(b)}")
+        raise w.reject("ACR301", seen=f"{w.describe(a)} @ {w.describe(b)}")
     if op in ("and", "or", "xor") and a.type == BOOL and b.type == BOOL:
         if op == "xor":
             return w.scalar("differ", w.read(a), w.read(b))
         return (w.both if op == "and" else w.either)(w.read(a), w.read(b))
     if op in ("and", "or", "xor", "lshift", "rshift"):
         if FLOAT in (a.type, b.type):
-            raise w.refuse("ACR301", seen=f"{w.describe(a)} {op} {w.describe(b)}")
+            raise w.reject("ACR301", seen=f"{w.describe(a)} {op} {w.describe(b)}")
         a, b = w.read(w.as_int(a)), w.read(w.as_int(b))
         if op in ("lshift", "rshift"):
             w.check(w.scalar("ge", b, number(0)), "ValueError", "negative shift count")

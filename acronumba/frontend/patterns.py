@@ -94,7 +94,7 @@ def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tupl
         case ast.MatchSequence(patterns=patterns):
             sequence_pattern(w, patterns, val, fails)
         case _:
-            raise w.refuse("ACR117", seen=type(p).__name__)
+            raise w.reject("ACR117", seen=type(p).__name__)
 
 
 def _match_test(w: Walker, test: Val, fails: list[Point]) -> None:
@@ -145,7 +145,7 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
     """Match a value against a class, and its attributes."""
     cls = w.expr(p.cls)
     if not isinstance(cls, Static) or not isinstance(cls.value, type):
-        raise w.refuse("ACR308", p.cls, seen=w.describe(cls))
+        raise w.reject("ACR308", p.cls, seen=w.describe(cls))
     inner = _split_match(w, val, class_filter(w, cls), fails, path)
     if w.block is None:
         return
@@ -156,7 +156,7 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
     w.source_guard.attribute(kind, "__match_args__")
     names = list(getattr(kind, "__match_args__", ()))
     if len(p.patterns) > len(names):
-        raise w.refuse("ACR203", seen=f"{kind.__name__}() with {len(p.patterns)} positional patterns")
+        raise w.reject("ACR203", seen=f"{kind.__name__}() with {len(p.patterns)} positional patterns")
     for name, q in [*zip(names, p.patterns, strict=False), *zip(p.kwd_attrs, p.kwd_patterns, strict=True)]:
         if w.block is None:
             return

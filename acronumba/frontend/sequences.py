@@ -183,7 +183,7 @@ def real_list(w: Walker, val: Val) -> ListVal:
         w.make_real(val.cell)
         raise Restart
     if not isinstance(val, ListVal):
-        raise w.refuse("ACR113", seen=f"a change of {w.describe(val)}", rewrite="make a copy first: list(x)")
+        raise w.reject("ACR113", seen=f"a change of {w.describe(val)}", rewrite="make a copy first: list(x)")
     check_mutable(w, val)
     return val
 
@@ -201,7 +201,7 @@ def _delete(w: Walker, stmt: ast.Delete) -> None:
         elif isinstance(target, ast.Tuple | ast.List):
             _delete(w, ast.copy_location(ast.Delete(list(target.elts)), stmt))
         else:
-            raise w.refuse("ACR105", target)
+            raise w.reject("ACR105", target)
 
 
 def _delete_item(w: Walker, target: ast.Subscript) -> None:

@@ -31,7 +31,7 @@ class Shapes(TensorOps):
         values = [self.known(n) for n in shape]
         holes = [k for k, v in enumerate(values) if v is not NOT_CONST and v < 0]
         if len(holes) > 1:
-            raise self.refuse("ACR404", seen=f"reshape to {tuple(values)}")
+            raise self.reject("ACR404", seen=f"reshape to {tuple(values)}")
         total = self.count(x.dims)
         loose = [k for k, v in enumerate(values) if v is NOT_CONST and not is_natural(shape[k], self.naturals)]
         if loose and not holes:
@@ -46,7 +46,7 @@ class Shapes(TensorOps):
         if holes:
             if given.const is not NOT_CONST and total.const is not NOT_CONST:
                 if given.const == 0 or total.const % given.const:
-                    raise self.refuse("ACR404", seen=f"{self.describe(x)} to {tuple(values)}")
+                    raise self.reject("ACR404", seen=f"{self.describe(x)} to {tuple(values)}")
                 dims[holes[0]] = total.const // given.const
             else:
                 self.check(self.scalar("gt", given, number(0)), "ValueError", message, (total, given))
@@ -55,7 +55,7 @@ class Shapes(TensorOps):
                 dims[holes[0]] = self.as_extent(self.scalar("floordiv", total, given))
         elif given.const is not NOT_CONST and total.const is not NOT_CONST:
             if given.const != total.const:
-                raise self.refuse("ACR404", seen=f"{self.describe(x)} to {tuple(values)}")
+                raise self.reject("ACR404", seen=f"{self.describe(x)} to {tuple(values)}")
         else:
             self.check(self.scalar("eq", total, given), "ValueError", message, (total, given))
         return self.reshape(x, dims)
@@ -81,7 +81,7 @@ class Shapes(TensorOps):
 
     def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
         if sorted(order) != list(range(x.type.rank)):
-            raise self.refuse("ACR402", seen=f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
+            raise self.reject("ACR402", seen=f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
         if list(order) == list(range(x.type.rank)):
             return x
         dims = tuple(x.dims[a] for a in order)
@@ -89,11 +89,11 @@ class Shapes(TensorOps):
 
     def broadcast_to(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         if x.type.rank > len(dims):
-            raise self.refuse("ACR401", seen=f"{self.describe(x)} to {dims_text(dims)}")
+            raise self.reject("ACR401", seen=f"{self.describe(x)} to {dims_text(dims)}")
         for have, want in zip(x.dims, dims[len(dims) - x.type.rank :], strict=True):
             if isinstance(have, int) and isinstance(want, int):
                 if have not in (1, want):
-                    raise self.refuse("ACR401", seen=f"{self.describe(x)} to {dims_text(dims)}")
+                    raise self.reject("ACR401", seen=f"{self.describe(x)} to {dims_text(dims)}")
             elif have is not want and have != 1:
                 one = self.scalar("eq", self.extent(have), number(1))
                 good = self.either(one, self.scalar("eq", self.extent(have), self.extent(want)))
@@ -176,7 +176,7 @@ class Shapes(TensorOps):
     def inside(self, index: Num, extent: ir.Extent, axis: int) -> Num:
         """Return an index of one axis counted from the front; the instance fails where it is out of range."""
         if index.type == FLOAT:
-            raise self.refuse("ACR301", seen=f"an index {self.describe(index)}")
+            raise self.reject("ACR301", seen=f"an index {self.describe(index)}")
         i = self.as_int(index)
         value = self.known(i)
         if value is not NOT_CONST and isinstance(extent, int):
@@ -195,7 +195,7 @@ class Shapes(TensorOps):
     def checked(self, index: Tensor, d: ir.Extent, axis: int) -> Tensor:
         """Return the places on an axis that an integer array stands for; the instance fails where it has none."""
         if np.dtype(index.type.dtype).kind not in "iu":
-            raise self.refuse("ACR301", seen=f"an index of dtype {index.type.dtype}")
+            raise self.reject("ACR301", seen=f"an index of dtype {index.type.dtype}")
         size = d if isinstance(d, int) else "?"
         site = self.failure_site("IndexError", f"an index is out of bounds for axis {axis} with size {size}")
         args = (self.cast(index, "int64").ref, self.argument(self.extent(d)))
@@ -228,12 +228,12 @@ class Shapes(TensorOps):
 
     def concat(self, tensors: list[Tensor], axis: int, dtype: str | None = None) -> Tensor:
         if not tensors:
-            raise self.refuse("ACR401", seen="no arrays to concatenate")
+            raise self.reject("ACR401", seen="no arrays to concatenate")
         rank = tensors[0].type.rank
         if any(t.type.rank != rank for t in tensors):
-            raise self.refuse("ACR401", seen=", ".join(map(self.describe, tensors)))
+            raise self.reject("ACR401", seen=", ".join(map(self.describe, tensors)))
         if not rank:
-            raise self.refuse("ACR401", seen="numbers, which cannot be concatenated", rewrite="use np.stack")
+            raise self.reject("ACR401", seen="numbers, which cannot be concatenated", rewrite="use np.stack")
         axis = self.axes_of(axis, rank)[0]
         cast = self.promote if dtype is None else self.cast
         dtype = dtype or self.dtype_name(np.result_type(*(np.dtype(t.type.dtype) for t in tensors)))
@@ -256,7 +256,7 @@ class Shapes(TensorOps):
         rank = tensors[0].type.rank + 1
         axis = self.axes_of(axis, rank)[0]
         if any(t.type.rank != rank - 1 for t in tensors):
-            raise self.refuse("ACR401", seen=", ".join(map(self.describe, tensors)))
+            raise self.reject("ACR401", seen=", ".join(map(self.describe, tensors)))
         return self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:])) for t in tensors], axis)
 
     def split(self, x: Tensor, sections: int | Sequence[Num], axis: int) -> list[Tensor]:
@@ -266,10 +266,10 @@ class Shapes(TensorOps):
         cuts: list[tuple[Num, Num]] = []
         if isinstance(sections, int):
             if sections <= 0:
-                raise self.refuse("ACR404", seen=f"a split into {sections} parts")
+                raise self.reject("ACR404", seen=f"a split into {sections} parts")
             if isinstance(d, int):
                 if d % sections:
-                    raise self.refuse("ACR404", seen=f"a dimension of {d} in {sections} equal parts")
+                    raise self.reject("ACR404", seen=f"a dimension of {d} in {sections} equal parts")
                 size = number(d // sections)
             else:
                 rest = self.scalar("mod", self.extent(d), number(sections))
@@ -306,18 +306,18 @@ class Shapes(TensorOps):
             if isinstance(d, ir.Var):
                 self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", message)
             elif d < 0:
-                raise self.refuse("ACR401", seen=f"a dimension of {d}")
+                raise self.reject("ACR401", seen=f"a dimension of {d}")
 
     def iota(self, n: ir.Extent, dtype: str) -> Tensor:
         return self.op("iota", (), dtype, (n,))
 
     def arange(self, start: Num, stop: Num, step: Num, dtype: str | None) -> Tensor:
         if dtype == "bool":
-            raise self.refuse("ACR202", seen="np.arange of bools")
+            raise self.reject("ACR202", seen="np.arange of bools")
         if FLOAT in (start.type, stop.type, step.type):
             values = [self.known(v) for v in (start, stop, step)]
             if NOT_CONST in values:
-                raise self.refuse("ACR403", seen="np.arange of floats that are known only at run time")
+                raise self.reject("ACR403", seen="np.arange of floats that are known only at run time")
             array = np.arange(*values, dtype=dtype)
             name = self.dtype_name(array.dtype)
             parts = [self.from_number(number(v.item()), name) for v in array]
@@ -346,13 +346,13 @@ class Shapes(TensorOps):
     def only_element(self, x: Tensor, empty: str, several: str) -> Tensor:
         """Return the one element of an array as a tensor of rank 0.
 
-        An array of another size is refused if that is known, else the instance fails with one of the messages.
+        An array of another size is rejected if that is known, else the instance fails with one of the messages.
         """
         if not x.type.rank:
             return x
         n = self.count(x.dims)
         if n.const is not NOT_CONST and n.const != 1:
-            raise self.refuse("ACR601", seen=self.describe(x))
+            raise self.reject("ACR601", seen=self.describe(x))
         if empty != several:
             self.check(self.scalar("gt", n, number(0)), "ValueError", empty)
         self.check(self.scalar("eq", n, number(1)), "ValueError", several)
@@ -378,7 +378,7 @@ class Shapes(TensorOps):
         if isinstance(item, IntT | FloatT | BoolT):
             item = TensorT(HOST[item], ())
         if not isinstance(item, TensorT):
-            raise self.refuse("ACR301", seen=f"a stack of {self.describe(val)}")
+            raise self.reject("ACR301", seen=f"a stack of {self.describe(val)}")
         dims = (self.as_extent(n), *(d for d in item.shape if d is not None))
         # The operation runs later: it reads a copy, which nothing changes.
         copy = self.var("rows", val.var.type)
@@ -399,7 +399,7 @@ class Shapes(TensorOps):
         stacked = self.stack_rows(val, 0)
         rank = stacked.type.rank - 1
         if not rank:
-            raise self.refuse("ACR401", seen=self.describe(val), rewrite="use np.stack")
+            raise self.reject("ACR401", seen=self.describe(val), rewrite="use np.stack")
         axis = self.axes_of(axis, rank)[0]
         order = list(range(1, rank + 1))
         order.insert(axis, 0)

@@ -1,6 +1,6 @@
 """Statements that hold others or leave them; loops, `match` and assignment have files of their own.
 
-A refusal is caught at its statement, noted, and the walk goes on after it: all refusals of a function come at once.
+A rejection is caught at its statement, noted, and the walk goes on after it: all rejections of a function come at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ast
 import functools
 from collections.abc import Sequence
 
-from acronumba.frontend.block import Refused
+from acronumba.frontend.block import Rejected
 from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import STATEMENTS, handles
@@ -22,11 +22,11 @@ from acronumba.frontend.walker import Walker
 
 
 def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequence[ast.stmt]) -> None:
-    """Walk an `if` statement. Where its condition is refused, both ways are walked, for what is refused there."""
+    """Walk an `if` statement. Where its condition is rejected, both ways are walked, for what is rejected there."""
     try:
         on, off = w.branch(test)
-    except Refused as error:
-        w.note_refusal(error)
+    except Rejected as error:
+        w.note_rejection(error)
         w.go_on()
         on, off = ([p] if p is not None else [] for p in w.fork(w.unknown_bool()))
     points = []
@@ -51,7 +51,7 @@ def raise_statement(w: Walker, stmt: ast.Raise) -> None:
     if isinstance(exc, ast.Name | ast.Attribute):
         name = exc.id if isinstance(exc, ast.Name) else exc.attr
     elif exc is not None:
-        raise w.refuse("ACR108", seen="raise of something that is not an exception's name")
+        raise w.reject("ACR108", seen="raise of something that is not an exception's name")
     w.fail(name, text)
 
 
@@ -109,15 +109,15 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
 
 @handles(STATEMENTS, ast.With)
 def _with(w: Walker, stmt: ast.With) -> None:
-    """Walk the body under settings of warnings and of printing, which change no value; anything else is refused."""
+    """Walk the body under settings of warnings and of printing, which change no value; anything else is rejected."""
     for item in stmt.items:
         call = item.context_expr
         func = w.expr(call.func) if isinstance(call, ast.Call) else None
         if not isinstance(func, Static) or all(func.value is not c for c in CONTEXTS) or item.optional_vars is not None:
-            raise w.refuse("ACR102")
+            raise w.reject("ACR102")
         assert isinstance(call, ast.Call)
         if call.args:
-            raise w.refuse("ACR203", call.args[0], seen=f"an argument of {func.value.__name__} without its name")
+            raise w.reject("ACR203", call.args[0], seen=f"an argument of {func.value.__name__} without its name")
         with w.at_node(call):
             check_setting(w, func.value, {k.arg or "**": w.expr(k.value) for k in call.keywords})
     w.body(stmt.body)
@@ -128,6 +128,6 @@ def _definition(w: Walker, stmt: ast.FunctionDef) -> None:
     for node in stmt.decorator_list:
         known = w.expr(node.func if isinstance(node, ast.Call) else node)
         if not isinstance(known, Static) or known.value not in (functools.lru_cache, functools.cache):
-            raise w.refuse("ACR210", node, seen=f"a decorator on {stmt.name}")
+            raise w.reject("ACR210", node, seen=f"a decorator on {stmt.name}")
         w.cached.add(stmt)
     w.state[(w.frame.scope, stmt.name)] = nested_function(w, stmt, stmt.name, stmt.args)

@@ -116,9 +116,9 @@ def slice_step(w: Walker, val: Val) -> int:
     """Return the step of a slice, which must be known when the model is compiled."""
     step = 1 if isinstance(val, NoneVal) else w.static(val)
     if step is NOT_CONST:
-        raise w.refuse("ACR403", seen="a slice whose step is known only at run time")
+        raise w.reject("ACR403", seen="a slice whose step is known only at run time")
     if not isinstance(step, int):
-        raise w.refuse("ACR301", seen=f"a slice step of {w.describe(val)}")
+        raise w.reject("ACR301", seen=f"a slice step of {w.describe(val)}")
     if step == 0:
         w.fail("ValueError", "slice step cannot be zero")
         raise Dead
@@ -211,7 +211,7 @@ def get_item(w: Walker, base: Val, where: Any) -> Val:
             return Kept(tuple, part, ())
     if isinstance(base, ListVal):
         return index_list(w, base, where)
-    raise w.refuse("ACR301", seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+    raise w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
 
 
 def is_computed(node: ast.AST | None) -> bool:
@@ -229,7 +229,7 @@ def _numbers(w: Walker, where: slice) -> Tensor:
     """Return the numbers of a slice that stands for a range: `np.r_[1:3]`."""
     first = number(0) if where.start is None else where.start
     if where.stop is None or not isinstance(first, Num) or not isinstance(where.stop, Num):
-        raise w.refuse("ACR202", seen="a range without an end", rewrite="np.arange(start, stop)")
+        raise w.reject("ACR202", seen="a range without an end", rewrite="np.arange(start, stop)")
     return w.arange(first, where.stop, number(where.step), None)
 
 
@@ -317,7 +317,7 @@ def list_index(w: Walker, x: Tensor) -> Num:
 def _no_slices(w: Walker, where: tuple[Any, ...]) -> Iterator[Val]:
     for e in where:
         if isinstance(e, slice):
-            raise w.refuse("ACR301", seen="a slice in a tuple index of something that is not an array")
+            raise w.reject("ACR301", seen="a slice in a tuple index of something that is not an array")
         yield e
 
 
@@ -328,7 +328,7 @@ def index_list(w: Walker, base: ListVal, where: Any) -> Val:
         start, step, count = cut(w, w.word(n), where)
         return list_slice(w, base, w.extent(start), step, w.extent(count))
     if not isinstance(where, Num) or where.type == FLOAT:
-        raise w.refuse("ACR301", seen=f"an index {w.describe(where)}")
+        raise w.reject("ACR301", seen=f"an index {w.describe(where)}")
     return list_get(w, base, checked_index(w, where, n))
 
 
@@ -365,7 +365,7 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any]) -> Val:
             continue
         if not isinstance(e, Tensor):
             rewrite = "an int, a slice, a mask or an array of ints"
-            raise w.refuse("ACR301", seen=f"an index {w.describe(e)}", rewrite=rewrite)
+            raise w.reject("ACR301", seen=f"an index {w.describe(e)}", rewrite=rewrite)
         if not e.type.rank and e.type.dtype == "uint64":
             e = w.signed(e)
         out = w.take(out, e, axis)
@@ -389,10 +389,10 @@ def index_of_each_axis(
     where = _with_arrays(w, x, where, masks)
     ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
     if len(ellipsis) > 1:
-        raise w.refuse("ACR301", seen="two ellipses in one index", rewrite="write one of them as `:`")
+        raise w.reject("ACR301", seen="two ellipses in one index", rewrite="write one of them as `:`")
     used = sum(1 for e in where if not isinstance(e, NoneVal) and not (isinstance(e, Static) and e.value is Ellipsis))
     if used > x.type.rank:
-        raise w.refuse("ACR402", seen=f"{used} indices for {w.describe(x)}")
+        raise w.reject("ACR402", seen=f"{used} indices for {w.describe(x)}")
     full = [slice(None, None, 1)] * (x.type.rank - used)
     parts = list(where)
     if ellipsis:
@@ -430,9 +430,9 @@ def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], masks: b
             axis += rank
             continue
         if not rank:
-            raise w.refuse("ACR202", seen="a bool as an index of an array", rewrite="np.where(mask, x, 0)")
+            raise w.reject("ACR202", seen="a bool as an index of an array", rewrite="np.where(mask, x, 0)")
         if axis + rank > x.type.rank:
-            raise w.refuse("ACR402", seen=f"{w.describe(e)} as an index of {w.describe(x)}")
+            raise w.reject("ACR402", seen=f"{w.describe(e)} as an index of {w.describe(x)}")
         for d, n in zip(x.dims[axis : axis + rank], e.dims, strict=True):
             text = "boolean index did not match indexed array: size of axis is {0} but size of the mask is {1}"
             same = w.scalar("eq", w.extent(d), w.extent(n))
@@ -515,7 +515,7 @@ def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
 
 
 def check_assignable(w: Walker, base: Val) -> None:
-    """Refuse an assignment to an item of what has none, or is data of the caller."""
+    """Reject an assignment to an item of what has none, or is data of the caller."""
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Restart
@@ -525,7 +525,7 @@ def check_assignable(w: Walker, base: Val) -> None:
     changes = isinstance(base, Tensor | ArrayRef | DictVal | MapVal | Kept) and not is_tuple(base)
     if not changes and not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
-        raise w.refuse("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
+        raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
 
 
 def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
@@ -579,7 +579,7 @@ def set_item(
         base = base.inner
     if isinstance(base, MapVal):
         if base.is_set:
-            raise w.refuse("ACR301", seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
+            raise w.reject("ACR301", seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
         where = TupleVal(tuple(_no_slices(w, where))) if isinstance(where, tuple) else where
         put(w, base, where, val)
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.block import Refused
+from acronumba.frontend.block import Rejected
 from acronumba.frontend.ufuncs import Ufuncs
 from acronumba.frontend.values import Num, Tensor, Val, number
 from acronumba.ir import nodes as ir
@@ -153,14 +153,14 @@ class TensorMath(Ufuncs):
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         if not x.type.rank or not y.type.rank:
-            raise self.refuse("ACR401", seen=f"{self.describe(x)} @ {self.describe(y)}", rewrite="use *")
+            raise self.reject("ACR401", seen=f"{self.describe(x)} @ {self.describe(y)}", rewrite="use *")
         ins, dtype = self.resolve(np.matmul, [x, y])
         x, y = self.promote(x, ins[0]), self.promote(y, ins[1])
         inner = 0 if y.type.rank == 1 else y.type.rank - 2
         try:
             k = self.same_extent(x.dims[-1], y.dims[inner], "the inner dimensions of a matrix product")
-        except Refused:
-            raise self.refuse("ACR401", seen=f"{self.describe(x)} @ {self.describe(y)}") from None
+        except Rejected:
+            raise self.reject("ACR401", seen=f"{self.describe(x)} @ {self.describe(y)}") from None
         x = self.refine(x, (*x.dims[:-1], k))
         y = self.refine(y, tuple(k if a == inner else d for a, d in enumerate(y.dims)))
         weight = isinstance(x.ref, ir.SharedArg) and not isinstance(y.ref, ir.SharedArg) and x.type.rank == 2
@@ -203,9 +203,9 @@ class TensorMath(Ufuncs):
         wrong = sorted(c for c in {*left.replace(",", ""), *out} if c not in string.ascii_letters)
         if wrong:
             seen = f"einsum {spec!r} with {', '.join(map(repr, wrong))} for an axis"
-            raise self.refuse("ACR202", seen=seen, rewrite="name each axis by a letter")
+            raise self.reject("ACR202", seen=seen, rewrite="name each axis by a letter")
         if len(terms) != len(tensors) or any(len(t) != x.type.rank for t, x in zip(terms, tensors, strict=False)):
-            raise self.refuse("ACR401", seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
+            raise self.reject("ACR401", seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
         dtype = self.dtype_name(np.result_type(*(np.dtype(x.type.dtype) for x in tensors)))
         diagonals = [self._on_diagonals(x, t) for t, x in zip(terms, tensors, strict=True)]
         wide = {c for x, t in diagonals for c, d in zip(t, x.dims, strict=True) if d != 1}
@@ -225,7 +225,7 @@ class TensorMath(Ufuncs):
             acc = self.reduce("sum", acc, gone, False, dtype)
             labels = "".join(c for c in labels if c in out)
         if set(labels) != set(out):
-            raise self.refuse("ACR401", seen=f"einsum {spec!r}")
+            raise self.reject("ACR401", seen=f"einsum {spec!r}")
         return self.transpose(acc, tuple(labels.index(c) for c in out))
 
     def _spelled_out(self, spec: str, tensors: list[Tensor]) -> str:
@@ -237,7 +237,7 @@ class TensorMath(Ufuncs):
         free = [c for c in string.ascii_letters if c not in spec]
         terms = left.split(",")
         if len(terms) != len(tensors) or any(t.replace("...", "", 1).count(".") for t in (*terms, out)):
-            raise self.refuse("ACR401", seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
+            raise self.reject("ACR401", seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
         several = [max(x.type.rank - len(t) + 3, 0) for t, x in zip(terms, tensors, strict=True) if "..." in t]
         most = max(several, default=0)
         more = iter(several)

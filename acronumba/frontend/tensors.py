@@ -115,7 +115,7 @@ class TensorOps(Merge):
         known = np.dtype(dtype)
         name = str(known.name)
         if name not in DTYPES or not known.isnative:
-            raise self.refuse("ACR310", seen=name if known.isnative else f"{known.str!r}, of other byte order")
+            raise self.reject("ACR310", seen=name if known.isnative else f"{known.str!r}, of other byte order")
         return name
 
     def as_array(self, x: Tensor) -> Tensor:
@@ -127,13 +127,13 @@ class TensorOps(Merge):
         return x if x.array0 is None else Tensor(x.type, x.ref, x.dims, fresh=True)
 
     def fits_array(self, t: TensorT, dtype: str) -> None:
-        """Refuse NumPy scalars in np.array([...], dtype) that are not all values of the dtype.
+        """Reject NumPy scalars in np.array([...], dtype) that are not all values of the dtype.
 
         NumPy takes them for Python's numbers there, and fails where one is out of range.
         """
         if not t.rank and np.dtype(dtype).kind in "iu" and not np.can_cast(t.dtype, dtype):
             seen = f"a {t.dtype} scalar in an array of {dtype}"
-            raise self.refuse("ACR202", seen=seen, rewrite=f"np.array([...]).astype(np.{dtype})")
+            raise self.reject("ACR202", seen=seen, rewrite=f"np.array([...]).astype(np.{dtype})")
 
     # ---- element-wise
 
@@ -144,7 +144,7 @@ class TensorOps(Merge):
         try:
             found = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
         except TypeError as error:
-            raise self.refuse("ACR301", seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
+            raise self.reject("ACR301", seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
         ins, out = list(found[: ufunc.nin]), found[ufunc.nin]
         if out != np.float16:  # what is asked of float16, a float32 of the same value answers
             ins = [np.dtype(np.float32) if d == np.float16 else d for d in ins]
@@ -182,7 +182,7 @@ class TensorOps(Merge):
             fixed = {n for n in column if isinstance(n, int) and n != 1}
             if len(fixed) > 1:
                 texts = " and ".join(dims_text(s) for s in shapes)
-                raise self.refuse("ACR401", seen=f"shapes {texts} do not broadcast")
+                raise self.reject("ACR401", seen=f"shapes {texts} do not broadcast")
             loose = list(dict.fromkeys(n for n in column if isinstance(n, ir.Var)))
             if fixed:
                 size: ir.Extent = fixed.pop()
@@ -215,7 +215,7 @@ class TensorOps(Merge):
         """Return one extent for two that must be equal, the constant one if there is one."""
         if isinstance(a, int) and isinstance(b, int):
             if a != b:
-                raise self.refuse("ACR401", seen=f"{what}: {a} and {b}")
+                raise self.reject("ACR401", seen=f"{what}: {a} and {b}")
             return a
         self._check_extent(a, b, False)
         return a if isinstance(a, int) else b
@@ -265,10 +265,10 @@ class TensorOps(Merge):
         out = []
         for a in axes:
             if not -rank <= a < rank:
-                raise self.refuse("ACR402", seen=f"axis {a} of a tensor of rank {rank}")
+                raise self.reject("ACR402", seen=f"axis {a} of a tensor of rank {rank}")
             out.append(a % rank)
         if len(set(out)) != len(out):
-            raise self.refuse("ACR402", seen=f"axis {axis} twice")
+            raise self.reject("ACR402", seen=f"axis {axis} twice")
         return tuple(sorted(out))
 
     def count(self, dims: Sequence[ir.Extent]) -> Num:
@@ -297,7 +297,7 @@ class TensorOps(Merge):
     def signed(self, index: Tensor) -> Tensor:
         """Return an index or a bound as int64; what that does not hold is beyond any axis."""
         if index.type.dtype.startswith("float") and 0 not in index.dims:  # a list without elements is one of floats
-            raise self.refuse("ACR301", seen=f"an index {self.describe(index)}", rewrite="its ints: x.astype(int)")
+            raise self.reject("ACR301", seen=f"an index {self.describe(index)}", rewrite="its ints: x.astype(int)")
         if index.type.dtype == "uint64":
             most = self.from_number(number(2**63 - 1), "uint64")
             index = self.element("minimum", [index, most], "uint64")

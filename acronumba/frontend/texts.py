@@ -89,7 +89,7 @@ def _contains(w: Walker, a: Val, b: Val) -> Num:
 
     def one(v: Val) -> Val:
         if not is_text(v):
-            raise w.refuse("ACR301", seen=f"{w.describe(v)} in a string")
+            raise w.reject("ACR301", seen=f"{w.describe(v)} in a string")
         return w.scalar("ge", test(w, "text_find", b, v, number(0)), number(0))
 
     out = w.each(a, one)
@@ -168,7 +168,7 @@ def joined(w: Walker, parts: Val | Sequence[Val]) -> Val:
     items = None if items is None else tuple(one_string(w, v) for v in items)
     for v in items or ():
         if not is_text(v):
-            raise w.refuse("ACR301", seen=f"{w.describe(v)} where a string is expected")
+            raise w.reject("ACR301", seen=f"{w.describe(v)} where a string is expected")
     if items is not None and all(isinstance(v, StrVal) for v in items):
         return StrVal("".join(v.value for v in items if isinstance(v, StrVal)))
     if items is not None and len(items) == 1:
@@ -197,7 +197,7 @@ def strings(w: Walker, iterable: Val, f: Callable[[Val], Val] = lambda v: v) -> 
 
     def one(v: Val) -> Val:
         if not is_text(v):
-            raise w.refuse("ACR301", seen=f"{w.describe(v)} where a string is expected")
+            raise w.reject("ACR301", seen=f"{w.describe(v)} where a string is expected")
         return Text(w.word(as_text(f(v))))
 
     def turn() -> Val:

@@ -63,7 +63,7 @@ class Ufuncs(Shapes):
                 return self.stack([self._item(v, dtype) for v in items], 0)
             case _ if type(val) in ARRAYS:
                 return ARRAYS[type(val)](self, val, dtype)  # type: ignore[no-any-return]
-        raise self.refuse("ACR301", seen=self.describe(val), rewrite="pass an array or a number")
+        raise self.reject("ACR301", seen=self.describe(val), rewrite="pass an array or a number")
 
     def _item(self, val: Val, dtype: str | None) -> Tensor:
         """Return an item of a sequence that becomes an array."""
@@ -185,7 +185,7 @@ class Ufuncs(Shapes):
         if array.const is not False and isinstance(x, Tensor) and x.type.dtype == "bool" and y.type == INT:
             value = self.known(y) if isinstance(y, Num) and array.const is not NOT_CONST else NOT_CONST
             if value is NOT_CONST and isinstance(y, Num):  # the dtype would depend on it
-                raise self.refuse("ACR301", seen="bools to the power of an int that is no constant",
+                raise self.reject("ACR301", seen="bools to the power of an int that is no constant",
                                   rewrite="x.astype(np.int64) ** n")  # fmt: skip
             if value == 2:
                 return self.ufunc("square", (x,))

@@ -12,7 +12,7 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 
-from acronumba.frontend.block import Abandoned, Dead, Refused
+from acronumba.frontend.block import Abandoned, Dead, Rejected
 from acronumba.frontend.values import NOT_CONST, Num, Range, Val, number
 from acronumba.frontend.walker import MOST_INSTRUCTIONS, MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
@@ -113,7 +113,7 @@ def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[],
         try:
             w.assign(target, item)
             body()
-        except (Dead, Refused):
+        except (Dead, Rejected):
             w.block = None
         counts.append(len(written()))
         if w.block is None:
@@ -144,7 +144,7 @@ def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
     try:
         w.assign(target, items[0])
         body()
-    except (Abandoned, Dead, Refused):
+    except (Abandoned, Dead, Rejected):
         w.block = None
     straight = w.block == block and len(w.errors) == errors
     operations = sum(isinstance(i, ir.Op) for i in w.code.blocks[block][start:])

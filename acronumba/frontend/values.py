@@ -540,11 +540,11 @@ class OneOfFunctions:
 
 @record(eq=False, frozen=False)
 class ErrorValue:
-    """The result of something refused; or what cannot be used, and `why`: merged from what has no common type, say."""
+    """The result of something rejected; or what cannot be used, and `why`: merged from what has no common type, say."""
 
     why: str = ""
-    code: str = ""  # of the refusal where it is used
-    for_now: bool = False  # refused before it was known what a recursive function returns: the next sweep knows
+    code: str = ""  # of the rejection where it is used
+    for_now: bool = False  # rejected before it was known what a recursive function returns: the next sweep knows
 
 
 Val: TypeAlias = (

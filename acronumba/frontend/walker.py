@@ -16,7 +16,7 @@ from typing import Any, Literal
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
-from acronumba.frontend.block import WAYS_ON, Dead, Facts, FunctionCode, Point, Refused, State
+from acronumba.frontend.block import WAYS_ON, Dead, Facts, FunctionCode, Point, Rejected, State
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
@@ -172,8 +172,8 @@ class Walker(TensorMath):
         self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
         self.early = False  # a function was called of which it is not known yet what it returns
         self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that must not reach anything twice
-        self.silent: list[Loc] = []  # where something is left out because of what was refused elsewhere
-        self.undone: list[AcronumbaError] = []  # refusals of what was walked once more, or only tried
+        self.silent: list[Loc] = []  # where something is left out because of what was rejected elsewhere
+        self.undone: list[AcronumbaError] = []  # rejections of what was walked once more, or only tried
 
     @property
     def frame(self) -> Frame:
@@ -253,20 +253,20 @@ class Walker(TensorMath):
             except Dead:
                 del loops[around:]  # a loop whose first condition fails is left by this
                 self.block = None
-            except Refused as error:
+            except Rejected as error:
                 del loops[around:]
                 self.recover(error, stmt)
         self.here, self.loc = saved
 
-    def unknown(self, node: ast.stmt | ast.expr, code: str) -> Refused:
+    def unknown(self, node: ast.stmt | ast.expr, code: str) -> Rejected:
         """Return the exception to raise for what the language does not have."""
         if is_forbidden(node):  # noted when its function was read
-            return Refused(None)
-        return self.refuse(code, seen=type(node).__name__)
+            return Rejected(None)
+        return self.reject(code, seen=type(node).__name__)
 
-    def recover(self, error: Refused, stmt: ast.stmt) -> None:
-        """Note a refusal and go on after the statement, with the names that it would have bound unusable."""
-        self.note_refusal(error)
+    def recover(self, error: Rejected, stmt: ast.stmt) -> None:
+        """Note a rejection and go on after the statement, with the names that it would have bound unusable."""
+        self.note_rejection(error)
         outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
         for name in (*assigned_names([stmt]), *outer):
             self.state[(self.frame.scope, name)] = ErrorValue(for_now=self.early)
@@ -280,33 +280,33 @@ class Walker(TensorMath):
             self.block = None
 
     def part(self, node: ast.expr) -> Val:
-        """Evaluate one of several expressions: a refusal is noted, so that the others are seen, too."""
+        """Evaluate one of several expressions: a rejection is noted, so that the others are seen, too."""
         try:
             return self.value(node)
-        except Refused as error:
-            self.note_refusal(error)
+        except Rejected as error:
+            self.note_rejection(error)
             self.go_on()
             return ErrorValue()
 
     def go_on(self) -> None:
-        """Have a block to walk on in after a refusal, which may have come where none is, or in one that has ended."""
+        """Have a block to walk on in after a rejection, which may have come where none is, or in one that has ended."""
         if self.block is None or self.code.ends[self.block] is not None:
             self.block = self.new_block()
 
     @property
     def told(self) -> frozenset[Any]:
-        """What was refused, and where: the same in two sweeps that have learned nothing that matters."""
+        """What was rejected, and where: the same in two sweeps that have learned nothing that matters."""
         return frozenset((e.code, e.loc, e.seen) for e in self.errors)
 
-    def note_refusal(self, error: Refused) -> None:
-        """Note a refusal, or that something is left out which another one has made unusable."""
+    def note_rejection(self, error: Rejected) -> None:
+        """Note a rejection, or that something is left out which another one has made unusable."""
         if error.error is not None:
             self.errors.append(error.error)
         else:
             self.silent.append(self.loc)
 
     def unknown_bool(self) -> Num:
-        """Return a bool that stands for a condition that was refused."""
+        """Return a bool that stands for a condition that was rejected."""
         return Num(BOOL, var=self.var("", BOOL))
 
     def assign(self, target: ast.expr, val: Val) -> None:
@@ -318,7 +318,7 @@ class Walker(TensorMath):
         """Call anything."""
         handler = CALLS.get(type(func))
         if handler is None:
-            raise self.refuse("ACR301", seen=f"{self.describe(func)} cannot be called")
+            raise self.reject("ACR301", seen=f"{self.describe(func)} cannot be called")
         return handler(self, func, args, kwargs)  # type: ignore[no-any-return]
 
     def items_of(self, val: Val) -> tuple[Val, ...] | None:

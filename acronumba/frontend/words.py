@@ -130,7 +130,7 @@ class Words(Cells):
             case SharedNode():
                 return SharedVal(node)
             case SharedOpaque(path=path, what=what):
-                raise self.refuse("ACR501", seen=f"{path}: {what}", rewrite=conversion(what))
+                raise self.reject("ACR501", seen=f"{path}: {what}", rewrite=conversion(what))
 
     def _shared_word(self, leaf: SharedLeaf, word: Word) -> ir.Var:
         out = self.var(last_name(leaf.path), word)
@@ -189,7 +189,7 @@ class Words(Cells):
         return NOT_CONST
 
     def type_of(self, val: Val) -> Type:
-        """Return the run-time type of a value, or refuse what exists only at compile time."""
+        """Return the run-time type of a value, or reject what exists only at compile time."""
         self.check_poison(val)
         if isinstance(val, MaybeUnbound):
             return self.type_of(val.value)
@@ -213,7 +213,7 @@ class Words(Cells):
         if t is None:
             code = "ACR206" if isinstance(val, Func | Bound | OneOfFunctions) else "ACR308"
             self.facts.loops_kept = True  # written out, each turn has one of its own
-            raise self.refuse(code, seen=self.describe(val), rewrite=storable(val))
+            raise self.reject(code, seen=self.describe(val), rewrite=storable(val))
         return t
 
     def note_form(self, ref: ArrayRef) -> None:
@@ -279,7 +279,7 @@ class Words(Cells):
                 return val.vars
             case (_, UnionVal()):
                 return self._cases_to_words(val, t)
-        raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+        raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
 
     def _map_word(self, val: DictVal | MapVal, t: MapT) -> ir.Var:
         """Return the variable of a dict or set as one of a type."""
@@ -288,7 +288,7 @@ class Words(Cells):
             self.make_real(val.cell)
             raise Restart
         if (t.item is None) is not val.is_set:
-            raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+            raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
         by_type = self.cells_by_type(t)
         if val.type != t:
             self.unify_cells(val.cell, by_type)
@@ -336,7 +336,7 @@ class Words(Cells):
             else:
                 out += [self.zero(w) for w in words(case)]
         if tag < 0:
-            raise self.refuse("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+            raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
         return (self.word(number(tag)), *out)
 
     def _cases_to_words(self, val: UnionVal, t: Type) -> tuple[ir.Var, ...]:
@@ -453,7 +453,7 @@ class Words(Cells):
         if wider != old:
             self.one_form(wider)
             if endless(wider):
-                raise self.refuse("ACR303", seen=without_end(wider))
+                raise self.reject("ACR303", seen=without_end(wider))
             table[name] = wider
             self.facts.changed = True
         return wider
@@ -515,7 +515,7 @@ class Words(Cells):
                 at = 0
                 for u in t.items:
                     width = len(words(u))
-                    if isinstance(u, OpaqueT):  # refused where it is read
+                    if isinstance(u, OpaqueT):  # rejected where it is read
                         items.append(ErrorValue(u.what, "ACR304"))
                         continue
                     items.append(self.from_words(u, vars[at : at + width]))
@@ -531,7 +531,7 @@ class Words(Cells):
             case UnionT():
                 return self.narrowed(UnionVal(t, vars, t.members))
             case OpaqueT():
-                raise self.refuse("ACR304", seen=t.what, rewrite=conversion(t.what))
+                raise self.reject("ACR304", seen=t.what, rewrite=conversion(t.what))
 
     # ---- unions
 

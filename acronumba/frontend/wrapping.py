@@ -28,7 +28,7 @@ def unwrapped(w: Walker, val: Val) -> tuple[Val, Any]:
             extra = w.static(val.extra[0]) if val.extra else None
             if extra is NOT_CONST or (kind is defaultdict and not (extra is None or isinstance(extra, type))):
                 seen = f"{w.describe(val)}, whose {'default' if kind is defaultdict else 'maxlen'} is not known"
-                raise w.refuse("ACR308", seen=seen, rewrite=f"{'list' if kind is deque else 'dict'}(...)")
+                raise w.reject("ACR308", seen=seen, rewrite=f"{'list' if kind is deque else 'dict'}(...)")
             return val.inner, Whole(kind, extra)
         case TupleVal() | DictVal():
             parts = [unwrapped(w, v) for v in val.items]
@@ -53,7 +53,7 @@ def either(w: Walker, a: Any, b: Any) -> Any:
         return Parts(tuple(either(w, x, y) for x, y in zip(a.items, b.items, strict=True)), a.keys)
     if a != b:
         kinds = " and ".join(f"a {x.kind.__name__}" if isinstance(x, Whole) else "another value" for x in (a, b))
-        raise w.refuse("ACR308", seen=f"results that are {kinds}", rewrite="return the same kind on every path")
+        raise w.reject("ACR308", seen=f"results that are {kinds}", rewrite="return the same kind on every path")
     return a
 
 

@@ -65,21 +65,21 @@ def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val) -> Non
         return
     if len(where) == 1 < v.type.rank and is_mask(places[0]) and places[0].type.rank == len(ref.axes):
         seen = f"{w.describe(v)} for the elements of {w.describe(ref)} that a mask chooses"
-        raise w.refuse("ACR401", seen=seen, rewrite="give it one axis, or none")
+        raise w.reject("ACR401", seen=seen, rewrite="give it one axis, or none")
     if not any(map(is_array, places)):
         seen = f"an assignment into a part of an axis that None has made, of {w.describe(ref)}"
-        raise w.refuse("ACR111", seen=seen, rewrite="write into the array itself, without that axis")
+        raise w.reject("ACR111", seen=seen, rewrite="write into the array itself, without that axis")
     one = chosen(w, ref, places)
     assign(w, one.ref, put(w, elements(w, one.ref), one, v))
 
 
 def _check_rank(w: Walker, ref: ArrayRef, where: Sequence[Any], places: Sequence[Any], v: Tensor, array: bool) -> None:
-    """Refuse a value of more axes than NumPy takes: `array` if it is none of lists and tuples."""
+    """Reject a value of more axes than NumPy takes: `array` if it is none of lists and tuples."""
     if all(isinstance(e, Num | Tensor) for e in places) and len(where) == len(ref.axes):
         if v.type.rank:
-            raise w.refuse("ACR301", seen=f"{w.describe(v)} for one element", rewrite="v.item(), or one of them")
+            raise w.reject("ACR301", seen=f"{w.describe(v)} for one element", rewrite="v.item(), or one of them")
     elif not array and v.type.rank > sum(isinstance(e, slice | NoneVal) for e in places):
-        raise w.refuse("ACR401", seen=f"lists that are {w.describe(v)} for a place of fewer axes")
+        raise w.reject("ACR401", seen=f"lists that are {w.describe(v)} for a place of fewer axes")
 
 
 def change_item(w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable[[], Val], change: Change) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from acronumba.data.source_guard import Changed
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.locks import lazy
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class compiling:
             return
         seen = f"{type(error).__name__}: {' '.join(str(error).split())}"
         loc = place(tb) or def_loc(self._fn)
-        raise refuse("ACR798", loc, seen=seen[:300], rewrite=_without_batching(self._fn)) from error
+        raise reject("ACR798", loc, seen=seen[:300], rewrite=_without_batching(self._fn)) from error
 
 
 def bounded(method: Method) -> Method:

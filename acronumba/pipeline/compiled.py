@@ -31,7 +31,7 @@ from acronumba.data.shared import (
 )
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import AcronumbaError
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir.types import (
     INT,
     ListT,
@@ -53,7 +53,7 @@ from acronumba.pipeline.fit import (
     same_types,
 )
 from acronumba.pipeline.log import Patience, bar, debug
-from acronumba.pipeline.slices import Slices, memory_refused
+from acronumba.pipeline.slices import Slices, memory_rejected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from acronumba.ir.spec import KernelSpec
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.packed_shared import PackedShared
-    from acronumba.pipeline.refused import Attempt
+    from acronumba.pipeline.rejected import Attempt
     from acronumba.runtime.driver import Executable
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -97,7 +97,7 @@ class Compiled:
         A specialisation of the function with other options, if it fits: the typed program does not depend on options.
     seen : Columns, optional
         The columns in the mini-batches that the function was compiled for before.
-    refused : list of Attempt, optional
+    rejected : list of Attempt, optional
         Collects the rejections of the front end.
     tree : SharedTree, optional
         The structure of the shared values, where it is known.
@@ -116,7 +116,7 @@ class Compiled:
         options: Options,
         like: Compiled | None = None,
         seen: Columns | None = None,
-        refused: list[Attempt] | None = None,
+        rejected: list[Attempt] | None = None,
         tree: SharedTree | None = None,
     ) -> None:
         self.fn = fn
@@ -130,7 +130,8 @@ class Compiled:
         self._devices: dict[str, Executable] = {}  # executables by device, other than the CPU
         self.schema: Schema
         self.lowered: Lowered
-        self.schema, self.lowered = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, refused)
+        found = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, rejected)
+        self.schema, self.lowered = found
         self.program: Program = self.lowered.program
         self.reads: Mapping[type, frozenset[str]] = self.lowered.reads
         if not like:
@@ -164,7 +165,7 @@ class Compiled:
 
     def _lower(
         self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None,
-        refused: list[Attempt] | None,
+        rejected: list[Attempt] | None,
     ) -> tuple[Schema, Lowered]:  # fmt: skip
         """Infer and lower, with columns as such unless that is rejected or changes the order of a sum."""
         from acronumba.data.extents import Columns
@@ -172,20 +173,20 @@ class Compiled:
 
         packed = packed_of(self.tree, shared)
         found = infer([*columns, *packed], None)
-        refusal: AcronumbaError | None = None
+        rejection: AcronumbaError | None = None
         attempts: list[Attempt] = []
         for places in [frozenset[str]()] if packed else (seen or Columns()).choose(found):
             try:
                 schema, lowered = self._lower_for(columns, shared, packed, found, places, attempts)
             except AcronumbaError as error:
-                refusal = refusal or error
+                rejection = rejection or error
                 continue
             if not places or not orders_by_layout(lowered.program):
                 return schema, lowered
-        if refused is not None:
-            refused += attempts
-        assert refusal is not None
-        raise refusal
+        if rejected is not None:
+            rejected += attempts
+        assert rejection is not None
+        raise rejection
 
     def _lower_for(
         self,
@@ -200,7 +201,7 @@ class Compiled:
         from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
         from acronumba.frontend.lower import Read, lower
-        from acronumba.pipeline.refused import Attempt
+        from acronumba.pipeline.rejected import Attempt
 
         def get(leaf: SharedLeaf) -> Any:
             return getter(leaf.path, list(shared))(shared)
@@ -249,7 +250,7 @@ class Compiled:
 
     def _check_apart(self, roots: Mapping[str, Any]) -> None:
         for path, loc in self._find_aliases(roots):
-            raise refuse("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
+            raise reject("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
 
     def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
@@ -497,7 +498,7 @@ class Compiled:
                 )
             except Astray:  # sums in another order led to other branches
                 pass
-        with memory_refused():
+        with memory_rejected():
             return self.executable.record(packed.roots, words, skip=packed.errors, keep=keep)
 
     def sites(self, packed: Batch, leaves: Sequence[Any], trace: TraceData) -> NDArray[Any] | None:
@@ -586,7 +587,7 @@ class Compiled:
             return machine_failure("RuntimeError", f"more than {self.options.max_steps:,} steps", where, endless=True)
         if record.site == state.MEMORY:
             seen = "its tensors, lists and objects"
-            return refuse("ACR704", where, seen=seen, message="this instance alone does not fit in memory")
+            return reject("ACR704", where, seen=seen, message="this instance alone does not fit in memory")
         site = self.plan.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 
@@ -691,9 +692,9 @@ def compile_model(
     options: Options,
     like: Compiled | None = None,
     seen: Columns | None = None,
-    refused: list[Attempt] | None = None,
+    rejected: list[Attempt] | None = None,
     tree: SharedTree | None = None,
 ) -> Compiled:
     """Compile a function for the types of these instances and the structure of these shared values; see `Compiled`."""
     with compiling(fn):
-        return Compiled(fn, columns, shared, options, like, seen, refused, tree)
+        return Compiled(fn, columns, shared, options, like, seen, rejected, tree)

@@ -6,7 +6,7 @@ import builtins
 
 from acronumba import errors
 from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
-from acronumba.errors.codes import CODES, refuse
+from acronumba.errors.codes import CODES, reject
 
 TOO_MANY_STEPS = "ACR702"
 
@@ -15,9 +15,9 @@ def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -
     """Return the exception of a recorded failure, from its class name, message and source position."""
     made: BaseException
     if endless:
-        made = refuse(TOO_MANY_STEPS, loc, seen=text)
+        made = reject(TOO_MANY_STEPS, loc, seen=text)
     elif error in CODES:
-        made = refuse(error, loc, seen=text)
+        made = reject(error, loc, seen=text)
     elif error == "ShapeMismatch":
         made = ShapeMismatch("ACR401", text, loc)
     elif error == "DataError":

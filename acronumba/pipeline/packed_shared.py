@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.unchanged import Latest
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir.types import DictT, ListT, MapT, StructT, TupleT, Type, UnionT
 
 if TYPE_CHECKING:
@@ -50,5 +50,5 @@ class PackedShared:
     def _pack(self, value: Any) -> Batch:
         batch = self._packer.pack([[value]])
         for error in batch.errors.values():
-            raise refuse("ACR501", seen=f"{self._path}: {error.message}", rewrite=error.rewrite)
+            raise reject("ACR501", seen=f"{self._path}: {error.message}", rewrite=error.rewrite)
         return batch

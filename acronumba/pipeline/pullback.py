@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.memory import address
 from acronumba.pipeline.gradients import Asked, executable_of, own_of
-from acronumba.pipeline.slices import memory_refused
+from acronumba.pipeline.slices import memory_rejected
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
@@ -59,10 +59,10 @@ class Pullback:
         """Run a mini-batch and keep the state of its backward pass. See `Compiled.run`."""
         from acronumba.runtime.state import MEMORY
 
-        with memory_refused():
+        with memory_rejected():
             run = self.compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
         if (many := sum(failure.site == MEMORY for failure in run.errors.values())) > 1:
-            raise refuse("ACR704", seen=f"{many} of {len(run.ran)} instances found no memory beside the others")
+            raise reject("ACR704", seen=f"{many} of {len(run.ran)} instances found no memory beside the others")
         return run
 
     def pullback(
@@ -93,6 +93,6 @@ class Pullback:
             instances=np.searchsorted(run.ran, np.array([k for k, _, _ in seeds], np.int64)),
             keep=arrays,
         )
-        with memory_refused():
+        with memory_rejected():
             done = self.back.gradients(run, where, own_of(run, asked))
         return done.shared, done.own

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from acronumba.data.buffers import Words
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 
 _ALL = 1 << 40  # more instances than any mini-batch has
 _SHOWN = 4  # sample of large instances: if so many do not fit alone, most of the others do not either
@@ -153,9 +153,9 @@ class _Turn:
 
 
 @contextmanager
-def memory_refused() -> Iterator[None]:
-    """Refuse a mini-batch that needs too much memory."""
+def memory_rejected() -> Iterator[None]:
+    """Reject a mini-batch that needs too much memory."""
     try:
         yield
     except MemoryError as error:
-        raise refuse("ACR704", seen=str(error)) from None
+        raise reject("ACR704", seen=str(error)) from None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.words import RECORD
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.ir.spec import KernelSpec
 from acronumba.memory import word_at
 from acronumba.runtime.buffers import Buffers
@@ -37,7 +37,7 @@ def compare_doubles(buffers: Buffers, kernels: Sequence[KernelSpec]) -> None:
         for k, (one, other) in enumerate(zip(found, again, strict=True)):
             if not _same(one, other):
                 op = spec.body[spec.results[k] - len(spec.operands)]
-                raise refuse(
+                raise reject(
                     "ACR799",
                     message=f"nodes of kernel {spec.name} were taken for equal, and are not",
                     loc=op.loc,

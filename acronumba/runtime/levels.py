@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 
 # What a schedule is written to.
 COLUMNS = ("level", "order", "args", "bstart", "bkey", "blevel")
@@ -34,20 +34,20 @@ def check_levels(
         return
     if levels.dtype.kind not in "iu" or levels.shape != keys.shape:
         returned = f"{levels.dtype}[{', '.join(map(str, levels.shape))}]"
-        raise refuse("ACR711", message=f"a schedule returns int32[{len(keys)}], a batch number per node", seen=returned)
+        raise reject("ACR711", message=f"a schedule returns int32[{len(keys)}], a batch number per node", seen=returned)
     if levels.min() < 0 or levels.max() >= len(levels):
         seen = f"numbers from {levels.min()} to {levels.max()} for {len(levels)} nodes"
-        raise refuse("ACR711", message="batch numbers count from 0 and are below the number of nodes", seen=seen)
+        raise reject("ACR711", message="batch numbers count from 0 and are below the number of nodes", seen=seen)
     order = np.argsort(levels, kind="stable")
     same = levels[order[1:]] == levels[order[:-1]]
     wrong = np.flatnonzero(same & (keys[order[1:]] != keys[order[:-1]]))
     if len(wrong):
         a, b = int(order[wrong[0]]), int(order[wrong[0] + 1])
         seen = f"nodes {a} and {b} in batch {levels[a]}"
-        raise refuse("ACR711", message="a batch has nodes of different signatures", seen=seen)
+        raise reject("ACR711", message="a batch has nodes of different signatures", seen=seen)
     to = np.repeat(np.arange(len(levels)), np.diff(first))
     wrong = np.flatnonzero(levels[source] >= levels[to])
     if len(wrong):
         u, v = int(source[wrong[0]]), int(to[wrong[0]])
         seen = f"node {v} in batch {levels[v]} reads node {u}, which is in batch {levels[u]}"
-        raise refuse("ACR711", message="a batch reads a value that is not computed before it", seen=seen)
+        raise reject("ACR711", message="a batch reads a value that is not computed before it", seen=seen)

@@ -213,9 +213,9 @@ class MemoryPolicy:
     def _check(self, buffers: Buffers) -> None:
         """Raise `TooLarge` if the mini-batch has exceeded the limit."""
         if (peak := buffers.peak) > self.limit:
-            self._refuse(buffers, f"the mini-batch needs {peak:,} bytes, more than `memory_limit`", peak)
+            self._reject(buffers, f"the mini-batch needs {peak:,} bytes, more than `memory_limit`", peak)
 
-    def _refuse(self, buffers: Buffers, text: str, seen: float) -> NoReturn:
+    def _reject(self, buffers: Buffers, text: str, seen: float) -> NoReturn:
         """Raise `TooLarge` for a mini-batch that needs at least `seen` bytes."""
         raise TooLarge(text, most=buffers["part_end"] * (self.limit / max(1.0, seen)))
 
@@ -292,7 +292,7 @@ class MemoryPolicy:
         seen += buffers["kept"]  # of earlier rounds or parts
         what = "for results" if seen > self.limit else "at once"
         seen = seen if seen > self.limit else buffers.peak
-        self._refuse(buffers, text.format(seen, what), max(seen, buffers.peak))
+        self._reject(buffers, text.format(seen, what), max(seen, buffers.peak))
 
     def _fewer_threads(self, buffers: Buffers, need: int, room: int) -> int:
         """Reduce the number of threads until their scratch fits in `room` bytes; return how many bytes they need."""
@@ -324,4 +324,4 @@ class MemoryPolicy:
         text = f"the mini-batch needs {need:,} bytes of scratch, more than `memory_limit`"
         if (large := needs > self.limit).any():
             raise TooLarge(text, surely=np.unique(buffers.column("instance", n)[large]).tolist())
-        self._refuse(buffers, text, self.limit + need - room)
+        self._reject(buffers, text, self.limit + need - room)

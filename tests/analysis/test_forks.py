@@ -328,7 +328,7 @@ def halved(x: Array, p: Params) -> Array:
     return h
 
 
-def refused(x: Array, p: Params) -> Array:
+def rejected(x: Array, p: Params) -> Array:
     h = halved(x, p)
     if h[1] > 9:
         raise ValueError("too large")
@@ -357,8 +357,8 @@ def of_one_array(x: Array, y: Array, *, p: Params) -> Any:
 
 @model
 def behind_a_raise(x: Array, y: Array, *, p: Params) -> Any:
-    a = refused(x, p)
-    return a, [refused(x * k, p) for k in range(3)]
+    a = rejected(x, p)
+    return a, [rejected(x * k, p) for k in range(3)]
 
 
 @model

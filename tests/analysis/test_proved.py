@@ -63,7 +63,7 @@ def test_it_is_the_plain_call(f: Any, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("f", [residual, in_a_loop])
-def test_what_a_check_refuses_fails(f: Any) -> None:
+def test_what_a_check_rejects_fails(f: Any) -> None:
     with pytest.raises(InstanceErrors, match="2 of 3 instances failed") as caught:
         model(f).batch([XS[1], XS[2][:, :1], XS[3][:, :3]], [3, 3, 3], w=W)
     assert "dimensions 1 and 4 do not match" in str(caught.value)

@@ -367,7 +367,7 @@ def test_library_code_stays_in_its_memory() -> None:
             assert np.allclose(read_tensor(y, "float32", (len(x), 3)), np.tanh(x @ weight), atol=1e-6)
 
 
-def test_bad_rows_are_refused() -> None:
+def test_bad_rows_are_rejected() -> None:
     m = model(classifier)
     plan = m._compiled((SENTENCES,), {"p": P}).plan
     verify(plan.program, plan.kernels)

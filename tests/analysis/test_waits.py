@@ -156,54 +156,54 @@ def test_a_wait_is_said_on_its_line():
     assert note.loc.line == to_int.__code__.co_firstlineno + 2
 
 
-REFUSED = []
+REJECTED = []
 
 
-def refused(code: str, *column: Any, **shared: Any) -> Callable[[Any], Any]:
+def rejected(code: str, *column: Any, **shared: Any) -> Callable[[Any], Any]:
     def register(fn: Any) -> Any:
-        REFUSED.append((code, fn, column, shared))
+        REJECTED.append((code, fn, column, shared))
         return fn
 
     return register
 
 
-@refused("ACR601", [1.0], w=np.ones(3))
+@rejected("ACR601", [1.0], w=np.ones(3))
 def condition_on_an_array(x, *, w):
     return x if w > 0 else -x
 
 
-@refused("ACR601", [1.0], w=np.ones((2, 2)))
+@rejected("ACR601", [1.0], w=np.ones((2, 2)))
 def float_of_an_array(x, *, w):
     return float(w[0])
 
 
-@refused("ACR601", [1.0], w=np.ones(2, np.int64))
+@rejected("ACR601", [1.0], w=np.ones(2, np.int64))
 def index_by_an_array(x, *, w):
     return [1, 2, 3][w]
 
 
-@refused("ACR601", [np.ones(3)])
+@rejected("ACR601", [np.ones(3)])
 def float_of_a_vector(x):
     return float(x)
 
 
-@refused("ACR301", [1.0], w=np.float32(1))
+@rejected("ACR301", [1.0], w=np.float32(1))
 def index_by_a_float(x, *, w):
     return [1, 2, 3][w]
 
 
-@refused("ACR301", [1.0], w=np.bool_(True))
+@rejected("ACR301", [1.0], w=np.bool_(True))
 def range_of_a_bool(x, *, w):
     return [k for k in range(w)]
 
 
-@refused("ACR202", [np.ones((2, 3))])
+@rejected("ACR202", [np.ones((2, 3))])
 def tolist_of_a_matrix(x):
     return x.tolist()
 
 
-@pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: entry[1].__name__)
-def test_refused(entry):
+@pytest.mark.parametrize("entry", REJECTED, ids=lambda entry: entry[1].__name__)
+def test_rejected(entry):
     code, fn, columns, shared = entry
     with pytest.raises(AcronumbaError) as caught:
         model(fn)._interpret(*columns, **shared)

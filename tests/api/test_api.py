@@ -86,7 +86,7 @@ def test_a_model_needs_a_function():
         model(3)
 
 
-def test_what_is_refused_in_a_batch_still_works_plainly():
+def test_what_is_rejected_in_a_batch_still_works_plainly():
     @model
     def f(*xs, **more):
         return sum(xs)
@@ -97,7 +97,7 @@ def test_what_is_refused_in_a_batch_still_works_plainly():
     assert caught.value.code == "ACR208" and "def f(*xs, **more)" in str(caught.value)
 
 
-def test_a_model_without_positional_parameters_is_refused():
+def test_a_model_without_positional_parameters_is_rejected():
     @model
     def f(*, p):
         return p
@@ -107,7 +107,7 @@ def test_a_model_without_positional_parameters_is_refused():
         f.batch(p=1)
 
 
-def test_builtins_are_refused_as_models():
+def test_builtins_are_rejected_as_models():
     with pytest.raises(Unsupported, match="ACR210"):
         model(abs).batch([1])
 

@@ -65,7 +65,7 @@ def test_nothing_is_logged_by_default(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_memory_is_refused_before_it_is_allocated():
+def test_memory_is_rejected_before_it_is_allocated():
     @model
     def f(n):
         return np.zeros(n) + 1.0

@@ -1,4 +1,4 @@
-"""`Model.value_and_grad`: what it gives, what it refuses."""
+"""`Model.value_and_grad`: what it gives, what it rejects."""
 
 from __future__ import annotations
 
@@ -282,10 +282,10 @@ def test_tables_read_by_rows_have_gradients_by_rows() -> None:
         value_and_grad(classify, sparse="p.out['w']").batch(TREES, LABELS, p=p)
 
 
-# ---- what is refused
+# ---- what is rejected
 
 
-def refused(code: str, f: Any, *args: Any, **shared: Any) -> AcronumbaError:
+def rejected(code: str, f: Any, *args: Any, **shared: Any) -> AcronumbaError:
     with pytest.raises(AcronumbaError) as caught:
         value_and_grad(f)(*args, **shared) if not hasattr(f, "choices") else f(*args, **shared)
     assert caught.value.code == code, caught.value
@@ -296,10 +296,10 @@ X, W = np.ones(3, np.float32), np.ones(3, np.float32)
 
 
 def test_a_loss_is_a_float() -> None:
-    assert "float32[3]" in str(refused("ACR311", lambda x, *, w: w * x, X, w=W))
-    refused("ACR311", lambda x, *, w: np.argmax(w * x), X, w=W)
-    refused("ACR311", lambda x, *, w: (np.sum(w * x), 1), X, w=W)
-    error = refused("ACR311", value_and_grad(lambda x, *, w: np.sum(w * x), aux=True), X, w=W)
+    assert "float32[3]" in str(rejected("ACR311", lambda x, *, w: w * x, X, w=W))
+    rejected("ACR311", lambda x, *, w: np.argmax(w * x), X, w=W)
+    rejected("ACR311", lambda x, *, w: (np.sum(w * x), 1), X, w=W)
+    error = rejected("ACR311", value_and_grad(lambda x, *, w: np.sum(w * x), aux=True), X, w=W)
     assert "return loss, anything" in str(error)
 
 
@@ -312,14 +312,14 @@ class WithLoss:
         return np.sum(self.w * x)
 
 
-def test_refusals_show_what_users_wrote() -> None:
+def test_rejections_show_what_users_wrote() -> None:
     f = value_and_grad(
         lambda x, *, w: w * x,
         reduce="sum",
     )
-    text, caret = str(refused("ACR311", f, X, w=W)).splitlines()[2:4]
+    text, caret = str(rejected("ACR311", f, X, w=W)).splitlines()[2:4]
     assert [text[at.start() : at.end()] for at in re.finditer(r"\^+", caret)] == ["w * x"]
-    error = refused("ACR602", lambda x, *, w: np.sum(w * x).item(), X, w=W)
+    error = rejected("ACR602", lambda x, *, w: np.sum(w * x).item(), X, w=W)
     assert "leave .item() out" in str(error)
     for w in (np.array([1, 2, 3]), [1.0, 2.0, 3.0], 0.5):
         with pytest.raises(AcronumbaError, match=r"np\.array\(w, np\.float32\)"):
@@ -382,8 +382,8 @@ LOST = [
 
 
 @pytest.mark.parametrize("f", LOST)
-def test_a_gradient_that_is_lost_in_a_number_is_refused(f: Any) -> None:
-    error = refused("ACR602", f, X, w=W)
+def test_a_gradient_that_is_lost_in_a_number_is_rejected(f: Any) -> None:
+    error = rejected("ACR602", f, X, w=W)
     assert error.line and "^" in str(error)
 
 

@@ -170,7 +170,7 @@ def test_a_trace_has_the_memory_of_both_ways() -> None:
     assert both > there
 
 
-def test_a_pullback_that_does_not_fit_is_refused(sizes: Sizes) -> None:
+def test_a_pullback_that_does_not_fit_is_rejected(sizes: Sizes) -> None:
     small = vjp(fold.with_options(memory_limit=sizes.limit(fold)))
 
     def round_trip() -> None:

@@ -128,7 +128,7 @@ def walk(at: Node, *, root: Node) -> Any:
     return total
 
 
-def test_an_object_of_an_instance_that_is_a_shared_one_too_is_refused() -> None:
+def test_an_object_of_an_instance_that_is_a_shared_one_too_is_rejected() -> None:
     root = Node(weights(2), Node(weights(2)))
     assert root.next is not None
     _, g = walk.value_and_grad.batch([Node(root.w), Node(root.next.w)], root=root)

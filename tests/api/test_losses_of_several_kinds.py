@@ -184,7 +184,7 @@ def test_a_number_that_the_parameters_decide_is_no_loss() -> None:
     lambda x, *, w: np.sum(w * x) if x > 1 else "nothing",
     lambda x, *, w: np.sum(w * x) if x > 1 else np.int64(2),
 ]))  # fmt: skip
-def test_what_is_no_loss_on_some_path_is_refused(f: Any) -> None:
+def test_what_is_no_loss_on_some_path_is_rejected(f: Any) -> None:
     with pytest.raises(AcronumbaError) as caught:
         value_and_grad(f).batch([1.0, 2.0], w=np.ones(3))
     assert caught.value.code == "ACR311", caught.value

@@ -1,4 +1,4 @@
-"""What was refused, and what groups of types ran with, is remembered: no call tries what the last one did."""
+"""What was rejected, and what groups of types ran with, is remembered: no call tries what the last one did."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def helped(x):
     return helper(x) + SCALE
 
 
-def test_a_refusal_is_raised_again_without_trying(lowered: list[Any]) -> None:
+def test_a_rejection_is_raised_again_without_trying(lowered: list[Any]) -> None:
     f = model(helped)
     first = outcome(lambda: f.batch([1.0, 2.0]))
     assert first[0].startswith("ACR") and lowered
@@ -64,7 +64,7 @@ def test_a_refusal_is_raised_again_without_trying(lowered: list[Any]) -> None:
     assert lowered, "of other types"
 
 
-def test_a_refusal_ends_when_the_code_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejection_ends_when_the_code_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     f = model(helped)
     assert outcome(lambda: f.batch([1.0]))[0].startswith("ACR")
 
@@ -90,20 +90,20 @@ def of_a_global(x):
     return x * TABLE["a"]
 
 
-def test_a_refusal_ends_when_a_global_changes(monkeypatch: pytest.MonkeyPatch, lowered: list[Any]) -> None:
+def test_a_rejection_ends_when_a_global_changes(monkeypatch: pytest.MonkeyPatch, lowered: list[Any]) -> None:
     f = model(of_a_global)
-    refusal = outcome(lambda: f.batch([1.0]))
-    assert refusal[0].startswith("ACR")
+    rejection = outcome(lambda: f.batch([1.0]))
+    assert rejection[0].startswith("ACR")
     monkeypatch.setitem(TABLE, "a", 4.0)
     assert outcome(lambda: f.batch([2.0])) == [8.0]
     monkeypatch.setitem(TABLE, "a", object())
     lowered.clear()
-    assert outcome(lambda: f.batch([1.0])) == refusal
+    assert outcome(lambda: f.batch([1.0])) == rejection
     monkeypatch.setitem(globals(), "TABLE", {"a": 5.0})
     assert outcome(lambda: f.batch([2.0])) == [10.0]
 
 
-def test_a_refusal_ends_when_a_closure_changes() -> None:
+def test_a_rejection_ends_when_a_closure_changes() -> None:
     value: Any = object()
 
     @model
@@ -119,7 +119,7 @@ def of_shared(x, *, p, n, m):
     return x[n] @ p["w"] * m
 
 
-def test_a_refusal_belongs_to_shared_values_and_numbers_that_were_looked_at(lowered: list[Any]) -> None:
+def test_a_rejection_belongs_to_shared_values_and_numbers_that_were_looked_at(lowered: list[Any]) -> None:
     f, x, p = model(of_shared), (1.0, np.ones(3)), {"w": np.ones(3)}
     wrong = outcome(lambda: f.batch([x], p=p, n=0, m=1))
     assert isinstance(wrong, tuple) and wrong[0].startswith("ACR")
@@ -148,19 +148,19 @@ def test_fields_that_nobody_reads_do_not_tell_two_calls_apart() -> None:
 
     one = Node(1.0, Node(2.0), Node("s", Node(3.0)))
     other = Node("s", Node("s"), Node(1.0, Node(2.0)))
-    refusal = outcome(lambda: f.batch([other]))
+    rejection = outcome(lambda: f.batch([other]))
     assert outcome(lambda: f.batch([one])) == [f(one)]
-    assert outcome(lambda: f.batch([other])) == refusal
+    assert outcome(lambda: f.batch([other])) == rejection
     g = model(f.__wrapped__)
     assert outcome(lambda: g.batch([one])) == [f(one)]
-    assert outcome(lambda: g.batch([other])) == refusal
+    assert outcome(lambda: g.batch([other])) == rejection
 
 
 def weigh(t):
     return t["size"] + sum(c["size"] for c in t["kids"]) + t["other"]
 
 
-def test_what_is_refused_for_a_group_is_not_tried_again(lowered: list[Any]) -> None:
+def test_what_is_rejected_for_a_group_is_not_tried_again(lowered: list[Any]) -> None:
     f = model(weigh)
     good = {"size": 1, "kids": [{"size": 2}], "other": 3}
     xs = [good, {"size": "s", "kids": [], "other": 1}, good, {"size": 1, "kids": [{"size": b"s"}], "other": 2}]

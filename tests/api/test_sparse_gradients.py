@@ -327,7 +327,7 @@ def test_clip_counts_and_scales_rows() -> None:
     assert g["w"].rows.tolist() == [[1.5, 1.5]] * 2 and g["b"].tolist() == [4.0]
 
 
-def test_rows_that_do_not_fit_are_refused() -> None:
+def test_rows_that_do_not_fit_are_rejected() -> None:
     p = {"w": np.zeros((5, 2))}
     for wrong in (RowGrad(np.array([3, 1]), np.ones((2, 2)), (5, 2)), RowGrad(np.array([1]), np.ones((1, 2)), (4, 2))):
         with pytest.raises(TypeMismatch, match="`w`"):

@@ -505,7 +505,7 @@ def test_results_are_those_of_the_plain_call(name: str) -> None:
 
 @pytest.mark.parametrize("name", one_in(6, NAMES))
 def test_stacked_results_are_those_of_the_plain_calls(name: str) -> None:
-    """What is stacked of results is what is stacked of the plain results, or is refused alike."""
+    """What is stacked of results is what is stacked of the plain results, or is rejected alike."""
 
     def stacked(results: Any) -> Any:
         try:

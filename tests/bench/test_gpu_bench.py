@@ -168,7 +168,7 @@ def test_wrong_results_are_told_and_not_timed(gpu: ModuleType, monkeypatch: pyte
     assert "wrong: check doubled 4 simulator: ZeroDivisionError" in capsys.readouterr().out
 
 
-def test_models_that_do_not_exist_are_refused(gpu: ModuleType, capsys: Any) -> None:
+def test_models_that_do_not_exist_are_rejected(gpu: ModuleType, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         gpu.main("--device simulator --models nobody".split())
     assert ended.value.code == 2 and "no model 'nobody'; there are: doubled" in capsys.readouterr().err

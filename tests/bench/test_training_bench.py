@@ -113,7 +113,7 @@ def test_wrong_gradients_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @TORCH
 @pytest.mark.parametrize("name", by_hand.TRAINED)
 def test_pytorch_has_all_of_a_step_on_the_device_that_it_is_prepared_for(name: str) -> None:
-    """The device "meta" computes nothing, and refuses tensors of others; its gradients cannot be a fused update."""
+    """The device "meta" computes nothing, and rejects tensors of others; its gradients cannot be a fused update."""
     from acronumba.bench.yardsticks import by_torch, training_torch
 
     _lesson, p, columns = case(name, 3)

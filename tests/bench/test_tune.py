@@ -239,7 +239,7 @@ def test_a_table_that_others_could_have_written_is_not_read(own: None) -> None:
     assert tuned.read() == tuned.Table()
 
 
-def test_strategies_refuse_what_is_none() -> None:
+def test_strategies_reject_what_is_none() -> None:
     for wrong in ({"rows": 0}, {"rows": 4.5}, {"prefetch": 1}, {"unit": True}, {"split_worth": -1.0}, {"figures": {}}):
         with pytest.raises(ValueError, match="cannot be"):
             Strategy(**wrong)

@@ -84,7 +84,7 @@ READING = ("moe", "moe_route", "drnn", "berxit", "stack_rnn", "beam_decoder", "b
 @TORCH
 @pytest.mark.parametrize("workload", [w for w in yardsticks.BATCHED if w not in (*READING, "graph_rnn")])
 def test_everything_is_put_on_the_device(workload: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a device that computes nothing, but refuses what lies elsewhere."""
+    """On a device that computes nothing, but rejects what lies elsewhere."""
     from acronumba.bench.yardsticks import by_torch
     from acronumba.bench.yardsticks.one_by_one import ONE_BY_ONE
 

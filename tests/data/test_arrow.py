@@ -62,6 +62,6 @@ def test_vectors_of_one_length_are_arrays() -> None:
     assert model(lambda x: x.T).batch(tensors).stack().shape == (3, 1, 2)
 
 
-def test_tables_are_refused() -> None:
+def test_tables_are_rejected() -> None:
     with pytest.raises(AcronumbaError, match=r'df\["a"\], df\["b"\]'):
         model(lambda a, b: a + b).batch(pa.table({"a": [1], "b": [2]}))

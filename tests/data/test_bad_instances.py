@@ -172,7 +172,7 @@ def of_keepers(k):
     return of_absence(k.of)
 
 
-def test_what_a_pack_does_not_hold_is_refused_and_not_none() -> None:
+def test_what_a_pack_does_not_hold_is_rejected_and_not_none() -> None:
     column = [{"a": np.ones(2, t), "s": b"x"} for t in ("f4", "f8")]
     for f, xs in ((of_absence, column), (of_keepers, [Keeper(d) for d in column])):
         for given in (xs, pack(xs)):
@@ -228,7 +228,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for k in range(6):
         column = [np.ones(2, t) for t in DTYPES if t != DTYPES[k]]
         m.batch(column)
-        assert len(m._cache._refused) == min(k + 1, 4)
+        assert len(m._cache._rejected) == min(k + 1, 4)
         assert len(m._cache._ways) == len(column)
 
 
@@ -304,7 +304,7 @@ def test_an_entry_that_is_never_read_may_hold_anything(f: Any, column: list[Any]
         (lambda ts: [s for _, s in ts], [[(1, b"x")]], "s"),
     ],
 )
-def test_an_entry_that_cannot_be_stored_is_refused_where_it_is_read(f: Any, column: list[Any], caret: str) -> None:
+def test_an_entry_that_cannot_be_stored_is_rejected_where_it_is_read(f: Any, column: list[Any], caret: str) -> None:
     with pytest.raises(AcronumbaError, match=r"ACR304") as caught:
         model(f).batch(column)
     lines = str(caught.value).splitlines()
@@ -312,7 +312,7 @@ def test_an_entry_that_cannot_be_stored_is_refused_where_it_is_read(f: Any, colu
     assert lines[2][at : at + lines[3].count("^")] == caret
 
 
-def test_what_is_refused_for_all_is_refused() -> None:
+def test_what_is_rejected_for_all_is_rejected() -> None:
     with pytest.raises(AcronumbaError, match="ACR304"):
         model(scaled).batch([1j, b"b"])
 
@@ -404,7 +404,7 @@ def add(x, y):
     return x + y
 
 
-def test_tables_are_refused_their_columns_are_not() -> None:
+def test_tables_are_rejected_their_columns_are_not() -> None:
     table: Any = Table()
     for call in (lambda: model(scaled).batch(table), lambda: pack(table)):
         with pytest.raises(TypeMismatch, match="ACR706") as caught:

@@ -254,7 +254,7 @@ class Plain:
         lambda x: Odd(x).word,
     ],
 )
-def test_classes_made_in_a_way_of_their_own_are_refused(fn: Callable[[int], int]) -> None:
+def test_classes_made_in_a_way_of_their_own_are_rejected(fn: Callable[[int], int]) -> None:
     def f(x):
         return fn(x)
 
@@ -783,21 +783,21 @@ def test_numbers_of_numpy_are_numbers() -> None:
             assert all_numbers.batch([Numbers(a, b)])[0] == all_numbers(Numbers(int(a), float(b)))
 
 
-REFUSED_SHARED = [
+REJECTED_SHARED = [
     (given_first, OwnList([1, 2])), (given_first, OwnTuple((1, 2))), (given_key, OwnDict(a=1)), (given_or, OwnStr("a")),
     (given_or, OwnInt(3)), (given_or, OwnFlag.P | OwnFlag.Q), (given_or, OwnFlag(0)), (given_all, Two(1, 2.0)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("m", "value"), REFUSED_SHARED)
-def test_shared_values_of_derived_classes_and_combined_flags_are_refused(m: Any, value: Any) -> None:
+@pytest.mark.parametrize(("m", "value"), REJECTED_SHARED)
+def test_shared_values_of_derived_classes_and_combined_flags_are_rejected(m: Any, value: Any) -> None:
     with pytest.raises(AcronumbaError, match=r"ACR[1-6]"):
         m._interpret([1], p=value)
     if value == OwnFlag(0):
         assert given_or._interpret([1], p=OwnFlag.P) == [OwnFlag.P]
 
 
-def test_ints_of_a_derived_class_are_refused() -> None:
+def test_ints_of_a_derived_class_are_rejected() -> None:
     with pytest.raises(AcronumbaError, match="OwnInt"):
         twice._interpret([OwnInt(3)])
 

@@ -798,7 +798,7 @@ def test_any_data_comes_back(data: list[Any]) -> None:
 
 @CHECKED
 @given(st.lists(VALUES, min_size=1, max_size=4), st.lists(VALUES, min_size=1, max_size=4))
-def test_data_of_other_types_is_refused_or_comes_back(sample: list[Any], data: list[Any]) -> None:
+def test_data_of_other_types_is_rejected_or_comes_back(sample: list[Any], data: list[Any]) -> None:
     schema = infer([sample])
     layouts = make_layouts(schema.fields)
     batch = Packer(schema, layouts).pack([data])

@@ -146,7 +146,7 @@ def test_types_are_those_of_the_batch() -> None:
         agree(list(f.batch(column)), plain(f, column))
 
 
-def test_what_cannot_be_stored_is_refused_where_it_is_read() -> None:
+def test_what_cannot_be_stored_is_rejected_where_it_is_read() -> None:
     objects = [Named(1), Named(2)]
     objects[0].text = object()
     assert model(lambda o: o.v).batch(objects) == [1, 2]
@@ -291,7 +291,7 @@ def test_which_classes_are_plain() -> None:
 
 
 @pytest.mark.parametrize("cls", [OfMeta, Computed, Made, Dict])
-def test_others_are_refused_where_they_are_read(cls: type) -> None:
+def test_others_are_rejected_where_they_are_read(cls: type) -> None:
     objects = [Named(cls()), Named(cls())]
     assert model(lambda o: 1).batch(objects) == [1, 1]
     with pytest.raises(AcronumbaError):

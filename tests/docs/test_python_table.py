@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.python_features import FEATURES, REFUSED
+from tests.support.python_features import FEATURES, REJECTED
 
 PAGE = Path(__file__).parents[2] / "docs" / "language.md"
 BEGIN, END = "<!-- python -->\n", "<!-- end of python -->"
@@ -17,9 +17,9 @@ def python_table() -> str:
     lines = ["", "| | works | not supported |", "|---|---|---|"]
     for group, features in FEATURES.items():
         texts = {f.__name__: " ".join((f.__doc__ or "").split()).replace("|", "\\|") for f in features}
-        works = ", ".join(t for name, t in texts.items() if name not in REFUSED)
-        refused = ", ".join(t for name, t in texts.items() if name in REFUSED)
-        lines.append(f"| {group} | {works} | {refused} |")
+        works = ", ".join(t for name, t in texts.items() if name not in REJECTED)
+        rejected = ", ".join(t for name, t in texts.items() if name in REJECTED)
+        lines.append(f"| {group} | {works} | {rejected} |")
     return "\n".join([*lines, "", ""])
 
 

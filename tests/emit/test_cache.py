@@ -176,7 +176,7 @@ def test_stray_file_in_the_place_of_a_folder(place: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")
 @pytest.mark.parametrize("mode", [0o777, 0o755, 0o770, 0o701])
-def test_directory_open_to_others_is_refused(place: Path, mode: int) -> None:
+def test_directory_open_to_others_is_rejected(place: Path, mode: int) -> None:
     place.mkdir()
     place.chmod(mode)
     with pytest.warns(cache.CacheWarning, match="open to other users"):
@@ -187,7 +187,7 @@ def test_directory_open_to_others_is_refused(place: Path, mode: int) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
-def test_directory_of_another_user_is_refused(place: Path) -> None:
+def test_directory_of_another_user_is_rejected(place: Path) -> None:
     place.mkdir(mode=0o700)
     os.chown(place, 12345, -1)
     with pytest.warns(cache.CacheWarning, match="another user"):

@@ -643,7 +643,7 @@ def module_of(value: Expr, params: Sequence[tuple[str, Ty]] = (("a", I64),), res
         tree.Load(Const(8, I32), I64),
     ],
 )
-def test_trees_without_meaning_are_refused(value: Expr) -> None:
+def test_trees_without_meaning_are_rejected(value: Expr) -> None:
     with pytest.raises(Malformed, match=r"^m\.wrong: "):
         compile.load([module_of(value)])
 
@@ -696,7 +696,7 @@ def test_memory_may_grow_while_another_thread_reads() -> None:
         sys.setswitchinterval(interval)
 
 
-def test_memory_knows_parts_and_refuses_overlaps() -> None:
+def test_memory_knows_parts_and_rejects_overlaps() -> None:
     a = np.arange(10)
     a.flags.writeable = False
     memory = interpret.Memory(a[2:4])
@@ -733,7 +733,7 @@ def test_memory_knows_parts_and_refuses_overlaps() -> None:
         ("def f(a: int):\n    pass", "no type"),
     ],
 )
-def test_parse_refuses(source: str, message: str) -> None:
+def test_parse_rejects(source: str, message: str) -> None:
     with pytest.raises(SyntaxError, match=message):
         parse.parse(source)
 

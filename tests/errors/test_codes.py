@@ -1,4 +1,4 @@
-"""The codes of refusals: every page's wrong program is refused with its code, every right one works."""
+"""The codes of rejections: every page's wrong program is rejected with its code, every right one works."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_groups_of_codes_have_their_exceptions():
     assert CODES["ACR701"].error is DataError
 
 
-def test_pages_for_what_is_refused_when_compiling_have_programs():
+def test_pages_for_what_is_rejected_when_compiling_have_programs():
     without = {code for code in PAGES if code < "ACR7" and code not in PROGRAMS}
     assert without == {"ACR108"}  # every statement that Python has is named by another code
 
@@ -71,7 +71,7 @@ def test_pages_print(code):
 
 
 @pytest.mark.parametrize("code", PROGRAMS)
-def test_the_wrong_program_is_refused_with_its_code(code, program):
+def test_the_wrong_program_is_rejected_with_its_code(code, program):
     wrong, _ = PROGRAMS[code]
     module = program(wrong)
     columns, shared = arguments(module)

@@ -12,8 +12,8 @@ import acronumba
 from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
 from acronumba.api.failures import plain_failure, user_line
 from acronumba.api.plain import PlainCall
-from acronumba.errors import NOWHERE, Loc, format_refusal, together
-from acronumba.errors.codes import refuse
+from acronumba.errors import NOWHERE, Loc, format_rejection, together
+from acronumba.errors.codes import reject
 from acronumba.pipeline.failures import machine_failure
 
 
@@ -28,7 +28,7 @@ def at(file, line, column, end, end_line=None):
     return Loc(file, "f", line, column, end_line or line, end)
 
 
-def test_a_refusal_shows_place_caret_seen_and_rewrite(source):
+def test_a_rejection_shows_place_caret_seen_and_rewrite(source):
     error = Unsupported("ACR201", "no such function", at(source, 2, 8, 18), "größe", "call another")
     assert str(error).splitlines() == [
         "ACR201: no such function",
@@ -49,17 +49,17 @@ def calls(x):
     return draws(x) * 2
 
 
-def test_a_refusal_in_a_helper_says_by_which_calls_it_was_reached():
+def test_a_rejection_in_a_helper_says_by_which_calls_it_was_reached():
     @acronumba.model
     def main(x):
         return calls(x)
 
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(Unsupported) as rejected:
         main.batch(np.ones((2, 3), np.float32))
-    places = [line.strip() for line in str(refused.value).splitlines() if ", in " in line]
+    places = [line.strip() for line in str(rejected.value).splitlines() if ", in " in line]
     assert [place.rpartition(", in ")[2].rpartition(".")[2] for place in places] == ["draws", "calls", "main"]
     assert [place.startswith("called from ") for place in places] == [False, True, True]
-    assert refused.value.loc.path[1].line == calls.__code__.co_firstlineno + 1
+    assert rejected.value.loc.path[1].line == calls.__code__.co_firstlineno + 1
 
 
 def test_columns_count_bytes_as_ast_does(source):
@@ -78,7 +78,7 @@ def test_an_error_without_a_place_prints_one_sentence():
     assert (error.file, error.line, error.column) == (None, None, None)
 
 
-def test_all_refusals_of_a_function_come_at_once_in_order_of_place(source):
+def test_all_rejections_of_a_function_come_at_once_in_order_of_place(source):
     second = ShapeMismatch("ACR401", "second", at(source, 3, 1, 2))
     first, again = (Unsupported("ACR101", "first", at(source, 2, 4, 5)) for _ in range(2))
     error = together([second, first, again])
@@ -90,7 +90,7 @@ def test_all_refusals_of_a_function_come_at_once_in_order_of_place(source):
 
 
 @pytest.mark.parametrize("cls", [AcronumbaError, Unsupported, TypeMismatch, ShapeMismatch])
-def test_refusals_can_be_pickled(source, cls):
+def test_rejections_can_be_pickled(source, cls):
     error = cls("ACR301", "a sentence", at(source, 2, 8, 9), "seen", "rewrite")
     error.others = (Unsupported("ACR101", "other", NOWHERE),)
     copy = pickle.loads(pickle.dumps(error))
@@ -216,12 +216,12 @@ def test_frames_of_libraries_are_not_the_users_line():
     assert user_line(caught.value) == (f.__code__.co_firstlineno + 1, __file__)
 
 
-def test_refuse_fills_in_title_and_rewrite_of_the_page():
-    error = refuse("ACR101")
+def test_reject_fills_in_title_and_rewrite_of_the_page():
+    error = reject("ACR101")
     assert type(error) is Unsupported
-    assert "try" in format_refusal(error) and "instead:" in format_refusal(error)
-    assert isinstance(refuse("ACR401"), ShapeMismatch)
-    assert isinstance(refuse("ACR701"), DataError)
+    assert "try" in format_rejection(error) and "instead:" in format_rejection(error)
+    assert isinstance(reject("ACR401"), ShapeMismatch)
+    assert isinstance(reject("ACR701"), DataError)
 
 
 def test_a_traceback_has_one_frame_of_acronumba():

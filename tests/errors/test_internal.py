@@ -141,8 +141,8 @@ def chosen(x):
     return nosuch(np.argmax(x), x.shape[1])
 
 
-def test_a_refusal_that_a_loop_has_undone_is_told():
-    """What is refused in the first walk of a loop may be out of reach in the next: it has made the state unusable."""
+def test_a_rejection_that_a_loop_has_undone_is_told():
+    """What is rejected in the first walk of a loop may be out of reach in the next: it has made the state unusable."""
 
     @model
     def loop(x, *, w):

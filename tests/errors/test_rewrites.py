@@ -1,4 +1,4 @@
-"""What a refusal says to write instead: where it is code, it gives what the plain call of the original gives."""
+"""What a rejection says to write instead: where it is code, it gives what the plain call of the original gives."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def source(body: str) -> str:
 
 
 def is_code(text: str) -> bool:
-    """Whether a rewrite is a statement or an expression to put in the place of what was refused."""
+    """Whether a rewrite is a statement or an expression to put in the place of what was rejected."""
     try:
         ast.parse(text)
     except SyntaxError:
@@ -90,16 +90,16 @@ def test_a_rewrite_that_is_code_gives_what_the_original_gives(body: str, tmp_pat
     wanted = plain(load(tmp_path, text).f, copy.deepcopy(column))
     for _ in range(4):
         f: Any = load(tmp_path, text).f
-        refused: AcronumbaError | None = None
+        rejected: AcronumbaError | None = None
         try:
             got = outcomes(model(f).batch, column)
         except AcronumbaError as error:
-            refused = error
-        if refused is None:
+            rejected = error
+        if rejected is None:
             agree(got, wanted)
             return
-        assert refused.rewrite
-        if not is_code(refused.rewrite):
+        assert rejected.rewrite
+        if not is_code(rejected.rewrite):
             return
-        text = applied(text, refused)
+        text = applied(text, rejected)
     raise AssertionError(text)

@@ -95,7 +95,7 @@ def test_one_value_among_many() -> None:
     same_everywhere(drawn, ps, [0.5, 0.15, 0.7])
 
 
-def test_what_is_refused() -> None:
+def test_what_is_rejected() -> None:
     @model
     def f(x: Any) -> Any:
         return np.argsort(x, axis=2)

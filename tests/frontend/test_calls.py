@@ -1,7 +1,7 @@
-"""Calls and subscripts read their arguments as NumPy and Python do, or refuse them under the argument.
+"""Calls and subscripts read their arguments as NumPy and Python do, or reject them under the argument.
 
 The calls are generated: every function and method with a handler, with every parameter of its signature set to values
-that are not the default. A call is as the plain call, or refused with the caret under that argument.
+that are not the default. A call is as the plain call, or rejected with the caret under that argument.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Line:
     call: str
     argument: str = ""
     wrapped: str = "{}"
-    allowed: bool = False  # it must not be refused: the argument is the default
+    allowed: bool = False  # it must not be rejected: the argument is the default
 
     @property
     def text(self) -> str:
@@ -266,8 +266,8 @@ def columns() -> list[list[Any]]:
             [0.5, 0.75]]  # fmt: skip
 
 
-def refusals(module: Any, given: list[list[Any]]) -> list[AcronumbaError]:
-    """Return what is refused when a model is compiled."""
+def rejections(module: Any, given: list[list[Any]]) -> list[AcronumbaError]:
+    """Return what is rejected when a model is compiled."""
     try:
         module.f._interpret(*given)
     except InstanceErrors:
@@ -292,20 +292,20 @@ def plain(text: str, module: Any, given: list[list[Any]], names: list[str]) -> l
 
 
 def check(lines: list[Line], program: Any, given: list[list[Any]], parameters: str = "x, v, i, n, y") -> None:
-    """Fail unless each line gives what the plain call gives, or is refused under its argument."""
+    """Fail unless each line gives what the plain call gives, or is rejected under its argument."""
     names = parameters.split(", ")
     module = program(["0"], parameters)
     expected = [plain(line.text, module, given, names) for line in lines]
     working = [k for k, each in enumerate(expected) if not any(isinstance(e, Exception) for e in each)]
     source = module.f.__wrapped__.__code__.co_firstlineno + 2  # behind the decorator and the `def`
-    refused = set()
-    for error in refusals(program([lines[k].text for k in working], parameters), given) if working else ():
+    rejected = set()
+    for error in rejections(program([lines[k].text for k in working], parameters), given) if working else ():
         line = lines[working[error.line - source]]
-        refused.add(line.text)
+        rejected.add(line.text)
         assert not line.allowed, f"{line.text} is in the language:\n{error}"
         good = under(error, line, f"    r{error.line - source} = ")
         assert good, f"the caret is not under {line.argument!r}:\n{error}"
-    runs = [k for k in working if lines[k].text not in refused]
+    runs = [k for k in working if lines[k].text not in rejected]
     if runs:
         results = program([lines[k].text for k in runs], parameters).f._interpret(*given)
         for j, result in enumerate(results):
@@ -313,7 +313,7 @@ def check(lines: list[Line], program: Any, given: list[list[Any]], parameters: s
                 theirs = expected[k][j]
                 same = equal(mine, theirs) or compare(mine, theirs, theirs)[0] == "close"
                 assert same, f"{lines[k].text} gives {mine!r}, not {theirs!r}"
-    for k in set(range(len(lines))) - set(working):  # the plain call fails: so must each instance, or it is refused
+    for k in set(range(len(lines))) - set(working):  # the plain call fails: so must each instance, or it is rejected
         failed: AcronumbaError | None = None
         try:
             program([lines[k].text], parameters).f._interpret(*given)
@@ -338,7 +338,7 @@ def under(error: AcronumbaError, line: Line, before: str) -> bool:
 PAIRS = [r for r in ROWS.values() if r.what.endswith(".outer") and r.what != "np.subtract.outer"]
 EVERY = [r for r in (*ROWS.values(), *METHODS.values()) if not r.what.startswith("frontend.") and r not in PAIRS]
 INTO = ("np.put_along_axis", "np.fill_diagonal", "np.copyto", ".sort")  # arrays that were made in the call
-EVERY = [r for r in EVERY if not r.what.endswith((*INTO, ".at", "np.linalg.svd"))]  # svd is refused by its defaults
+EVERY = [r for r in EVERY if not r.what.endswith((*INTO, ".at", "np.linalg.svd"))]  # svd is rejected by its defaults
 EVERY = [r for r in EVERY if callable(r.function)]  # and not `np.r_`
 
 
@@ -355,11 +355,11 @@ def first_of_each_kind(rows: Sequence[Row]) -> list[Any]:
 
 
 @pytest.mark.parametrize("row", one_in(16, first_of_each_kind(EVERY)))
-def test_every_parameter_is_honoured_or_refused_under_the_argument(row: Row, program: Any) -> None:
+def test_every_parameter_is_honoured_or_rejected_under_the_argument(row: Row, program: Any) -> None:
     check(calls_of(row), program, columns())
 
 
-# ---- by hand: `honoured` gives what the plain call gives, of `either` a refusal is right too
+# ---- by hand: `honoured` gives what the plain call gives, of `either` a rejection is right too
 
 MORE = "x, v, i, n, y, e, o, b, k, xs, m, key"
 
@@ -551,7 +551,7 @@ def test_calls_that_numpy_allows_are_as_the_plain_call(kind: str, line: int, pro
 
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
-REFUSED_CALLS = [
+REJECTED_CALLS = [
     'x.astype(">f4")', 'np.zeros(2, ">f4")', 'np.full(2, 1, ">f4")', 'np.array([1, 2], ">i4")',
     'np.arange(3, dtype=">f4")', 'np.eye(2, dtype=">f4")', 'np.zeros_like(x, dtype=">f4")',
     'np.concatenate([x, x], dtype=">f4")', 'np.sum(x, dtype=">f4")', "np.arange(None, 3)", "np.arange(None, 3, 1)",
@@ -566,8 +566,8 @@ def _model_of(text: str, module_of: Callable[[str], Any]) -> Any:
     return module_of(f"{header}@model\ndef m(x):\n    return {text}\n").m
 
 
-@pytest.mark.parametrize("text", REFUSED_CALLS)
-def test_byte_orders_and_what_numpy_does_not_take_are_refused(text: str, module_of: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize("text", REJECTED_CALLS)
+def test_byte_orders_and_what_numpy_does_not_take_are_rejected(text: str, module_of: Callable[[str], Any]) -> None:
     m = _model_of(text, module_of)
     with pytest.raises(AcronumbaError, match=r"ACR[1-6]"):
         m._interpret([MATRIX])

@@ -70,7 +70,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("f", "rewrite"), CHANGES, ids=lambda v: getattr(v, "__name__", None))
-def test_what_would_differ_is_refused(f: Any, rewrite: str) -> None:
+def test_what_would_differ_is_rejected(f: Any, rewrite: str) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([np.ones(5)])
     assert not isinstance(caught.value, InstanceErrors)
@@ -83,7 +83,7 @@ def grown(t: Node):
     return u.value
 
 
-def test_a_deep_copy_of_what_is_recursive_is_refused() -> None:
+def test_a_deep_copy_of_what_is_recursive_is_rejected() -> None:
     with pytest.raises(AcronumbaError, match=r"copy\.copy"):
         model(grown).batch([Node(1.0, Node(2.0))])
 
@@ -106,7 +106,7 @@ def first_changed(x, *, p):
     return q.a, q.b
 
 
-def test_one_shared_array_at_two_places_is_refused() -> None:
+def test_one_shared_array_at_two_places_is_rejected() -> None:
     a, b = np.zeros(3), np.zeros(3)
     got = first_changed.batch([1.0, 2.0], p=Two(a, b))
     assert [(u.tolist(), v.tolist()) for u, v in got] == [([x, 0, 0], [0, 0, 0]) for x in (1.0, 2.0)]
@@ -116,7 +116,7 @@ def test_one_shared_array_at_two_places_is_refused() -> None:
     assert first_changed.batch([3.0], p=Two(a, b))[0][1].tolist() == [0, 0, 0]
 
 
-def test_one_array_at_two_places_of_an_instance_is_refused() -> None:
+def test_one_array_at_two_places_of_an_instance_is_rejected() -> None:
     def changed(t: Arrays):
         u = copy.deepcopy(t)
         u.a[0] = 1.0

@@ -99,6 +99,6 @@ def no_dtype(o: Given) -> Any:
 
 
 @pytest.mark.parametrize("f", [odd_addition, strong_member, no_dtype], ids=str)
-def test_what_would_be_something_else_is_refused(f: Any) -> None:
+def test_what_would_be_something_else_is_rejected(f: Any) -> None:
     with pytest.raises(AcronumbaError, match=r"ACR[23]0"):
         f.batch([Given(np.float32(2.5), Part.BODY, Pair(1, 2.0))])

@@ -96,7 +96,7 @@ def iterator_twice(n):
     [float_key, both_kinds, array_key, order_of_a_set, changed_default, stored_counter, iterator_twice],
     ids=lambda f: f.__name__,
 )
-def test_what_would_differ_is_refused(f: Any) -> None:
+def test_what_would_differ_is_rejected(f: Any) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([1, 3])
     assert not isinstance(caught.value, InstanceErrors)

@@ -1,4 +1,4 @@
-"""`scipy.spatial.distance`, where SciPy is installed: dtypes, NaN, infinities, empty extents, and what is refused."""
+"""`scipy.spatial.distance`, where SciPy is installed: dtypes, NaN, infinities, empty extents, and what is rejected."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_pairs_as_a_matrix() -> None:
     same_everywhere(f, [symmetric, np.triu(symmetric), np.zeros((2, 3)), np.zeros((1, 1))])
 
 
-def test_other_metrics_are_refused() -> None:
+def test_other_metrics_are_rejected() -> None:
     with pytest.raises(AcronumbaError) as e:
         matrices("jaccard").batch(A[:1], B[:1])
     assert e.value.code == "ACR202" and "'euclidean'" in str(e.value)

@@ -43,7 +43,7 @@ def agree(cells: list[dtypes.Cell], engine: str, size: int = 100, most: int = 12
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(10, 30))])
 def test_a_sample_of_the_table(seed: int) -> None:
     report = agree(sample(250, seed), "plan")
-    assert len(report.refused) < report.tried / 3
+    assert len(report.rejected) < report.tried / 3
 
 
 def test_a_sample_as_generated_code_in_plain_python() -> None:
@@ -93,7 +93,7 @@ def test_each_operation_has_a_cell() -> None:
         dtypes.Cell("np.eye(2)"),
     ]
     ufuncs = [row for row in TENSORS.values() if row.ufunc is not None and row.takes in ("any", "float")]
-    for row in ufuncs:  # what is drawn above may be of a dtype that is refused
+    for row in ufuncs:  # what is drawn above may be of a dtype that is rejected
         floats = (dtypes.Kind("float64"), dtypes.Kind("float64", 1))[: row.arity]
         cells.append(dtypes.Cell(f"{dtypes.ufunc_name(row.ufunc)}({', '.join('xy'[: row.arity])})", floats))
     cells += [
@@ -194,9 +194,9 @@ def test_ints_that_are_no_floats() -> None:
 
 
 def test_astype_without_a_copy_is_no_copy() -> None:
-    with pytest.raises(Unsupported) as refused:
+    with pytest.raises(Unsupported) as rejected:
         model(copied).batch([np.ones(3, np.float32)])
-    assert refused.value.code == "ACR112"
+    assert rejected.value.code == "ACR112"
 
 
 @pytest.mark.parametrize("value", [300, -200])

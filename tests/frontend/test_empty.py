@@ -324,7 +324,7 @@ def test_a_list_of_none_is_no_list_that_is_empty() -> None:
         check(m, (column,))
 
 
-def test_an_array_of_none_is_refused() -> None:
+def test_an_array_of_none_is_rejected() -> None:
     def of_none(xs: Any) -> Any:
         return np.array(xs)
 

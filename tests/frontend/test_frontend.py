@@ -1,4 +1,4 @@
-"""The front end: what is refused, with which code and under which caret; types, aliases and joins that are accepted."""
+"""The front end: what is rejected, with which code and caret; types, aliases and joins that are accepted."""
 
 # ruff: noqa: B023, F401, F821, F841, NPY002 -- the models here are wrong on purpose
 
@@ -25,7 +25,7 @@ X = [np.arange(4, dtype=np.float32)] * 2
 N = [3, 4]
 XS = [[3, 1, 2], [4]]
 W = np.ones((4, 4), np.float32)
-REFUSED: list[tuple[Any, tuple[Any, ...], tuple[tuple[str, str, str], ...]]] = []
+REJECTED: list[tuple[Any, tuple[Any, ...], tuple[tuple[str, str, str], ...]]] = []
 
 
 @dataclass
@@ -38,12 +38,12 @@ class Tree:
 TREES = [Tree(1, [Tree(2)]), Tree(3)]
 
 
-def refused(*expected: str, columns: Any = X) -> Callable[[Any], Any]:
-    """Register a function with what is refused in it: "CODE | text under the caret | rewrite or what was seen"."""
+def rejected(*expected: str, columns: Any = X) -> Callable[[Any], Any]:
+    """Register a function with what is rejected in it: "CODE | text under the caret | rewrite or what was seen"."""
 
     def register(fn: Any) -> Any:
         parts = tuple(tuple(part.strip() for part in text.split("|", 2)) for text in expected)
-        REFUSED.append((fn, (columns,), parts))  # type: ignore[arg-type]
+        REJECTED.append((fn, (columns,), parts))  # type: ignore[arg-type]
         return fn
 
     return register
@@ -52,32 +52,32 @@ def refused(*expected: str, columns: Any = X) -> Callable[[Any], Any]:
 # ---- tensors are not changed
 
 
-@refused("ACR111 | x[0] | x = x.copy()")
+@rejected("ACR111 | x[0] | x = x.copy()")
 def item_assigned(x):
     x[0] = 1
     return x
 
 
-@refused("ACR111 | y[1:] | y = y.copy()")
+@rejected("ACR111 | y[1:] | y = y.copy()")
 def slice_augmented(x):
     y = x.reshape(2, 2)
     y[1:] += 1
     return y
 
 
-@refused("ACR112 | x += 1 | x = x + 1")
+@rejected("ACR112 | x += 1 | x = x + 1")
 def parameter_augmented(x):
     x += 1
     return x
 
 
-@refused('ACR112 | xs["a"] += 1 | xs = copy.deepcopy(xs)', columns=[{"a": np.ones(2)}, {"a": np.zeros(2)}])
+@rejected('ACR112 | xs["a"] += 1 | xs = copy.deepcopy(xs)', columns=[{"a": np.ones(2)}, {"a": np.zeros(2)}])
 def part_of_a_parameter_augmented(xs: dict[str, np.ndarray]):
     xs["a"] += 1
     return xs["a"]
 
 
-@refused("ACR112 | z -= 1 | .copy()")
+@rejected("ACR112 | z -= 1 | .copy()")
 def view_augmented(x):
     y = x * 2
     z = y.reshape(2, 2)
@@ -85,14 +85,14 @@ def view_augmented(x):
     return y
 
 
-@refused("ACR112 | y += 1 | y = y + 1")
+@rejected("ACR112 | y += 1 | y = y + 1")
 def not_copied_augmented(x):
     y = x.astype(np.float32, copy=False)
     y += 1
     return x
 
 
-@refused("ACR112 | n += x | int64[4] would become float64[4]")
+@rejected("ACR112 | n += x | int64[4] would become float64[4]")
 def dtype_augmented(x):
     n = np.zeros(4, np.int64)
     n += x
@@ -102,45 +102,45 @@ def dtype_augmented(x):
 # ---- parameters are not changed
 
 
-@refused("ACR113 | xs.append(1) | list(xs)", columns=XS)
+@rejected("ACR113 | xs.append(1) | list(xs)", columns=XS)
 def parameter_appended(xs):
     xs.append(1)
     return xs
 
 
-@refused("ACR113 | ys.sort() | list(ys)", columns=XS)
+@rejected("ACR113 | ys.sort() | list(ys)", columns=XS)
 def parameter_sorted(xs):
     ys = xs
     ys.sort()
     return ys
 
 
-@refused("ACR113 | ys.pop() | list(ys)", columns=XS)
+@rejected("ACR113 | ys.pop() | list(ys)", columns=XS)
 def perhaps_parameter(xs):
     ys = [1] if len(xs) > 1 else xs
     return ys.pop()
 
 
-@refused("ACR113 | xs[0] |", columns=XS)
+@rejected("ACR113 | xs[0] |", columns=XS)
 def parameter_item(xs):
     xs[0] = 5
     return xs
 
 
-@refused("ACR113 | rows[0].append(1) | list(rows[0])", columns=XS)
+@rejected("ACR113 | rows[0].append(1) | list(rows[0])", columns=XS)
 def parameter_in_a_list(xs):
     rows = [xs, [1]]
     rows[0].append(1)
     return rows
 
 
-@refused("ACR113 | t.kids.append(t) | list(t.kids)", columns=TREES)
+@rejected("ACR113 | t.kids.append(t) | list(t.kids)", columns=TREES)
 def field_appended(t):
     t.kids.append(t)
     return t
 
 
-@refused("ACR113 | t.value | dataclasses.replace", columns=TREES)
+@rejected("ACR113 | t.value | dataclasses.replace", columns=TREES)
 def field_assigned(t):
     t.value = 3
     return t
@@ -149,7 +149,7 @@ def field_assigned(t):
 # ---- statements and expressions
 
 
-@refused("ACR101 | try: |", columns=N)
+@rejected("ACR101 | try: |", columns=N)
 def with_try(n):
     try:
         m = n
@@ -158,7 +158,7 @@ def with_try(n):
     return m
 
 
-@refused('ACR102 | with open("x") as f: |', columns=N)
+@rejected('ACR102 | with open("x") as f: |', columns=N)
 def with_with(n):
     with open("x") as f:
         m = f
@@ -168,32 +168,32 @@ def with_with(n):
 COUNT = 0
 
 
-@refused("ACR103 | global COUNT |", columns=N)
+@rejected("ACR103 | global COUNT |", columns=N)
 def with_global(n):
     global COUNT
     COUNT = n
     return n
 
 
-@refused("ACR104 | yield n |", columns=N)
+@rejected("ACR104 | yield n |", columns=N)
 def with_yield(n):
     yield n
 
 
-@refused("ACR113 | xs[0] | list(xs)", columns=XS)
+@rejected("ACR113 | xs[0] | list(xs)", columns=XS)
 def with_del(xs):
     del xs[0]
     return xs
 
 
-@refused("ACR106 | import os |", columns=N)
+@rejected("ACR106 | import os |", columns=N)
 def with_import(n):
     import os
 
     return n
 
 
-@refused("ACR107 | class A: |", columns=N)
+@rejected("ACR107 | class A: |", columns=N)
 def with_class(n):
     class A:
         pass
@@ -201,22 +201,22 @@ def with_class(n):
     return n
 
 
-@refused("ACR114 | (i for i in range(n)) |", columns=N)
+@rejected("ACR114 | (i for i in range(n)) |", columns=N)
 def generator_kept(n):
     return [(i for i in range(n))]
 
 
-@refused("ACR309 | {n + 0.5: n} | int(x)", columns=N)
+@rejected("ACR309 | {n + 0.5: n} | int(x)", columns=N)
 def dict_of_floats(n):
     return {n + 0.5: n}
 
 
-@refused('ACR116 | f"{n}" |' if sys.version_info < (3, 12) else "ACR116 | {n} |", columns=N)  # the place in a text
+@rejected('ACR116 | f"{n}" |' if sys.version_info < (3, 12) else "ACR116 | {n} |", columns=N)  # the place in a text
 def text_made(n):
     return f"{n}"
 
 
-@refused("ACR117 | x is y |")
+@rejected("ACR117 | x is y |")
 def tensors_compared_by_is(x):
     y = x
     return x is y
@@ -225,28 +225,28 @@ def tensors_compared_by_is(x):
 # ---- calls
 
 
-@refused("ACR201 | print(n) | print", columns=N)
+@rejected("ACR201 | print(n) | print", columns=N)
 def with_print(n):
     print(n)
     return n
 
 
-@refused("ACR201 | python_random.random() | python_random.random", columns=N)
+@rejected("ACR201 | python_random.random() | python_random.random", columns=N)
 def hidden_state(n):
     return n * python_random.random()
 
 
-@refused("ACR202 | np.linalg.eigh(x) | np.linalg.eigh")
+@rejected("ACR202 | np.linalg.eigh(x) | np.linalg.eigh")
 def unknown_function(x):
     return np.linalg.eigh(x)
 
 
-@refused('ACR202 | casting="no" | casting of np.add')
+@rejected('ACR202 | casting="no" | casting of np.add')
 def unknown_argument(x):
     return np.add(x, x, casting="no")
 
 
-@refused("ACR203 | pair(n) | without b", columns=N)
+@rejected("ACR203 | pair(n) | without b", columns=N)
 def argument_missing(n):
     def pair(a, b):
         return a + b
@@ -259,17 +259,17 @@ def inner(x):
     return x
 
 
-@refused("ACR205 | inner.batch | g(x)")
+@rejected("ACR205 | inner.batch | g(x)")
 def batch_inside(x):
     return inner.batch([x])
 
 
-@refused("ACR206 | lambda: x |")
+@rejected("ACR206 | lambda: x |")
 def closure_returned(x):
     return lambda: x
 
 
-@refused("ACR206 | fs.append(lambda v: v + k) |")
+@rejected("ACR206 | fs.append(lambda v: v + k) |")
 def closures_kept(x):
     fs = []
     for k in range(len(x)):
@@ -277,19 +277,19 @@ def closures_kept(x):
     return fs[0](x)
 
 
-@refused("ACR207 | def endless(n): |", columns=N)
+@rejected("ACR207 | def endless(n): |", columns=N)
 def endless(n):
     return endless(n - 1) + 1
 
 
-@refused("ACR209 | ys.rotate(1) | .rotate", columns=XS)
+@rejected("ACR209 | ys.rotate(1) | .rotate", columns=XS)
 def unknown_method(xs):
     ys = deque(xs)
     ys.rotate(1)
     return list(ys)
 
 
-@refused("ACR210 | functools.singledispatch | plain function", columns=N)
+@rejected("ACR210 | functools.singledispatch | plain function", columns=N)
 def with_decorator(n):
     @functools.singledispatch
     def same(m):
@@ -298,7 +298,7 @@ def with_decorator(n):
     return same(n)
 
 
-@refused("ACR211 | np.random |")
+@rejected("ACR211 | np.random |")
 def with_random(x):
     return x + np.random.randn(4)
 
@@ -306,17 +306,17 @@ def with_random(x):
 # ---- types and shapes
 
 
-@refused('ACR301 | n + "a" | int + the string', columns=N)
+@rejected('ACR301 | n + "a" | int + the string', columns=N)
 def text_added(n):
     return n + "a"
 
 
-@refused("ACR308 | [deque(xs)] | list", columns=XS)
+@rejected("ACR308 | [deque(xs)] | list", columns=XS)
 def deque_in_a_list(xs):
     return [deque(xs)]
 
 
-@refused("ACR303 | ys | a tuple that grows", "ACR303 | ys | keep a list", columns=N)
+@rejected("ACR303 | ys | a tuple that grows", "ACR303 | ys | keep a list", columns=N)
 def tuple_of_unlike_things_that_grows(n):
     ys = (1, "a")
     for _ in range(n):
@@ -324,64 +324,64 @@ def tuple_of_unlike_things_that_grows(n):
     return ys
 
 
-@refused("ACR304 | t.tag |", columns=TREES)
+@rejected("ACR304 | t.tag |", columns=TREES)
 def text_read(t):
     return t.tag == b"a"
 
 
-@refused("ACR305 | a, b, c | 2 values for 3 names", columns=N)
+@rejected("ACR305 | a, b, c | 2 values for 3 names", columns=N)
 def unpacked_wrongly(n):
     a, b, c = (n, n)
     return a
 
 
-@refused("ACR306 | m |", columns=N)
+@rejected("ACR306 | m |", columns=N)
 def never_bound(n):
     return m  # type: ignore[name-defined]
 
 
-@refused("ACR307 | n.foo | no attribute 'foo'", columns=N)
+@rejected("ACR307 | n.foo | no attribute 'foo'", columns=N)
 def attribute_of_int(n):
     return n.foo
 
 
-@refused("ACR307 | t.w | Tree has no attribute", columns=TREES)
+@rejected("ACR307 | t.w | Tree has no attribute", columns=TREES)
 def attribute_missing(t):
     return t.w
 
 
-@refused("ACR309 | d[n + 0.5] | int(x)", columns=N)
+@rejected("ACR309 | d[n + 0.5] | int(x)", columns=N)
 def float_key(n):
     d = {"a": 1}
     return d[n + 0.5]
 
 
-@refused("ACR310 | np.float16 | float32")
+@rejected("ACR310 | np.float16 | float32")
 def half_precision(x):
     return x.astype(np.float16)
 
 
-@refused("ACR401 | W @ np.zeros(3, np.float32) | float32[4, 4] @ float32[3]")
+@rejected("ACR401 | W @ np.zeros(3, np.float32) | float32[4, 4] @ float32[3]")
 def product_of_misfits(x):
     return W @ np.zeros(3, np.float32)
 
 
-@refused("ACR401 | nn.layer_norm(W[0], W[0, :3], W[0, :3]) |")
+@rejected("ACR401 | nn.layer_norm(W[0], W[0, :3], W[0, :3]) |")
 def misfit_in_a_library_function(x):
     return nn.layer_norm(W[0], W[0, :3], W[0, :3])
 
 
-@refused("ACR402 | axis=1 | rank 1")
+@rejected("ACR402 | axis=1 | rank 1")
 def axis_missing(x):
     return x.sum(axis=1)
 
 
-@refused("ACR404 | W.reshape(3, 5) | (3, 5)")
+@rejected("ACR404 | W.reshape(3, 5) | (3, 5)")
 def misfit_of_reshape(x):
     return W.reshape(3, 5)
 
 
-@refused(
+@rejected(
     "ACR201 | print(x) |", "ACR202 | np.linalg.eigh(x) |", "ACR111 | x[0] |", "ACR101 | try: |",
     "ACR401 | W + np.ones(3, np.float32) |",
 )  # fmt: skip
@@ -396,16 +396,16 @@ def several(x):
     return W + np.ones(3, np.float32) + z
 
 
-@refused("ACR301 | best + x | None + int", columns=XS)
-def refused_in_a_loop(xs):
+@rejected("ACR301 | best + x | None + int", columns=XS)
+def rejected_in_a_loop(xs):
     best = None
     for x in xs:
         best = best + x
     return best
 
 
-@pytest.mark.parametrize(("fn", "columns", "expected"), REFUSED, ids=[fn.__name__ for fn, _, _ in REFUSED])
-def test_refused(fn, columns, expected):
+@pytest.mark.parametrize(("fn", "columns", "expected"), REJECTED, ids=[fn.__name__ for fn, _, _ in REJECTED])
+def test_rejected(fn, columns, expected):
     with pytest.raises(AcronumbaError) as caught:
         model(fn)._interpret(*columns)
     parts = str(caught.value).split("\n\n")[: len(expected)]
@@ -690,7 +690,7 @@ def sum_of_rows(x, n, table):
     return total
 
 
-def test_what_is_refused_in_a_function_is_told_though_its_call_was_tried_before() -> None:
+def test_what_is_rejected_in_a_function_is_told_though_its_call_was_tried_before() -> None:
     def product_of_sums(xs: list[Several], *, table):
         h = table[0]
         for x in xs:

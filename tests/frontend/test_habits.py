@@ -60,7 +60,7 @@ def sent(n):
     ],
     ids=lambda v: getattr(v, "__name__", ""),
 )
-def test_refused(f: Any, code: str, seen: str) -> None:
+def test_rejected(f: Any, code: str, seen: str) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([3, 4])
     assert caught.value.code == code

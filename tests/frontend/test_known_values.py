@@ -79,15 +79,15 @@ def two_names(n):
     return np.ones((3, 3))[tuple(b)]
 
 
-REFUSED = [
+REJECTED = [
     (text_of_run_time, "ACR116"), (percent_of_run_time, "ACR116"), (format_of_run_time, "ACR116"),
     (warning_as_error, "ACR102"), (warnings_kept, "ACR102"), (errors_raised, "ACR102"), (settings_read, "ACR"),
     (in_a_loop, "ACR308"), (two_names, "ACR308"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("f", "code"), REFUSED, ids=lambda v: getattr(v, "__name__", None))
-def test_what_is_not_known_is_refused(f: Any, code: str) -> None:
+@pytest.mark.parametrize(("f", "code"), REJECTED, ids=lambda v: getattr(v, "__name__", None))
+def test_what_is_not_known_is_rejected(f: Any, code: str) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([1, 2])
     assert not isinstance(caught.value, InstanceErrors)

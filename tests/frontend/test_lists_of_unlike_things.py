@@ -86,7 +86,7 @@ def changed(p: Any) -> Any:
 
 @model
 def changed_in_pieces(p: Any) -> Any:
-    """One with one name, changed at known places, stays in pieces; one that lies elsewhere is refused, or a list."""
+    """One with one name, changed at known places, stays in pieces; one that lies elsewhere is rejected, or a list."""
     state = [len(p), [], [3]]
     state[0] += 1
     state[-1] = [*state[-1], 4]

@@ -18,7 +18,7 @@ from tests.support.plain_call import compiled, interpreted
 def right(cells: list[Any], engine: str) -> None:
     report = masked.try_all(cells, engine)
     texts = [f"{one}: {found[0]}" for one, found in report.different.items()]
-    texts += [f"{one}: {text}" for one, text in masked.wrongly_refused(report).items()]
+    texts += [f"{one}: {text}" for one, text in masked.wrongly_rejected(report).items()]
     assert not texts, "\n".join(texts[:20])
     assert report.compared > len(cells)
 
@@ -174,21 +174,21 @@ def masked_product(a: Any, k: Any) -> Any:
 
 
 @pytest.mark.parametrize("f", [halves, quotient, masked_product], ids=lambda f: f.__name__)
-def test_what_would_be_truncated_is_refused(f: Any) -> None:
+def test_what_would_be_truncated_is_rejected(f: Any) -> None:
     with pytest.raises(TypeError):
         f(np.arange(3), np.array([0, 2]))
-    with pytest.raises(AcronumbaError) as refused:
+    with pytest.raises(AcronumbaError) as rejected:
         model(f).batch([np.arange(3)], [np.array([0, 2])])
-    assert refused.value.code == "ACR112"
-    assert "would become float64" in refused.value.seen
-    assert "a[" in str(refused.value)
+    assert rejected.value.code == "ACR112"
+    assert "would become float64" in rejected.value.seen
+    assert "a[" in str(rejected.value)
 
 
 def test_one_element_is_truncated_as_by_numpy() -> None:
     assert model(halves).batch([np.arange(3)], [1])[0].tolist() == halves(np.arange(3), 1).tolist() == [0, 1, 2]
 
 
-REFUSED = {
+REJECTED = {
     "a[x > 1] = np.ones((1, 3))": "ACR401",
     "a[x > 1] += np.ones((2, 2))": "ACR112",
     "a[1:] = [[1.0, 2.0]]": "ACR401",
@@ -199,13 +199,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("line", REFUSED)
-def test_what_numpy_refuses_is_refused_with_the_line(line: str, module_of: Any) -> None:
+@pytest.mark.parametrize("line", REJECTED)
+def test_what_numpy_rejects_is_rejected_with_the_line(line: str, module_of: Any) -> None:
     f = module_of(f"import numpy as np\n\n\ndef f(x):\n    a = x * 1.0\n    {line}\n    return a\n").f
-    with pytest.raises(AcronumbaError) as refused:
+    with pytest.raises(AcronumbaError) as rejected:
         model(f)._interpret([np.array([0.5, 2.0, 3.0])])
-    assert refused.value.code == REFUSED[line], refused.value
-    assert line in str(refused.value)
+    assert rejected.value.code == REJECTED[line], rejected.value
+    assert line in str(rejected.value)
 
 
 FLOATS = [
@@ -220,9 +220,9 @@ def test_floats_are_no_indices_of_what_is_written(line: str, module_of: Any) -> 
     f = module_of(f"import numpy as np\n\n\ndef f(x):\n    {made}\n    {line}\n    return a, b\n").f
     with pytest.raises(IndexError):
         f(np.array([0.0, 1.0, 2.0]))
-    with pytest.raises(AcronumbaError) as refused:
+    with pytest.raises(AcronumbaError) as rejected:
         model(f)._interpret([np.array([0.0, 1.0, 2.0])])
-    assert refused.value.code == "ACR301" and line in str(refused.value)
+    assert rejected.value.code == "ACR301" and line in str(rejected.value)
 
 
 def test_a_list_without_elements_is_an_index(module_of: Any) -> None:

@@ -1,4 +1,4 @@
-"""NaN among elements: Python asks first whether two are one object. A model says the same, or refuses."""
+"""NaN among elements: Python asks first whether two are one object. A model says the same, or rejects."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ INPUTS = [(1.0, [1.0, 1.0]), (2.0, [1.0, 3.0]), (NAN, [1.0, 2.0]), (1.0, [1.0, N
 
 
 def told(run: Callable[[], Any]) -> Any:
-    """Return results, or None for an instance that is refused."""
+    """Return results, or None for an instance that is rejected."""
     try:
         return list(run())
     except InstanceErrors as caught:
@@ -168,7 +168,7 @@ def told(run: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(MEETS))
-def test_it_is_the_plain_call_or_refused(name: str) -> None:
+def test_it_is_the_plain_call_or_rejected(name: str) -> None:
     fn, meets = MEETS[name]
     f, columns = model(fn), tuple(map(list, zip(*INPUTS, strict=True)))
     wanted = [fn(*given) for given in INPUTS[:-1]] + [None if meets else fn(*INPUTS[-1])]

@@ -27,8 +27,8 @@ def test_the_page_lists_what_there_is(root: Path, request: pytest.FixtureRequest
         assert new == page, "run with --update-golden, and read docs/language.md"
 
 
-def bad(found: list[Found], refused: set[str]) -> list[str]:
-    return [f"{f.text}: {f.verdict}" for f in found if f.verdict != "works" and f.row.name not in refused]
+def bad(found: list[Found], rejected: set[str]) -> list[str]:
+    return [f"{f.text}: {f.verdict}" for f in found if f.verdict != "works" and f.row.name not in rejected]
 
 
 @pytest.mark.parametrize("part", one_in(2, range(4)))
@@ -40,13 +40,13 @@ def test_the_array_api(part: int, tmp_path: Path) -> None:
     assert not bad(found + try_rows(matrices, "interpreter", tmp_path, SMALL[:1]), set(REASONS))
 
 
-def test_the_reasons_are_of_what_is_refused(tmp_path: Path) -> None:
+def test_the_reasons_are_of_what_is_rejected(tmp_path: Path) -> None:
     found = try_rows([row for row in API if row.name in REASONS], "interpreter", tmp_path, SMALL[:1])
-    assert {f.row.name for f in found if f.verdict.startswith("refused ACR202")} == set(REASONS)
+    assert {f.row.name for f in found if f.verdict.startswith("rejected ACR202")} == set(REASONS)
     assert len(API) - len(REASONS) >= 150
 
 
-REFUSED = {  # of what models usually say: why
+REJECTED = {  # of what models usually say: why
     "np.histogram(v, 3)[0]", "np.nextafter(x, y)", "np.frexp(v)[0]", "np.piecewise(v, [v > 0], [1, 0])",  # not written
     "np.squeeze(v[None])",  # whether there is an axis depends on an extent
     "np.linalg.lstsq(q, p)[0]",  # the shape of what is left depends on a rank
@@ -55,13 +55,13 @@ REFUSED = {  # of what models usually say: why
 
 @pytest.mark.parametrize("part", [pytest.param(k, marks=[pytest.mark.slow] if k % 3 else []) for k in range(9)])
 def test_what_models_usually_say(part: int, tmp_path: Path) -> None:
-    assert not bad(try_rows(USUAL[part::9], "interpreter", tmp_path, SMALL), REFUSED)
+    assert not bad(try_rows(USUAL[part::9], "interpreter", tmp_path, SMALL), REJECTED)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("through", ["compiled", "simulator"])
 def test_other_ways(through: str, tmp_path: Path) -> None:
-    assert not bad(try_rows(USUAL[::5], through, tmp_path, SMALL), REFUSED)
+    assert not bad(try_rows(USUAL[::5], through, tmp_path, SMALL), REJECTED)
 
 
 def test_functions_of_math(tmp_path: Path) -> None:

@@ -718,7 +718,7 @@ def test_a_result_has_the_fields_that_were_set() -> None:
     assert all(sorted(vars(o)) == ["kind", "x"] for _, o in found)
 
 
-# ---- what is refused
+# ---- what is rejected
 
 
 class Given:
@@ -818,7 +818,7 @@ def sets_a_descriptor(t):
     return t.x
 
 
-REFUSED = {
+REJECTED = {
     changes_a_parameter: "ACR113",
     changes_what_may_be_a_parameter: "ACR113",
     changes_a_list_of_a_parameter: "ACR113",
@@ -834,11 +834,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("fn", REFUSED)
-def test_refused(fn: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("fn", REJECTED)
+def test_rejected(fn: Callable[..., Any]) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(lambda t: fn(t)).batch([Given(1), Given(2)])
-    assert caught.value.code == REFUSED[fn] and caught.value.line and caught.value.seen
+    assert caught.value.code == REJECTED[fn] and caught.value.line and caught.value.seen
 
 
 def test_an_object_of_a_class_of_the_data_may_be_changed_where_it_is_made() -> None:

@@ -227,7 +227,7 @@ def changes_a_parameter_beside_one_of_the_call(t):
     return t.v
 
 
-def test_what_certainly_came_in_is_refused_at_once() -> None:
+def test_what_certainly_came_in_is_rejected_at_once() -> None:
     with pytest.raises(Unsupported, match="ACR113"):
         model(changes_a_parameter_beside_one_of_the_call).batch(TREES)
 

@@ -1,4 +1,4 @@
-"""One mistake is refused once, with a rewrite that works; what follows from it is not refused, too."""
+"""One mistake is rejected once, with a rewrite that works; what follows from it is not rejected, too."""
 
 # ruff: noqa: RUF005 -- models in the styles that people write
 
@@ -35,7 +35,7 @@ def stored_into_what_is_shared(x):
     return NET.stored(x)
 
 
-def negative_of_what_is_refused(x):
+def negative_of_what_is_rejected(x):
     y = -np.msort_of(x)
     z = [y + 1, 2]
     for v in z:
@@ -99,7 +99,7 @@ def test_trees_without_a_class_are_to_have_one(f: Callable[..., Any], tree: Any)
 
 MISTAKES = [
     (stored_into_what_is_shared, ".s of", "self = copy.copy(self)"),
-    (negative_of_what_is_refused, "msort_of", ""),
+    (negative_of_what_is_rejected, "msort_of", ""),
     (array_of_what_is_shared, "float64[3, 3]", "own = copy.deepcopy(NET)"),
     (array_that_came_in, "float64[?]", "x = x.copy()"),
     (growing_key, "a key float64[]", "an int, bool"),
@@ -108,7 +108,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("f", "seen", "rewrite"), MISTAKES, ids=lambda v: getattr(v, "__name__", None))
-def test_one_mistake_is_refused_once(f: Callable[..., Any], seen: str, rewrite: str) -> None:
+def test_one_mistake_is_rejected_once(f: Callable[..., Any], seen: str, rewrite: str) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([np.ones(3)])
     text = str(caught.value)

@@ -97,7 +97,7 @@ def test_scalars_of_numpy_in_keys_are_read_in_one_go() -> None:
     assert f.trace(PAIRS, score=score).rounds == 1
 
 
-def test_what_has_no_order_is_refused() -> None:
+def test_what_has_no_order_is_rejected() -> None:
     @model
     def f(given: Any) -> Any:
         return len(sorted([{key} for _, key in given]))
@@ -127,7 +127,7 @@ def test_a_set_that_came_in_has_its_own_order() -> None:
     same_everywhere(order_of_a_shared_set, [1, 2], s={300, 8, 17, 2**40}, simulator=False)
 
 
-def test_the_order_of_a_set_made_in_the_call_is_refused() -> None:
+def test_the_order_of_a_set_made_in_the_call_is_rejected() -> None:
     @model
     def f(s: Any) -> Any:
         return list(s.copy())

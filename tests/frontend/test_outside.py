@@ -1,4 +1,4 @@
-"""Programs outside of the language end in the right results, refusals, or what Python raises: never in a fault."""
+"""Programs outside of the language end in the right results, rejections, or what Python raises: never in a fault."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from tests.support import outside
 
 def found(first, count, tmp_path, whole=False):
     told = [outside.tell(number, tmp_path, whole) for number in range(first, first + count)]
-    assert {t.kind.partition(" ")[0] for t in told} <= {"taken", "refused", "python", "fault"}
+    assert {t.kind.partition(" ")[0] for t in told} <= {"taken", "rejected", "python", "fault"}
     return [t for t in told if t.fault]
 
 
-def test_the_front_end_refuses_them(tmp_path):
+def test_the_front_end_rejects_them(tmp_path):
     assert not found(0, 60, tmp_path)
 
 
-def test_mini_batches_refuse_them(tmp_path):
+def test_mini_batches_reject_them(tmp_path):
     assert not found(300, 8, tmp_path, whole=True)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", [1000, 1200, 1400, 1600])
-def test_the_front_end_refuses_more_of_them(first, tmp_path):
+def test_the_front_end_rejects_more_of_them(first, tmp_path):
     assert not found(first, 200, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [2000, 2100, 2200])
-def test_mini_batches_refuse_more_of_them(first, tmp_path):
+def test_mini_batches_reject_more_of_them(first, tmp_path):
     assert not found(first, 100, tmp_path, whole=True)
 
 
 def test_what_is_written_is_outside_of_the_language():
-    """Of the programs many are refused, some are none of Python, and some are taken: the sample is of all kinds."""
+    """Of the programs many are rejected, some are none of Python, and some are taken: the sample is of all kinds."""
     texts = [outside.program(k) for k in range(40)]
     assert len({p.text for p in texts}) == 40 and outside.program(7).text == texts[7].text
     assert any("data" in p.changes for p in texts)
@@ -55,7 +55,7 @@ def test_what_is_written_is_outside_of_the_language():
         (InternalError("ACR798", "x", NOWHERE), "fault NoneType"),
     ],
 )
-def test_faults_are_told_from_refusals(error, kind):
+def test_faults_are_told_from_rejections(error, kind):
     assert outside.judged(error, "nosuch.py")[0].startswith(kind)
 
 
@@ -122,7 +122,7 @@ def grow(kind, depth):
 
 @pytest.mark.parametrize("depth", [14, 100, 1000])
 @pytest.mark.parametrize("fn", [ask, weigh, formula, matched, linked, until, same])
-def test_data_that_are_nested_too_deep_are_refused_with_a_line_and_a_way_out(fn, depth):
+def test_data_that_are_nested_too_deep_are_rejected_with_a_line_and_a_way_out(fn, depth):
     with pytest.raises(AcronumbaError) as caught:
         model(fn).batch([grow(fn, depth), grow(fn, depth)], [0.25, 0.75])
     error = caught.value
@@ -139,7 +139,7 @@ def test_what_is_nested_less_deep_is_taken(fn, depth):
     assert model(fn)._interpret(trees, xs) == [fn(t, x) for t, x in zip(trees, xs, strict=True)]
 
 
-def test_full_trees_of_dicts_are_refused():
+def test_full_trees_of_dicts_are_rejected():
     def full(d):
         return {"leaf": float(d)} if not d else {"at": 0.5, "left": full(d - 1), "right": full(d - 1)}
 
@@ -147,7 +147,7 @@ def test_full_trees_of_dicts_are_refused():
         model(ask).batch([full(14)], [0.5])
 
 
-def test_groups_of_types_that_are_refused_take_no_result_from_others():
+def test_groups_of_types_that_are_rejected_take_no_result_from_others():
     trees = [grow(weigh, k) for k in (13, 14, 15, 16, 17, 18, 1)]
     with pytest.raises(InstanceErrors) as caught:
         model(weigh).batch(trees, [1.0] * len(trees))
@@ -208,7 +208,7 @@ def with_a_keyword(x):
 
 
 @pytest.mark.parametrize(("f", "shared"), [(with_keywords, {"p": {"a": 1}}), (with_a_keyword, {})])
-def test_isinstance_with_keywords_is_refused(f, shared):
+def test_isinstance_with_keywords_is_rejected(f, shared):
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([1.0], **shared)
     assert caught.value.code in ("ACR201", "ACR203") and caught.value.line
@@ -235,7 +235,7 @@ def text_of_a_dataclass(s, sep):
 
 
 @pytest.mark.parametrize(("f", "code"), [(dict_inside_itself, "ACR303"), (text_of_a_dataclass, "ACR201")])
-def test_what_has_no_type_and_what_has_no_source_are_refused(f, code):
+def test_what_has_no_type_and_what_has_no_source_are_rejected(f, code):
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch(["a b", "c"], [" ", " "])
     assert caught.value.code == code and caught.value.line
@@ -248,7 +248,7 @@ def lists_among_numbers(x):
     return x / np.sqrt(x.var(-1, keepdims=True) + eps)
 
 
-def test_lists_among_numbers_are_refused():
+def test_lists_among_numbers_are_rejected():
     with pytest.raises(AcronumbaError) as caught:
         model(lists_among_numbers).batch([np.ones((2, 3))])
     assert caught.value.code in ("ACR301", "ACR303") and caught.value.line
@@ -263,7 +263,7 @@ def nine_times(n):
 
 
 @pytest.mark.parametrize("f", [three_times, nine_times])
-def test_tuples_that_multiply_are_refused(f):
+def test_tuples_that_multiply_are_rejected(f):
     """Three to the power of twelve would be half a million values."""
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([1, 2])

@@ -51,7 +51,7 @@ def listed(n):
 
 
 @pytest.mark.parametrize("f", [changed_deque, changed_dict, shared_list], ids=lambda f: f.__name__)
-def test_what_would_differ_is_refused(f: Any) -> None:
+def test_what_would_differ_is_rejected(f: Any) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([1, 3])
     assert not isinstance(caught.value, InstanceErrors)

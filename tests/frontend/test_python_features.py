@@ -8,11 +8,11 @@ from acronumba import model
 from acronumba.errors import AcronumbaError, InstanceErrors
 from tests.support.chosen import by_ways
 from tests.support.plain_call import WAYS
-from tests.support.python_features import FEATURES, INSTANCES, REFUSED
+from tests.support.python_features import FEATURES, INSTANCES, REJECTED
 
 COLUMNS = list(zip(*INSTANCES, strict=True))
 NAMED = {f.__name__: f for fs in FEATURES.values() for f in fs}
-WORKING = [name for name in NAMED if name not in REFUSED]
+WORKING = [name for name in NAMED if name not in REJECTED]
 
 
 @pytest.mark.parametrize(("way", "name"), by_ways(WORKING, WORKING, compiled=12, simulated=24))
@@ -20,8 +20,8 @@ def test_it_is_the_plain_call(way: str, name: str) -> None:
     WAYS[way](NAMED[name], *COLUMNS)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
+@pytest.mark.parametrize("name", REJECTED)
+def test_rejected(name: str) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(NAMED[name])._interpret(*COLUMNS)
     assert not isinstance(caught.value, InstanceErrors)

@@ -287,7 +287,7 @@ def test_stacking() -> None:
         itself.batch([A(1.0), A([1.0])]).stack()
 
 
-# ---- what is refused
+# ---- what is rejected
 
 
 @model
@@ -325,10 +325,10 @@ def rounded(x: np.ndarray):
     ],
     ids=lambda v: getattr(v, "__name__", v),
 )
-def test_what_would_differ_is_refused(f: Any, code: str) -> None:
-    with pytest.raises(AcronumbaError) as refused:
+def test_what_would_differ_is_rejected(f: Any, code: str) -> None:
+    with pytest.raises(AcronumbaError) as rejected:
         f.batch([np.ones(2)])
-    assert refused.value.code == code
+    assert rejected.value.code == code
 
 
 def failure(f: Any, xs: Sequence[Any]) -> type[BaseException]:
@@ -441,16 +441,16 @@ def under_one_name(x):
 
 
 @pytest.mark.parametrize("zero", ["np.zeros(())", "np.zeros(1)"])
-def test_a_write_in_place_is_seen_under_all_names_or_refused(zero: str, tmp_path: Path) -> None:
+def test_a_write_in_place_is_seen_under_all_names_or_rejected(zero: str, tmp_path: Path) -> None:
     module = load(tmp_path, f"names_{'one' if '1' in zero else 'none'}", NAMES.replace("ZERO", zero))
     xs = [np.array([2.0, 1.0, 3.0]), np.array([0.5, 2.0])]
-    refused = {}
+    rejected = {}
     for name, f in vars(module).items():
         if hasattr(f, "batch"):
             try:
                 results = list(f._interpret(xs))
             except AcronumbaError as error:
-                refused[name] = error.code
+                rejected[name] = error.code
             else:
                 assert equal(results, [f(x) for x in xs]), name
-    assert set(refused.values()) <= {"ACR112"} and "under_one_name" not in refused
+    assert set(rejected.values()) <= {"ACR112"} and "under_one_name" not in rejected

@@ -111,7 +111,7 @@ def test_numbers_of_float32() -> None:
 @pytest.mark.parametrize(
     "fn", [lambda x, n: round(x, n), lambda x, n: round(x, 30), lambda x, n: round(np.ones(2) * x, 1)]
 )
-def test_refused(fn: Any) -> None:
+def test_rejected(fn: Any) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(fn).batch([1.5, 2.5], [1, 2])
     assert caught.value.code in ("ACR403", "ACR202", "ACR301")

@@ -96,7 +96,7 @@ def one_that_came_in(x: Any, n: int) -> Any:
 
 
 @pytest.mark.parametrize("f", [arrays, tuples, one_that_came_in], ids=lambda f: f.__name__)
-def test_what_cannot_be_told_is_refused(f: Any) -> None:
+def test_what_cannot_be_told_is_rejected(f: Any) -> None:
     with pytest.raises(Unsupported, match="`is` of ") as caught:
         model(f).batch(XS, NS)
     assert caught.value.code == "ACR117" and "==" in str(caught.value)

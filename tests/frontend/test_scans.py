@@ -75,7 +75,7 @@ def test_in_a_loop_with_what_came_before() -> None:
         assert np.allclose(a, b, rtol=1e-5) and (m, type(m)) == (n, type(n))
 
 
-def test_an_axis_that_is_not_there_is_refused() -> None:
+def test_an_axis_that_is_not_there_is_rejected() -> None:
     @model
     def f(x: Any) -> Any:
         return np.cumsum(x, axis=2)

@@ -111,8 +111,8 @@ def same(f: Callable[..., Any], columns: list[Any], **shared: Any) -> None:
     agree(outcomes(model(f).batch, columns, **shared), plain(f, columns, **shared))
 
 
-def refused(f: Callable[..., Any], columns: list[Any], code: str, **shared: Any) -> None:
-    """Check that a model is refused with a code."""
+def rejected(f: Callable[..., Any], columns: list[Any], code: str, **shared: Any) -> None:
+    """Check that a model is rejected with a code."""
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch(columns, **shared)
     assert code in str(caught.value)
@@ -172,7 +172,7 @@ def test_truth_of_constant_member():
 
 
 def test_truth_of_member_by_length():
-    refused(chosen, list(Sized), "ACR209")
+    rejected(chosen, list(Sized), "ACR209")
 
 
 @pytest.mark.parametrize("p", [Sack(0), Sack(1), Doubt(0)])
@@ -308,8 +308,8 @@ def own_operator(n):
 
 
 @pytest.mark.parametrize("f", [twice, twice_of_row])
-def test_augmented_refused(f):
-    refused(f, [1, 2], "ACR209")
+def test_augmented_rejected(f):
+    rejected(f, [1, 2], "ACR209")
 
 
 def test_own_operator():
@@ -323,8 +323,8 @@ def shared_grows(x, *, rows):
 
 
 def test_shared_list_is_not_changed():
-    refused(shared_grows, [X], "ACR113", rows=[X, X])
-    refused(shared_grows, [X], "ACR113", rows=[1.0])
+    rejected(shared_grows, [X], "ACR113", rows=[X, X])
+    rejected(shared_grows, [X], "ACR113", rows=[1.0])
 
 
 # ---- strings and enums
@@ -345,7 +345,7 @@ def test_shared_text(c):
 
 
 def test_string_of_its_own_class():
-    refused(shared_text, [X], "ACR501", c=Text("red"))
+    rejected(shared_text, [X], "ACR501", c=Text("red"))
 
 
 def test_member_compared():
@@ -354,7 +354,7 @@ def test_member_compared():
     same(lambda m: (1 == m, 1 > m, m in (2, 1), m in (None, "a")), list(Mode))
     same(lambda m: (m == 1.5, m == "a", m in (1, None)), [*Height])
     same(lambda n: (n == Mode.ON, n > Mode.ON, n in (Mode.OFF, 7)), [0, 1, 7])
-    refused(lambda m: m == Odd.A, list(Odd), "ACR209")
+    rejected(lambda m: m == Odd.A, list(Odd), "ACR209")
 
 
 # ---- what is known when a model is compiled
@@ -384,7 +384,7 @@ def test_known():
     ],
 )
 def test_unknown(f, code):
-    refused(f, [X], code)
+    rejected(f, [X], code)
 
 
 @model

@@ -38,16 +38,16 @@ def test_tuples_are_ordered_as_in_python():
 
 
 @pytest.mark.parametrize("text", ["sorted(x)", "round(n / 7, n)"])
-def test_what_python_or_the_compiler_cannot_do_is_refused(text, tmp_path, monkeypatch):
-    (tmp_path / "refused_models.py").write_text(
+def test_what_python_or_the_compiler_cannot_do_is_rejected(text, tmp_path, monkeypatch):
+    (tmp_path / "rejected_models.py").write_text(
         f"from acronumba import model\n@model\ndef f(x, n):\n    return {text}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "refused_models", raising=False)
-    import refused_models  # type: ignore[import-not-found]
+    monkeypatch.delitem(sys.modules, "rejected_models", raising=False)
+    import rejected_models  # type: ignore[import-not-found]
 
     with pytest.raises(AcronumbaError, match="ACR"):
-        refused_models.f._interpret([[Color.RED, Color.BLUE]], [3])
+        rejected_models.f._interpret([[Color.RED, Color.BLUE]], [3])
 
 
 @model

@@ -56,7 +56,7 @@ def added(t):
 
 
 @pytest.mark.parametrize("f", [changed, appended, added])
-def test_what_lists_alone_can_do_is_refused(f: Any) -> None:
+def test_what_lists_alone_can_do_is_rejected(f: Any) -> None:
     with pytest.raises(AcronumbaError, match="tuple"):
         model(f)._interpret(TUPLES)
 

@@ -44,7 +44,7 @@ def test_dtypes_of_logaddexp(x: Any, y: Any) -> None:
     assert np.isclose(found, expected, rtol=1e-6, atol=0)
 
 
-def test_a_dtype_that_is_refused_is_the_callers() -> None:
+def test_a_dtype_that_is_rejected_is_the_callers() -> None:
     with pytest.raises(AcronumbaError) as caught:
         both.batch([np.int8(3)], [np.int8(5)])
     assert "np.logaddexp(x, y)" in str(caught.value) and "float16" in str(caught.value)

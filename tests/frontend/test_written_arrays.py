@@ -72,7 +72,7 @@ def test_the_example_of_the_language_page(tmp_path: Path) -> None:
     assert list(module.edit_distance.batch(words, words[::-1])) == wanted == [3.0, 3.0, 3.0, 3.0]
 
 
-REFUSED = {
+REJECTED = {
     "x[0] = 1.0": "ACR111 | x[0] | x = x.copy()",
     "y = x.reshape(2, 2)\n    y[0] = 1.0": "ACR111 | y[0] | y = y.copy()",
     "for row in [x, x]:\n        row[0] = 1.0": "ACR111 | row[0] | x = x.copy(), before `row`",
@@ -87,15 +87,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("body", REFUSED, ids=lambda body: body.replace("\n", " ")[:40])
-def test_refused_where_it_could_differ(body: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("body", REJECTED, ids=lambda body: body.replace("\n", " ")[:40])
+def test_rejected_where_it_could_differ(body: str, tmp_path: Path) -> None:
     text = f"import numpy as np\nfrom acronumba import model\n\nG = np.ones(4)\n\n@model\ndef f(x):\n    {body}\n"
-    module = load(tmp_path, f"refused_{abs(hash(body))}", text)
-    with pytest.raises(AcronumbaError) as refused:
+    module = load(tmp_path, f"rejected_{abs(hash(body))}", text)
+    with pytest.raises(AcronumbaError) as rejected:
         module.f._interpret([np.ones(4), np.zeros(4)])
-    code, *parts = REFUSED[body].split(" | ")
-    assert refused.value.code == code, refused.value
-    assert all(part in str(refused.value) for part in parts), refused.value
+    code, *parts = REJECTED[body].split(" | ")
+    assert rejected.value.code == code, rejected.value
+    assert all(part in str(rejected.value) for part in parts), rejected.value
 
 
 VIEWS = {  # writes by a view of an array that has another name, and what both names see when the rewrite is followed
@@ -114,10 +114,10 @@ def test_the_rewrite_of_a_write_by_a_view_means_the_same(body: str, tmp_path: Pa
     head = "import numpy as np\nfrom acronumba import model\n\n@model\ndef f(x):\n    "
     before = load(tmp_path, f"by_a_view_{abs(hash(body))}", f"{head}{body}\n    return x, y\n").f
     after = load(tmp_path, f"rewritten_{abs(hash(body))}", f"{head}{VIEWS[body]}\n    return x, y\n").f
-    with pytest.raises(AcronumbaError) as refused:
+    with pytest.raises(AcronumbaError) as rejected:
         before.batch([np.ones(4)])
     rewrite = "`x = y.reshape(x.shape)`" if "reshape" in body else "x = x.copy(), before `y`"
-    assert rewrite in str(refused.value)
+    assert rewrite in str(rejected.value)
     for got, wanted in zip(
         after.batch([np.ones(4), np.arange(4.0)]), map(before, [np.ones(4), np.arange(4.0)]), strict=True
     ):

@@ -178,7 +178,7 @@ def test_what_is_added_at_places_is_one_operation() -> None:
 
 
 @pytest.mark.parametrize("call", ["np.add.at(x, i > 1, 1)", "np.add.at(x, i, 0.5)", "np.add.at(x, (i, i), 1)"])
-def test_other_indices_and_dtypes_of_at_are_refused(call: str, module_of: Any) -> None:
+def test_other_indices_and_dtypes_of_at_are_rejected(call: str, module_of: Any) -> None:
     text = f"import numpy as np\ndef f(i):\n    x = np.zeros((5, 3), int)\n    {call}\n    return x\n"
     with pytest.raises(AcronumbaError) as caught:
         model(module_of(text).f).batch([np.array([1])])

@@ -110,7 +110,7 @@ def _expected(name: str, args: tuple[Any, ...]) -> Any:
     except (ArithmeticError, ValueError, MemoryError):
         return None
     if name == "pow" and isinstance(args[0], int) and args[1] < 0:
-        return None  # a float in Python: the front end refuses it
+        return None  # a float in Python: the front end rejects it
     if isinstance(value, complex) or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 63):
         return None
     return value

@@ -282,12 +282,12 @@ def test_a_bound_on_registers_that_what_is_called_does_not_keep_is_none(monkeypa
 
     said = "ptxas error: Entry function 'run' with max regcount of 128 calls function 'apart' with regcount of 254"
 
-    def refuse(*_: Any) -> Any:
+    def reject(*_: Any) -> Any:
         error = nvJitLinkError(4)
         error.args = (said,)
         raise error
 
-    monkeypatch.setattr(compat, "_assembled", refuse)
+    monkeypatch.setattr(compat, "_assembled", reject)
     assert compat._bounded("run", [""], (9, 0)) is None
     said = "ptxas error: syntax error"
     with pytest.raises(nvJitLinkError):

@@ -208,7 +208,7 @@ def test_packing(dtype: str, gates: int, n: int, k: int, q: int, lanes: int) -> 
             np.testing.assert_array_equal(packed[panel, :, gate, rest], expected)
 
 
-def test_packing_refuses_another_shape() -> None:
+def test_packing_rejects_another_shape() -> None:
     packing = tiles.Packing(2, 3, 4, 1, 8, "float32", True)
     with pytest.raises(ValueError, match=r"\(6, 4\), got \(4, 6\)"):
         packing.apply(np.zeros((4, 6), np.float32))

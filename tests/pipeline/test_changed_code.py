@@ -1,4 +1,4 @@
-"""Code that changes while the process runs: `batch` runs what the plain call runs, or refuses."""
+"""Code that changes while the process runs: `batch` runs what the plain call runs, or rejects."""
 
 from __future__ import annotations
 
@@ -637,7 +637,7 @@ TYPES = ["f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2"]
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_refusal_is_of_the_code_that_was_refused(patch: pytest.MonkeyPatch, count: int) -> None:
+def test_a_rejection_is_of_the_code_that_was_rejected(patch: pytest.MonkeyPatch, count: int) -> None:
     f, one = model(first_of), [[np.ones(2, t) for t in TYPES]] * count
     assert [r.dtype for r in f.batch([[np.ones(2, t)] for t in TYPES])] == TYPES
     with pytest.raises(TypeMismatch):
@@ -695,7 +695,7 @@ def test_code_changes_while_threads_compile_it(patch: pytest.MonkeyPatch, pause:
         assert given_up or np.array_equal(r, 1) or np.array_equal(r, [2, 2]), r
 
 
-def test_code_that_never_stays_the_same_is_refused(patch: pytest.MonkeyPatch) -> None:
+def test_code_that_never_stays_the_same_is_rejected(patch: pytest.MonkeyPatch) -> None:
     compiled, code = pipeline.compile_model, other_helper.__code__
     tries: list[Any] = []
 
@@ -722,7 +722,7 @@ def test_code_that_changes_between_two_looks_is_read_again(patch: pytest.MonkeyP
         if not looks:
             kept_helper.__code__ = other_helper.__code__
             looks.append(None)
-            args[0].know.changed = True
+            args[0].facts.changed = True
         return out
 
     patch.setattr(kept_helper, "__code__", kept_helper.__code__)

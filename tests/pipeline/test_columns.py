@@ -226,7 +226,7 @@ def test_optional_columns_and_columns_in_tuples(compilations: list[Any]) -> None
     assert len(compilations) == 3
 
 
-def test_what_is_refused_for_columns_fails_for_the_instances_instead() -> None:
+def test_what_is_rejected_for_columns_fails_for_the_instances_instead() -> None:
     @model
     def f(x):
         return x @ np.ones((3, 2), np.float32)

@@ -1,4 +1,4 @@
-"""Source files that are no longer what was imported: a model whose text cannot be trusted is refused."""
+"""Source files that are no longer what was imported: a model whose text cannot be trusted is rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from acronumba import Unsupported as Refused
+from acronumba import Unsupported as Rejected
 from acronumba import model
 from tests.support.chosen import one_in
 
@@ -66,12 +66,12 @@ def imported(tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator[tuple[Any, P
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edited_file_is_refused(edit: str, imported: tuple[Any, Path]) -> None:
+def test_an_edited_file_is_rejected(edit: str, imported: tuple[Any, Path]) -> None:
     m, file = imported
     old, new = EDITS[edit]
     assert old in IMPORTED
     file.write_text(IMPORTED.replace(old, new))
-    with pytest.raises(Refused, match="ACR204") as caught:
+    with pytest.raises(Rejected, match="ACR204") as caught:
         m.f.batch([3.0])
     assert "has changed since it was imported" in str(caught.value)
     assert m.f(3.0) == 13.0
@@ -86,7 +86,7 @@ def test_an_edit_elsewhere_changes_nothing(imported: tuple[Any, Path]) -> None:
     file.write_text('"""A text."""\n\n' + IMPORTED.replace("def f(x)", "def f(  x  )  ").replace("x * 3.0", "x * 5.0"))
     assert m.f.batch([3.0]) == [m.f(3.0)]
     assert m.g.batch([3.0]) == [m.g(3.0)] == [6.0]
-    with pytest.raises(Refused, match="ACR204"):
+    with pytest.raises(Rejected, match="ACR204"):
         m.h.batch([3.0])
 
 
@@ -100,13 +100,13 @@ def test_pytest_may_have_rewritten_the_module() -> None:
     assert asserts.batch([3.0]) == [6.0]
 
 
-def test_a_rewritten_module_whose_file_changes_is_refused(imported: tuple[Any, Path]) -> None:
+def test_a_rewritten_module_whose_file_changes_is_rejected(imported: tuple[Any, Path]) -> None:
     m, file = imported
     m.__spec__.loader = types.SimpleNamespace()
     m.f.__wrapped__.__code__ = (lambda x: x * 7.0).__code__.replace(
         co_name="f", co_firstlineno=m.f.__wrapped__.__code__.co_firstlineno, co_filename=str(file)
     )
-    with pytest.raises(Refused, match="ACR204"):
+    with pytest.raises(Rejected, match="ACR204"):
         m.f.batch([3.0])
 
 

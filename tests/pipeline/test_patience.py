@@ -226,7 +226,7 @@ def test_a_notebook_has_one_line_that_follows(tmp_path):
     assert shown.output_type == "display_data" and re.fullmatch(r"compiled f in 1\.\d s", shown.data["text/plain"])
 
 
-def test_a_wrong_value_is_refused(monkeypatch):
+def test_a_wrong_value_is_rejected(monkeypatch):
     monkeypatch.setenv("ACRONUMBA_QUIET", "yes")
 
     @model

@@ -95,7 +95,7 @@ def test_errors_of_the_driver_have_its_words(driver: Driver, monkeypatch: pytest
         one.allocate(1000)
 
 
-def test_a_gpu_that_will_not_do_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_will_not_do_is_rejected_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "library", lambda: Driver(capability=(7, 5)))
     with pytest.raises(AcronumbaError, match=r"the GPU is too old: compute capability 7\.5, and 8\.0 is needed"):
         chain.on("cuda")
@@ -169,7 +169,7 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
         ("cuEventRecord", 400), ("cuEventSynchronize", 702), ("cuLaunchKernel", 2),
     ],
 )  # fmt: skip
-def test_what_the_driver_refuses_to_compiled_code(driver: Driver, name: str, error: int) -> None:
+def test_what_the_driver_rejects_to_compiled_code(driver: Driver, name: str, error: int) -> None:
     xs, w = sequences(2, 1), weights()
     f = chain.with_options(persistent=name == "cuLaunchCooperativeKernel")
     compiled, values, packed = f._specialise(f._bind((xs,), {"w": w}))
@@ -182,12 +182,12 @@ def test_what_the_driver_refuses_to_compiled_code(driver: Driver, name: str, err
 
     for _ in range(3):
         wanted = run()
-    driver.refuses[name] = error
+    driver.rejects[name] = error
     for _ in range(2):
         with pytest.raises(MemoryError if error == 2 else gpu.DriverError, match="launch") as caught:
             run()
         assert error == 2 or f"(error {error})" in str(caught.value)
-    del driver.refuses[name]
+    del driver.rejects[name]
     assert run() == wanted
 
 

@@ -256,13 +256,13 @@ def test_without_room_for_scratch_nothing_is_launched(monkeypatch: pytest.Monkey
     way = run.executor.persistent
     way.together = dict.fromkeys(way.together, True)  # whichever was faster
 
-    def refuse(name: str, size: int) -> None:
+    def reject(name: str, size: int) -> None:
         raise MemoryError("no room")
 
     words = run.executor.launches
     words["scratch_size"] = words["warps_size"] = -1  # as if more were asked for
     with monkeypatch.context() as m:
-        m.setattr(run.executor, "_room_for", refuse)
+        m.setattr(run.executor, "_room_for", reject)
         before = run.device.launches
         for _ in range(2):
             with pytest.raises(MemoryError, match="no room"):
@@ -503,7 +503,7 @@ def test_a_gpu_without_cooperative_launches(driver: Driver) -> None:
 
 def test_a_gpu_with_room_for_fewer_blocks(driver: Driver) -> None:
     xs, w = sequences(2, 1), weights()
-    driver.refuses["cuLaunchCooperativeKernel"] = 720
+    driver.rejects["cuLaunchCooperativeKernel"] = 720
     run = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)
     for _ in range(2):
         same_bits(run(xs), Run(chain, xs, w=w).results)

@@ -159,7 +159,7 @@ def test_user_schedule() -> None:
     assert trace.kinds is trace.kernel and trace.inst is trace.instance  # for one release
 
 
-def test_wrong_schedules_are_refused() -> None:
+def test_wrong_schedules_are_rejected() -> None:
     keys, first, source = csr([(0, []), (0, [0]), (1, [1])])
     check_levels(np.array([0, 1, 2], np.int32), keys, first, source)
     for levels, message in [

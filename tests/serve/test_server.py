@@ -90,12 +90,12 @@ def test_one_bad_request_hurts_no_other() -> None:
     assert all(x.tobytes() == total.batch([node(k)], p=P)[0].tobytes() for k, x in enumerate(found) if k not in wrong)
 
 
-def test_a_model_that_is_refused_answers_every_request() -> None:
+def test_a_model_that_is_rejected_answers_every_request() -> None:
     @model
-    def refused(x: float) -> Any:
+    def rejected(x: float) -> Any:
         return open(x)
 
-    with Server(refused) as server:
+    with Server(rejected) as server:
         futures = [server.submit(float(k)) for k in range(3)]
         assert all(isinstance(f.exception(20), AcronumbaError) for f in futures)
 
@@ -392,7 +392,7 @@ def test_a_deadline_far_away_keeps_no_other_from_its_time(deadline: float) -> No
         assert far.result(60) == (1,)
 
 
-def test_what_is_no_time_is_refused() -> None:
+def test_what_is_no_time_is_rejected() -> None:
     with Server(total, p=P) as server:
         with pytest.raises(ValueError, match="a deadline is a number"):
             server.submit(node(3), deadline=np.nan)

@@ -8,7 +8,7 @@ or the class of its exception. `tests/frontend/test_dtypes.py` tries a part of t
     python tests/dtypes.py                  all cells, by the interpreter of the plan
     python tests/dtypes.py --engine emit    by the interpreter of generated code; compiled: as machine code
     python tests/dtypes.py --only power     the cells whose text has this in it, with what differs
-    python tests/dtypes.py --refused        what is refused, by code
+    python tests/dtypes.py --rejected        what is rejected, by code
 """
 
 # ruff: noqa: E501 (the forms of expressions are long lines)
@@ -413,7 +413,7 @@ def imported(source: str) -> Callable[..., Any]:
     return import_file(path).table  # type: ignore[no-any-return]
 
 
-def refusals(error: Any) -> Iterator[Any]:
+def rejections(error: Any) -> Iterator[Any]:
     yield error
     yield from error.others
 
@@ -427,7 +427,7 @@ class Report:
 
     tried: int = 0
     compared: int = 0  # results
-    refused: dict[Cell, Any] = field(default_factory=dict)  # the errors
+    rejected: dict[Cell, Any] = field(default_factory=dict)  # the errors
     limits: Counter[Cell] = field(default_factory=Counter)  # results beyond 64 bits
     different: dict[Cell, list[str]] = field(default_factory=dict)
     operations: set[str] = field(default_factory=set)  # of the IR, that the cells were compiled to
@@ -435,16 +435,16 @@ class Report:
     def add(self, other: Report) -> None:
         self.tried += other.tried
         self.compared += other.compared
-        self.refused |= other.refused
+        self.rejected |= other.rejected
         self.limits += other.limits
         self.different |= other.different
         self.operations |= other.operations
 
     def __str__(self) -> str:
-        codes = Counter(e.code for e in self.refused.values())
+        codes = Counter(e.code for e in self.rejected.values())
         by = ", ".join(f"{code} {n:,}" for code, n in sorted(codes.items()))
         return (
-            f"cells tried: {self.tried:,}, results compared: {self.compared:,}, cells refused: {len(self.refused):,} ({by}), "
+            f"cells tried: {self.tried:,}, results compared: {self.compared:,}, cells rejected: {len(self.rejected):,} ({by}), "
             f"cells different: {len(self.different):,}"
         )
 
@@ -708,11 +708,11 @@ def try_cells(
         except Exception as error:  # a cell that cannot be compiled is one that differs
             bad: dict[Cell, Any] = {}
             if isinstance(error, AcronumbaError):
-                bad = {left[page.lines[e.loc.line]]: e for e in refusals(error) if e.loc.line in page.lines}
-            report.refused |= bad
+                bad = {left[page.lines[e.loc.line]]: e for e in rejections(error) if e.loc.line in page.lines}
+            report.rejected |= bad
             if not bad and len(left) == 1:
                 if isinstance(error, AcronumbaError):
-                    report.refused[left[0]] = error
+                    report.rejected[left[0]] = error
                 else:
                     report.different[left[0]] = [f"{type(error).__name__}: {error}"]
                 break
@@ -776,7 +776,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=40, help="operands of one cell")
     parser.add_argument("--seed", type=int, default=0, help="draws other operands where a cell has more")
     parser.add_argument("--sample", type=int, default=0, help="so many cells, drawn at random")
-    parser.add_argument("--refused", action="store_true", help="show what is refused")
+    parser.add_argument("--rejected", action="store_true", help="show what is rejected")
     parser.add_argument("--show", type=int, default=40, help="how many differences to show")
     options = parser.parse_args()
     chosen = [c for c in (list(FAMILIES[options.family]()) if options.family else cells()) if options.only in str(c)]
@@ -788,12 +788,12 @@ def main() -> None:
         total.add(try_cells(page, options.engine, options.most, options.seed))
         if k % 20 == 19:
             print(f"... {total}", flush=True)
-    if options.refused:
+    if options.rejected:
         by: dict[tuple[str, str], list[Cell]] = {}
-        for cell, error in total.refused.items():
+        for cell, error in total.rejected.items():
             by.setdefault((error.code, cell.text), []).append(cell)
         for (code, text), some in sorted(by.items()):
-            print(f"{code}  {text!r}: {len(some)}, e.g. {some[0]}; seen: {total.refused[some[0]].seen}")
+            print(f"{code}  {text!r}: {len(some)}, e.g. {some[0]}; seen: {total.rejected[some[0]].seen}")
     grouped: dict[str, list[Cell]] = {}
     for cell in total.different:
         grouped.setdefault(cell.text, []).append(cell)

@@ -12,7 +12,7 @@
 
 Program number n is the same always; a campaign goes on where another has ended by `--from`. Each program runs in a
 process that may die or take too long: that is a finding like any other. At the end it says how many programs were
-equal to the plain call, how many were refused with which code, how many instances failed (as the plain call does), and
+equal to the plain call, how many were rejected with which code, how many instances failed (as the plain call does), and
 prints for each kind of difference the shrunken program as a file for pytest. The exit status is 1 if there are any.
 """
 
@@ -60,7 +60,7 @@ class Outcome:
     number: int
     way: str
     options: dict[str, Any]
-    kind: str = ""  # of its first difference; "refused ACR..." if it is refused; "" if it is equal
+    kind: str = ""  # of its first difference; "rejected ACR..." if it is rejected; "" if it is equal
     text: str = ""
     instances: int = 0
     failures: int = 0
@@ -68,11 +68,11 @@ class Outcome:
 
     @property
     def wrong(self) -> bool:
-        return bool(self.kind) and not self.refused
+        return bool(self.kind) and not self.rejected
 
     @property
-    def refused(self) -> bool:
-        return self.kind.startswith("refused ")
+    def rejected(self) -> bool:
+        return self.kind.startswith("rejected ")
 
 
 # ---- one program
@@ -150,9 +150,9 @@ def run(
             model = model.on("simulator")
         report = generate.examine(model, columns, shared, compiled=way != "interpreter", sure=sure)
         out.instances, out.failures = report.instances, report.failures
-        if report.refused is not None:
-            code = report.refused.code
-            out.kind, out.text = f"refused {code}", str(report.refused)
+        if report.rejected is not None:
+            code = report.rejected.code
+            out.kind, out.text = f"rejected {code}", str(report.rejected)
             if code in ("ACR798", "ACR799"):
                 out.kind = "a mistake of acronumba"
         elif report.differences:
@@ -178,7 +178,7 @@ def gradients(out: Outcome, model: Any, columns: Sequence[Sequence[Any]], shared
         given = {name: others[name] for name in PROMISED if name in others}
         out.errors, out.instances = errors_by_route(model, columns, shared, given)
     except AcronumbaError as error:
-        out.kind = "a mistake of acronumba" if error.code in ("ACR798", "ACR799") else f"refused {error.code}"
+        out.kind = "a mistake of acronumba" if error.code in ("ACR798", "ACR799") else f"rejected {error.code}"
         out.text = str(error)
         return out
     wrong = [name for name, error in out.errors.items() if not error <= BOUNDS[name]]
@@ -345,7 +345,7 @@ class Tally:
     """What a campaign has shown so far."""
 
     programs: collections.Counter[str] = field(default_factory=collections.Counter)  # by way
-    refused: collections.Counter[str] = field(default_factory=collections.Counter)  # by code
+    rejected: collections.Counter[str] = field(default_factory=collections.Counter)  # by code
     examples: dict[str, int] = field(default_factory=dict)  # one number for each code
     instances: int = 0
     failures: int = 0
@@ -358,16 +358,16 @@ class Tally:
         self.failures += out.failures
         for route, error in out.errors.items():
             self.errors.setdefault(route, []).append(error)
-        if out.refused:
-            code = out.kind.removeprefix("refused ")
-            self.refused[code] += 1
+        if out.rejected:
+            code = out.kind.removeprefix("rejected ")
+            self.rejected[code] += 1
             self.examples.setdefault(code, out.number)
         elif out.wrong:
             self.wrong.append(out)
 
     def __str__(self) -> str:
         ways = ", ".join(f"{n:,} {way}" for way, n in sorted(self.programs.items())) or "none"
-        codes = ", ".join(f"{code} {n} (as {self.examples[code]})" for code, n in sorted(self.refused.items()))
+        codes = ", ".join(f"{code} {n} (as {self.examples[code]})" for code, n in sorted(self.rejected.items()))
         kinds = collections.Counter(o.kind for o in self.wrong)
         wrong = "".join(
             f"\n  {n} {kind}: {[o.number for o in self.wrong if o.kind == kind][:8]}" for kind, n in kinds.most_common()
@@ -377,7 +377,7 @@ class Tally:
             for route, of in self.errors.items()
         )
         return (
-            f"programs: {ways}; refused: {codes or 'none'}; instances: {self.instances:,}, of which the plain call "
+            f"programs: {ways}; rejected: {codes or 'none'}; instances: {self.instances:,}, of which the plain call "
             f"fails {self.failures:,}; differences: {len(self.wrong)}{routes}{wrong}"
         )
 
@@ -515,7 +515,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one program")
     parser.add_argument("--shrink", type=float, default=120.0, help="seconds for making one failure small; 0: leave it")
-    parser.add_argument("--log", type=Path, help="append refusals and differences to this file, a line of JSON each")
+    parser.add_argument("--log", type=Path, help="append rejections and differences to this file, a line of JSON each")
     parser.add_argument("--stop", action="store_true", help="end at the first difference")
     parser.add_argument("--show", action="store_true", help="print the text of the first program and end")
     given = parser.parse_args()

@@ -1297,7 +1297,7 @@ class Maker:
             self.put(f'assert {self.a_bool()} or {self.a_bool()} or {self.a_bool()}, "not so"')
         else:
             self.put(f"if {self.a_bool()} and {self.a_bool()} and {self.a_bool()}:")
-            self.put(f'    raise {self.pick(["ValueError", "RuntimeError", "KeyError"])}("refused")')
+            self.put(f'    raise {self.pick(["ValueError", "RuntimeError", "KeyError"])}("rejected")')
 
     def nested(self) -> None:
         """Write a function inside the function."""
@@ -1996,7 +1996,7 @@ class Report:
     """What a comparison has found."""
 
     differences: list[Difference] = field(default_factory=list)
-    refused: AcronumbaError | None = None  # by the compiler: nothing was run
+    rejected: AcronumbaError | None = None  # by the compiler: nothing was run
     instances: int = 0
     failures: int = 0  # instances whose plain call raises
     results: Any = None  # None of those that failed
@@ -2042,10 +2042,10 @@ def differences(case: Case, folder: Path, *, compiled: bool, count: int = 8, **o
 
 
 def compare(model: Any, columns: Sequence[Sequence[Any]], shared: dict[str, Any], compiled: bool) -> list[Difference]:
-    """Return the differences of a model from its plain call; that it is refused is one."""
+    """Return the differences of a model from its plain call; that it is rejected is one."""
     report = examine(model, columns, shared, compiled)
-    if report.refused is not None:
-        return [Difference(f"{report.refused.code} is refused: {report.refused}")]
+    if report.rejected is not None:
+        return [Difference(f"{report.rejected.code} is rejected: {report.rejected}")]
     return report.differences
 
 
@@ -2074,7 +2074,7 @@ def examine(
     try:
         results, errors = (_compiled if compiled else _interpreted)(model, columns, shared)
     except AcronumbaError as error:
-        report.refused = error
+        report.rejected = error
         return report
     finally:
         api.plain_failure = before

@@ -19,7 +19,7 @@ class Driver:
         self.device = SimulatedDevice()
         self.capability, self.room = capability, room
         self.cooperative = 1
-        self.refuses: dict[str, int] = {}  # by function: the error
+        self.rejects: dict[str, int] = {}  # by function: the error
         self.together: list[tuple[int, ...]] = []  # cooperative launches
         self.words: list[Any] = []
         self.calls: list[str] = []
@@ -38,8 +38,8 @@ class Driver:
 
         def call(*args: Any) -> int:
             self.calls.append(name)
-            if name in self.refuses:
-                return self.refuses[name]
+            if name in self.rejects:
+                return self.rejects[name]
             try:
                 return (does(*args) or 0) if does else 0
             except Exception as error:  # it cannot go through compiled code

@@ -2,8 +2,8 @@
 
 In: the forms below. Out: *cells* (see `tests.support.dtypes`), each a function that writes into an array by an index, a
 mask or an array of ints among them or not, and returns the array. A cell is right if the compiled function gives for
-each instance the dtype, shape and bits of the plain call, or fails where that fails; if it is refused where the plain
-call always fails; or if the refusal says that the language does not have it. `tests/frontend/test_masked.py` tries a
+each instance the dtype, shape and bits of the plain call, or fails where that fails; if it is rejected where the plain
+call always fails; or if the rejection says that the language does not have it. `tests/frontend/test_masked.py` tries a
 sample, this file as many as asked for:
 
     python tests/masked.py 5000                 cells drawn at random, by the interpreter of the plan
@@ -187,9 +187,9 @@ def accepted(one: Cell) -> bool:
     return not any(isinstance(dtypes.outcome(lambda r=r: f(0, *r)), Exception) for r in rows)
 
 
-def wrongly_refused(report: dtypes.Report) -> dict[Cell, str]:
-    """Return refusals of what the plain call takes, for all its instances, that say that it is wrong."""
-    bad = {c: e for c, e in report.refused.items() if e.code not in NOT_IN_THE_LANGUAGE}
+def wrongly_rejected(report: dtypes.Report) -> dict[Cell, str]:
+    """Return rejections of what the plain call takes, for all its instances, that say that it is wrong."""
+    bad = {c: e for c, e in report.rejected.items() if e.code not in NOT_IN_THE_LANGUAGE}
     return {c: str(e) for c, e in bad.items() if accepted(c)}
 
 
@@ -198,8 +198,8 @@ def try_all(given: Sequence[Cell], engine: str = "plan", size: int = 60) -> dtyp
     report = dtypes.Report()
     for page in dtypes.pages(list(given), size):
         found = dtypes.try_cells(page, engine, 4, alike=False)
-        for one in wrongly_refused(found):
-            del found.refused[one]
+        for one in wrongly_rejected(found):
+            del found.rejected[one]
             found.add(replace(dtypes.try_cells([one], engine, 4, alike=False), tried=0))
         report.add(found)
     return report
@@ -211,18 +211,18 @@ def main() -> None:
     parser.add_argument("--engine", default="plan", choices=("plan", "program", "emit", "compiled"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="those whose text has this in it")
-    parser.add_argument("--refused", action="store_true", help="tell what is refused that NumPy takes")
+    parser.add_argument("--rejected", action="store_true", help="tell what is rejected that NumPy takes")
     args = parser.parse_args()
     report = try_all(list(cells(args.count, args.seed, args.only)), args.engine)
-    wrong = wrongly_refused(report)
+    wrong = wrongly_rejected(report)
     for one, found in report.different.items():
         print(one, found[0], sep="\n    ")
     for one, text in wrong.items():
         print(one, text, sep="\n    ")
-    if args.refused:
-        taken = {c: e for c, e in report.refused.items() if accepted(c)}
+    if args.rejected:
+        taken = {c: e for c, e in report.rejected.items() if accepted(c)}
         seen = Counter(f"{e.code} {c.text.splitlines()[-2]} | {e.seen}" for c, e in taken.items())
         for text, n in seen.most_common():
             print(n, text)
-    print(f"{report}, wrongly refused: {len(wrong)}")
+    print(f"{report}, wrongly rejected: {len(wrong)}")
     raise SystemExit(bool(report.different or wrong))

@@ -465,7 +465,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of an expression: "works", "refused CODE", or how it is wrong."""
+    """What came of an expression: "works", "rejected CODE", or how it is wrong."""
 
     row: Row
     text: str
@@ -568,7 +568,7 @@ def cases(text: str, f: Any, dtypes: Sequence[str]) -> Iterator[tuple[str, list[
 
 
 def try_text(text: str, f: Any, through: str, dtypes: Sequence[str] = DTYPES) -> str:
-    """Return "works", the code of the refusal, or what is wrong."""
+    """Return "works", the code of the rejection, or what is wrong."""
     from acronumba import AcronumbaError, model
     from tests.support.plain_call import outcomes, plain
 
@@ -585,7 +585,7 @@ def try_text(text: str, f: Any, through: str, dtypes: Sequence[str] = DTYPES) ->
                 mine = outcomes(run, *columns)
             except AcronumbaError as error:
                 seen = str(error).strip().splitlines()
-                return f"refused {error.code} of {dtype}: {seen[0]} {' | '.join(seen[-3:])}"
+                return f"rejected {error.code} of {dtype}: {seen[0]} {' | '.join(seen[-3:])}"
             except Exception as error:
                 return f"CRASH of {dtype}: {type(error).__name__}: {error}"
         for k, (got, theirs) in enumerate(zip(mine, wanted, strict=True)):
@@ -604,7 +604,7 @@ def try_rows(given: Sequence[Row], through: str, folder: Path, dtypes: Sequence[
 TABLES = {"array api": (ARRAY_API, False), "usual": (USUAL, True), "special": (SPECIAL, False), "math": (MATH, False)}
 
 
-# What of the Array API standard is refused, and why.
+# What of the Array API standard is rejected, and why.
 REASONS = {
     "fft": "complex numbers", "ifft": "complex numbers", "fftn": "complex numbers", "ifftn": "complex numbers",
     "rfft": "complex numbers", "irfft": "complex numbers", "rfftn": "complex numbers", "irfftn": "complex numbers",

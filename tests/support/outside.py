@@ -1,7 +1,7 @@
 """Programs that are not in the language: what is in it, changed at random places; and data of odd kinds.
 
 In: a number. Out: a `Program`, always the same one for the number: the text of a module, columns and shared values.
-What may come of it: the right results, refusals with a line of the program, failures of instances, or what the plain
+What may come of it: the right results, rejections with a line of the program, failures of instances, or what the plain
 call raises. Anything else is a fault of acronumba; `python tests/outside.py --help` looks for some.
 """
 
@@ -458,7 +458,7 @@ class Told:
     """What came of a program."""
 
     number: int
-    kind: str  # "taken", "refused ACR...", "python" (no program of Python), or the name of a fault
+    kind: str  # "taken", "rejected ACR...", "python" (no program of Python), or the name of a fault
     seconds: float = 0.0
     text: str = ""
 
@@ -499,13 +499,13 @@ def _outcome(run: Any, columns: list[Any], shared: dict[str, Any], whole: bool, 
 
 
 def judged(error: BaseException, file: str) -> tuple[str, str]:
-    """Return whether an exception of a mini-batch is a refusal, and else what fault it is."""
+    """Return whether an exception of a mini-batch is a rejection, and else what fault it is."""
     trace = "".join(traceback.format_exception(error))
     cause = error.__cause__ if isinstance(error, InternalError) else error
     if not isinstance(error, AcronumbaError) or isinstance(error, InternalError):
         frames = traceback.extract_tb(cause.__traceback__ if cause else None)
         if not isinstance(error, InternalError) and any(f.filename in (file, __file__) for f in frames[-1:]):
-            return "refused by the user's code", trace
+            return "rejected by the user's code", trace
         mine = [f for f in frames if "acronumba" in f.filename] or list(frames)
         where = f"{Path(mine[-1].filename).name}, {mine[-1].name}" if mine else "?"
         return f"fault {type(cause).__name__} in {where}", trace
@@ -513,7 +513,7 @@ def judged(error: BaseException, file: str) -> tuple[str, str]:
         return f"fault {error.code}", trace
     if not error.line and error.code < "ACR7":
         return f"fault {error.code} without a line", trace
-    return f"refused {error.code}", str(error)
+    return f"rejected {error.code}", str(error)
 
 
 def _compare(run: Any, columns: list[Any], shared: dict[str, Any]) -> tuple[str, str]:
@@ -577,10 +577,10 @@ def main() -> int:
         print(f"{count:6} {kind}  (program {first.number})")
         if first.fault or args.show:
             print("    " + "\n    ".join(first.text.strip().splitlines()[-14:]))
-    refused = [t for t in recorded_reads if t.kind.startswith("refused")]
-    slow = max(refused, key=lambda t: t.seconds, default=None)
+    rejected = [t for t in recorded_reads if t.kind.startswith("rejected")]
+    slow = max(rejected, key=lambda t: t.seconds, default=None)
     if slow:
-        print(f"slowest refusal: {slow.seconds:.2f} s of CPU (program {slow.number})")
+        print(f"slowest rejection: {slow.seconds:.2f} s of CPU (program {slow.number})")
     faults = sum(t.fault for t in recorded_reads)
     print(f"{len(recorded_reads)} programs, {faults} faults")
     return faults > 0

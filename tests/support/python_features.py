@@ -1914,6 +1914,6 @@ def numpy_keys(x, n, xs, ws, k):
     return dict(counts), counts.most_common(1)[0][0]
 
 
-REFUSED = [  # what is not supported
+REJECTED = [  # what is not supported
     "builtin_iter", "frozen_set", "itertools_repeat_without_end", "deque_rotate",
 ]  # fmt: skip

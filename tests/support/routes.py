@@ -136,7 +136,7 @@ def errors_by_route(
     Raises
     ------
     AcronumbaError
-        If the program, or a gradient of it, is refused.
+        If the program, or a gradient of it, is rejected.
     """
     both = Pullbacks(f, columns, shared)
     if not both.possible:

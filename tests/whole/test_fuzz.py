@@ -149,7 +149,7 @@ def test_gradients_by_five_routes(number: int, tmp_path: Path) -> None:
     """The tape is what the four others are compared with."""
     found = fuzz.outcome_of(number, "gradients", tmp_path)
     assert not found.wrong, found.text
-    assert found.refused or {"compiled", "simulator"} <= found.errors.keys() <= routes.BOUNDS.keys()
+    assert found.rejected or {"compiled", "simulator"} <= found.errors.keys() <= routes.BOUNDS.keys()
 
 
 def test_a_route_that_differs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

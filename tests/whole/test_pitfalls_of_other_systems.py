@@ -140,7 +140,7 @@ def test_instances_keep_their_order_in_a_batch() -> None:
 def test_no_random_stream_is_shared() -> None:
     @model
     def noisy(x: np.ndarray) -> Any:
-        return x + np.random.standard_normal(3)  # noqa: NPY002  # what must be refused
+        return x + np.random.standard_normal(3)  # noqa: NPY002  # what must be rejected
 
     with pytest.raises(Unsupported):
         noisy.batch([np.zeros(3)])

@@ -499,11 +499,11 @@ def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     want = bits(f.batch(xs, p=p))
     alone = workers.Pool(engines.threads_of_process()._worker)
 
-    def refuse(_: threading.Thread) -> None:
+    def reject(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(driver, "threads_of_process", lambda: alone)
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", reject)
     assert [bits(f.batch(xs, p=p)) for _ in range(3)] == [want] * 3
 
 

@@ -134,7 +134,7 @@ def test_shapes_that_clash_only_for_some() -> None:
     assert list(error.results) == [None]
 
 
-def test_shapes_that_clash_for_all_are_refused() -> None:
+def test_shapes_that_clash_for_all_are_rejected() -> None:
     with pytest.raises(ShapeMismatch, match="w @ x") as caught:
         models.linear.batch([F32(2)], w=W)
     assert not isinstance(caught.value, InstanceErrors) and caught.value.line == line_of("return w @ x")
@@ -324,7 +324,7 @@ def test_shared_arrays_in_any_layout() -> None:
         (W.astype(object), "object"),
     ],
 )
-def test_shared_arrays_that_are_refused(w: Any, words: str) -> None:
+def test_shared_arrays_that_are_rejected(w: Any, words: str) -> None:
     for _ in range(2):
         with pytest.raises(TypeMismatch, match=words) as caught:
             models.linear.batch([np.ones(3, F32)], w=w)
@@ -681,7 +681,7 @@ def test_decorators_are_part_of_the_function() -> None:
     assert caught.value.code == "ACR208"
 
 
-def test_coroutines_and_generators_are_refused() -> None:
+def test_coroutines_and_generators_are_rejected() -> None:
     async def later(x):
         return x
 

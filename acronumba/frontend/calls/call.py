@@ -114,7 +114,7 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         return call_row(w, known, args, kwargs)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
         rewrite = "np.array(x), with `@` for matrix products" if value is np.bmat else ""
-        raise w.refuse("ACR202", seen=_name_of(w, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
+        raise w.reject("ACR202", seen=_name_of(w, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
     if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
         set_attribute(w, args[0], args[1].value, args[2])
         return NoneVal()
@@ -127,8 +127,8 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
     code = "ACR211" if module and "random" in str(module) and "numpy" in str(module) else "ACR201"
     if isinstance(value, functools.partial):
         func = w.constant(value.func)
-        raise w.refuse("ACR210", seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
-    raise w.refuse(code, seen=_name_of(w, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
+        raise w.reject("ACR210", seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
+    raise w.reject(code, seen=_name_of(w, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
 
 
 def _name_of(w: Walker, default: str) -> str:
@@ -256,7 +256,7 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
         if value is NOT_CONST and all(type(m.value) is int for m in cls):
             return enum_of(w, cls, given["value"])
         if value is NOT_CONST:
-            raise w.refuse("ACR308", seen=f"{cls.__name__} of a run-time value")
+            raise w.reject("ACR308", seen=f"{cls.__name__} of a run-time value")
         try:
             return w.constant(cls(value))
         except ValueError as error:
@@ -268,9 +268,9 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
         try:
             return Static(np.dtype(value))
         except TypeError:  # not known, or none
-            raise w.refuse("ACR202", seen=f"np.dtype of {w.describe(given['dtype'])}") from None
+            raise w.reject("ACR202", seen=f"np.dtype of {w.describe(given['dtype'])}") from None
     if issubclass(cls, BaseException):
-        raise w.refuse("ACR108", seen="an exception that is not raised at once")
+        raise w.reject("ACR108", seen="an exception that is not raised at once")
     if dataclasses.is_dataclass(cls):
         return _dataclass(w, cls, args, kwargs)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
@@ -299,7 +299,7 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val]) -> 
         return made_by_init(w, cls, args, kwargs)
     if own and own != "__post_init__":
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
-        raise w.refuse("ACR210", seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+        raise w.reject("ACR210", seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
     given = [f for f in cls.__dataclass_fields__.values() if f.init and f._field_type is not CLASS_VARIABLE]
     positional = [f.name for f in given if not f.kw_only]
     out = _bind_fields(w, cls, positional, [f.name for f in given], args, kwargs)
@@ -313,7 +313,7 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val]) -> 
             factory = f.default_factory
             out[f.name] = new_list(w, ()) if factory is list else w.call(Static(factory), (), {})
         elif f.init:
-            raise w.refuse("ACR203", seen=f"{cls.__name__} without {f.name}")
+            raise w.reject("ACR203", seen=f"{cls.__name__} without {f.name}")
     names = tuple(f.name for f in dataclasses.fields(cls) if f.name in out)
     if not own and cls not in w.facts.changing and len(names) == len(dataclasses.fields(cls)):
         return ObjectValue(cls, names, tuple(out[n] for n in names))
@@ -332,7 +332,7 @@ def _named_tuple(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) 
             out[name] = default_value(w, value, defaults, name, f"{cls.__name__}({name})")
     missing = [n for n in names if n not in out]
     if missing:
-        raise w.refuse("ACR203", seen=f"{cls.__name__} without {', '.join(missing)}")
+        raise w.reject("ACR203", seen=f"{cls.__name__} without {', '.join(missing)}")
     return ObjectValue(cls, names, tuple(out[n] for n in names))
 
 
@@ -347,17 +347,17 @@ def _arguments(
     values, _ = bind(w, what, signature.parameters, args, kwargs)
     for name, p in signature.parameters.items():
         if name not in values and p.default is inspect.Parameter.empty:
-            raise w.refuse("ACR203", seen=f"{what} without {name}")
+            raise w.reject("ACR203", seen=f"{what} without {name}")
     return values
 
 
 def _only_fields(w: Walker, cls: type) -> None:
-    """Refuse a class that does anything else when it is called than to store its fields."""
+    """Reject a class that does anything else when it is called than to store its fields."""
     for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
         w.source_guard.attribute(cls, name)
     if own := own_constructor(cls):
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
-        raise w.refuse("ACR210", seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+        raise w.reject("ACR210", seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
 
 
 def _bind_fields(
@@ -375,7 +375,7 @@ def _bind_fields(
 def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """`dataclasses.replace` and `_replace`."""
     if len(args) != 1:
-        raise w.refuse("ACR203", place_of(w, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
+        raise w.reject("ACR203", place_of(w, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
 
     def one(obj: Val) -> Val:
         cls = (
@@ -388,11 +388,11 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
         if isinstance(obj, SharedVal) and obj.node.kind == "object":
             cls = obj.node.cls
         if cls is None:
-            raise w.refuse("ACR301", seen=f"replace of {w.describe(obj)}")
+            raise w.reject("ACR301", seen=f"replace of {w.describe(obj)}")
         names = field_names(cls)
         for k in kwargs:
             if k not in names:
-                raise w.refuse("ACR307", seen=f"{cls.__name__} has no field {k!r}")
+                raise w.reject("ACR307", seen=f"{cls.__name__} has no field {k!r}")
         if dataclasses.is_dataclass(cls):  # it is called
             init = [f.name for f in dataclasses.fields(cls) if f.init]
             given = {n: kwargs[n] if n in kwargs else attribute(w, obj, n) for n in init}
@@ -413,7 +413,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
     if isinstance(owner, Tensor):
         known = METHODS.get((np.ndarray, name))
         if known is None:
-            raise w.refuse("ACR209", seen=f"the method .{name} of an array")
+            raise w.reject("ACR209", seen=f"the method .{name} of an array")
         return call_row(w, known, [owner, *args], kwargs)
     cls = python_class(owner)
     if isinstance(owner, Num) and getattr(cls, name, None) in WRITTEN:
@@ -425,7 +425,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
     if isinstance(owner, StaticList) or (isinstance(owner, SharedVal) and owner.node.kind == "list"):
         if name in _LIST_CHANGES:
             if isinstance(owner, SharedVal):
-                raise w.refuse("ACR113", seen=f".{name} of {owner.node.path}")
+                raise w.reject("ACR113", seen=f".{name} of {owner.node.path}")
             w.make_real(owner.cell)
             raise Restart
     if isinstance(owner, ListVal):
@@ -455,7 +455,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
                 same = same_element(w, v, args[0])
                 out = w.scalar("add", out, w.as_int(same))
             return out
-    raise w.refuse("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
+    raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
 
 
 def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
@@ -479,7 +479,7 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
     match name, args:
         case "append", [val]:
             if isinstance(val, Generator):
-                raise w.refuse("ACR114", val.node)
+                raise w.reject("ACR114", val.node)
             append(w, base, val)
             return NoneVal()
         case "extend", [val]:
@@ -521,4 +521,4 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
             return NoneVal()
         case "count", [val]:
             return fold(w, base, number(0), lambda acc, v: binary(w, ast.Add(), acc, same_element(w, v, val)))
-    raise w.refuse("ACR209", seen=f"the method .{name} of a list")
+    raise w.reject("ACR209", seen=f"the method .{name} of a list")

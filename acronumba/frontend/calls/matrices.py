@@ -1,6 +1,6 @@
 """`np.matrix`, written as models are: an object that holds an array of two axes, with the operators of matrices.
 
-What of `np.matrix` is not here is refused, as is a function of NumPy that is given one, but for those in `KEEP` (which
+What of `np.matrix` is not here is rejected, as is a function of NumPy that is given one, but for those in `KEEP` (which
 give one), `DROP` (which give an array or a number) and `METHODS`.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import refused
+from acronumba.frontend.calls.written import rejected
 
 
 def plain(x: Any) -> Any:
@@ -28,7 +28,7 @@ class Matrix:
 
     def __init__(self, data: Any, dtype: Any = None, copy: Any = True) -> None:
         if isinstance(data, str):
-            refused("np.matrix of a string", "np.matrix([[1, 2], [3, 4]])")
+            rejected("np.matrix of a string", "np.matrix([[1, 2], [3, 4]])")
         array = np.array(plain(data), dtype) if copy else np.asarray(plain(data), dtype)
         if array.ndim > 2:
             raise ValueError("matrix must be 2-dimensional")

@@ -46,7 +46,7 @@ row("shape dtype", np.ones, rank0="array")(_filled(1.0))
 def _full(w: Walker, a: Args) -> Val:
     value = a["fill_value"]
     if not isinstance(value, Num | Tensor):
-        raise w.refuse("ACR301", seen=f"np.full of {w.describe(value)}")
+        raise w.reject("ACR301", seen=f"np.full of {w.describe(value)}")
     return w.full(extents(w, a), value, a.dtype())
 
 
@@ -55,7 +55,7 @@ def _like(value: float | None) -> Handler:
         x = a.tensor("x")
         fill = number(value) if value is not None else a["fill_value"]
         if not isinstance(fill, Num | Tensor):
-            raise w.refuse("ACR301", seen=f"np.full_like of {w.describe(fill)}")
+            raise w.reject("ACR301", seen=f"np.full_like of {w.describe(fill)}")
         dims = x.dims if isinstance(a["shape"], NoneVal) else extents(w, a)
         return w.full(dims, fill, a.dtype() or x.type.dtype)
 
@@ -75,9 +75,9 @@ def _arange(w: Walker, a: Args) -> Val:
     elif "start" not in a.given:
         start = number(0)
     if isinstance(stop, NoneVal) or (isinstance(a["stop"], NoneVal) and isinstance(a.where["start"], ast.keyword)):
-        raise w.refuse("ACR203", seen="np.arange without stop")
+        raise w.reject("ACR203", seen="np.arange without stop")
     if isinstance(start, NoneVal):
-        raise w.refuse("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
+        raise w.reject("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
     first, last, step = (host_value(w, v, "np.arange()") for v in (start, stop, a["step"]))
     return w.arange(first, last, step, a.dtype())
 
@@ -174,7 +174,7 @@ def _kind(w: Walker, val: Val) -> Any:
         return PYTHON[val.type](0)
     out = np.dtype(val.type.dtype) if isinstance(val, Tensor) else w.static(val)
     if out is NOT_CONST:
-        raise w.refuse("ACR301", seen=f"np.result_type of {w.describe(val)}")
+        raise w.reject("ACR301", seen=f"np.result_type of {w.describe(val)}")
     return out
 
 
@@ -193,11 +193,11 @@ def _item(w: Walker, a: Args) -> Val:
         message = "can only convert an array of size 1 to a Python scalar"
         return w.host(w.only_element(x, message, message), ".item()")
     if any(i.type == BOOL for i in where):
-        raise w.refuse("ACR301", a.where["*args"], seen=".item() of bool", rewrite="int(i)")
+        raise w.reject("ACR301", a.where["*args"], seen=".item() of bool", rewrite="int(i)")
     if len(where) == 1:
         x = w.flatten(x)
     if len(where) != x.type.rank:
-        raise w.refuse("ACR402", a.where["*args"], seen=f"{len(where)} indices for {w.describe(x)}")
+        raise w.reject("ACR402", a.where["*args"], seen=f"{len(where)} indices for {w.describe(x)}")
     for i in where:
         x = w.take(x, i, 0)
     return w.host(x, ".item()")
@@ -209,7 +209,7 @@ def _tolist(w: Walker, a: Args) -> Val:
     if not x.type.rank:
         return w.host(x, ".tolist()")
     if x.type.rank > 1:
-        raise w.refuse("ACR202", seen=f".tolist() of {w.describe(x)}", rewrite="[row.tolist() for row in x]")
+        raise w.reject("ACR202", seen=f".tolist() of {w.describe(x)}", rewrite="[row.tolist() for row in x]")
     target, item = ast.Name("#item", ast.Store()), (w.frame.scope, "#item")
 
     def value() -> Val:

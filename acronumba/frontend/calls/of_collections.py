@@ -102,7 +102,7 @@ def _filled(w: Walker, args: Sequence[Val], kwargs: Val) -> MapVal:
     assert isinstance(kwargs, DictVal)
     out = new_map(w, ())
     if len(args) > 1:
-        raise w.refuse("ACR203", seen=f"{len(args)} arguments for a dict")
+        raise w.reject("ACR203", seen=f"{len(args)} arguments for a dict")
     for val in args:
         val = unkept(val)
         put_all(w, out, val if is_mapping(val) else as_iterable(w, val))
@@ -117,7 +117,7 @@ def _counter(w: Walker, a: Args) -> Val:
     assert isinstance(kwargs, DictVal)
     out = new_map(w, ())
     if len(a.rest) > 1:
-        raise w.refuse("ACR203", seen=f"{len(a.rest)} arguments for Counter")
+        raise w.reject("ACR203", seen=f"{len(a.rest)} arguments for Counter")
     if a.rest:
         _count(w, out, a.rest[0], ast.Add())
     if kwargs.items:
@@ -154,7 +154,7 @@ def kept_item(w: Walker, base: Kept, where: Any) -> Val:
             assert isinstance(got, ListVal)
             return Kept(tuple, got, ())
         if isinstance(where, slice):
-            raise w.refuse("ACR301", seen="a slice of a deque", rewrite="list(q)[a:b]")
+            raise w.reject("ACR301", seen="a slice of a deque", rewrite="list(q)[a:b]")
         where = list_index(w, where) if isinstance(where, Tensor) else where
         kind = base.kind.__name__
         where = host_value(w, where, f"an index of a {kind}", index=True)
@@ -193,13 +193,13 @@ def kept_method(w: Walker, base: Kept, name: str, args: Sequence[Val], kwargs: M
     """Call a method of a deque, a dict with a default or a counter."""
     if base.kind is tuple:
         if name not in ("index", "count"):
-            raise w.refuse("ACR209", seen=f"the method .{name} of a tuple")
+            raise w.reject("ACR209", seen=f"the method .{name} of a tuple")
         return w.call(Method(base.inner, name), args, {})
     out = _deque_method(w, base, name, args) if base.kind is deque else _own_method(w, base, name, args)
     if out is None and base.kind is not deque:
         return map_method(w, base.inner, name, args, kwargs)
     if out is None:
-        raise w.refuse("ACR209", seen=f"the method .{name} of a {base.kind.__name__}")
+        raise w.reject("ACR209", seen=f"the method .{name} of a {base.kind.__name__}")
     return out
 
 
@@ -207,7 +207,7 @@ def _deque_method(w: Walker, base: Kept, name: str, args: Sequence[Val]) -> Val 
     inner = base.inner
     assert isinstance(inner, ListVal)
     if name not in ("index", "count", "copy") and any(c.find() is inner.cell.find() for c in w.walked):
-        raise w.refuse("ACR209", seen=f".{name} of a deque in a loop over it", rewrite="loop over list(q)")
+        raise w.reject("ACR209", seen=f".{name} of a deque in a loop over it", rewrite="loop over list(q)")
     match name, args:
         case "append" | "appendleft", [val]:
             _add(w, base, val, name == "appendleft")
@@ -260,7 +260,7 @@ def _own_method(w: Walker, base: Kept, name: str, args: Sequence[Val]) -> Val | 
 @handles(ARRAYS, Kept)
 def _array(w: Walker, val: Kept, dtype: str | None) -> Tensor:
     if not isinstance(val.inner, ListVal):
-        raise w.refuse("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
+        raise w.reject("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
     return w.array_of(val.inner, dtype)
 
 

@@ -50,6 +50,6 @@ def _rows_of(w: Walker, a: Args) -> Val:
 def _whole(w: Walker, val: Val, dtype: str | None) -> Tensor:
     """Return the array that a weight in fewer bits stands for."""
     if not is_array_like(val):
-        raise w.refuse("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
+        raise w.reject("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
     out = w.as_tensor(call_special(w, val, "whole", ()))
     return out if dtype is None else w.cast(out, dtype)

@@ -3,7 +3,7 @@
 A deep copy has one copy of what is reached twice. Which parts of a value are one thing is known of what was made in
 the call and is still in pieces. Of shared values it is looked up: `Walker.apart` says what must not reach anything
 twice, and each mini-batch is checked for it (`data.shared.reaches_twice`). Of what is known only at run time, two
-things of one kind may be one: then arrays stay read-only, and anything else is refused.
+things of one kind may be one: then arrays stay read-only, and anything else is rejected.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _shallow(w: Walker, val: Val) -> Val:
         return own_object(w, cls, fields_of(w, val))
     if is_tuple(val) or _stays_itself(val):
         return val
-    raise w.refuse("ACR202", seen=f"copy.copy of {w.describe(val)}")
+    raise w.reject("ACR202", seen=f"copy.copy of {w.describe(val)}")
 
 
 def is_array(val: Val) -> bool:
@@ -134,12 +134,12 @@ def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:
         found = w.source_guard.attribute(cls, name)
         if isinstance(found, types.FunctionType) and found.__module__ != "dataclasses":
             seen = f"the class {cls.__name__}, which says by `{name}` how it is copied"
-            raise w.refuse("ACR210", seen=seen, rewrite=f"make the copy in the call: {cls.__name__}(...)")
+            raise w.reject("ACR210", seen=seen, rewrite=f"make the copy in the call: {cls.__name__}(...)")
     return made_by_fields(w, cls, fields, None)
 
 
 def fields_of(w: Walker, val: Val) -> dict[str, Val]:
-    """Return the fields of an object; those that cannot be read are refused where they are."""
+    """Return the fields of an object; those that cannot be read are rejected where they are."""
     match val:
         case SharedVal(node=shared):
             return dict(zip(shared.names, shared_parts(w, shared), strict=True))
@@ -167,7 +167,7 @@ def _field(w: Walker, ref: Ref, name: str, t: Type) -> Val | None:
 
 
 def shared_parts(w: Walker, shared: SharedNode) -> tuple[Val, ...]:
-    """Return the parts of a shared structure; those that cannot be read are refused where they are."""
+    """Return the parts of a shared structure; those that cannot be read are rejected where they are."""
     out: list[Val] = []
     for item in shared.items:
         function = behind(w, item.value) if isinstance(item, SharedConst) else None
@@ -246,7 +246,7 @@ class _Deep:
         w = self.w
         if has_method(w, val, "__deepcopy__"):
             seen = f"{w.describe(val)}, which says by `__deepcopy__` how it is copied"
-            raise w.refuse("ACR210", seen=seen)
+            raise w.reject("ACR210", seen=seen)
         cls = object_class(val)
         if cls is not None:
             return self.object(val, cls)
@@ -276,7 +276,7 @@ class _Deep:
                 return MaybeUnbound(self.of(value), val.bound)
         if _stays_itself(val):
             return val
-        raise w.refuse("ACR202", seen=f"copy.deepcopy of {w.describe(val)}", rewrite="copy.copy(x)")
+        raise w.reject("ACR202", seen=f"copy.deepcopy of {w.describe(val)}", rewrite="copy.copy(x)")
 
     def parts(self, items: tuple[Val, ...]) -> tuple[Val, ...]:
         """Return copies of the parts of something."""
@@ -302,7 +302,7 @@ class _Deep:
         key = self.key(val)
         if key in self.around or (isinstance(val, Ref) and cls in self.classes):
             seen = f"copy.deepcopy of {cls.__name__}, whose objects may hold others of their class"
-            raise self.w.refuse("ACR202", seen=seen, rewrite="copy.copy(x) of each object that is changed")
+            raise self.w.reject("ACR202", seen=seen, rewrite="copy.copy(x) of each object that is changed")
         if isinstance(val, Ref) or (isinstance(val, ObjectValue) and not val.own):
             self.only_one(cls, val)
         self.classes.append(cls)
@@ -324,7 +324,7 @@ class _Deep:
         if cell is None:
             self.only_one("dict", val)
         elif cell in self.cells:
-            self.refuse_twice(val)
+            self.reject_twice(val)
         else:
             self.cells.add(cell)
         items = self.parts(val.items)
@@ -349,7 +349,7 @@ class _Deep:
         ):
             seen = f"copy.deepcopy of {w.describe(val)}, whose elements may be changed"
             rewrite = "[copy.deepcopy(x) for x in xs], if no two elements are one"
-            raise w.refuse("ACR202", seen=seen, rewrite=rewrite)
+            raise w.reject("ACR202", seen=seen, rewrite=rewrite)
         if isinstance(val, MapVal):
             with self.part("dict"):
                 return w.call(Method(val, "copy"), (), {})
@@ -366,7 +366,7 @@ class _Deep:
                 return list_slice(w, val, number(0), 1, w.list_lengths(val))
         (old, made), *rest = before
         if not self.inside and NEVER in (val.item, old.item):
-            self.refuse_twice(val)
+            self.reject_twice(val)
         if val.item != old.item:
             return self.list_once(val, rest)
         points, vals = [], []
@@ -400,21 +400,21 @@ class _Deep:
             if len(known) > 1 and not all(shared for shared, _ in known):
                 for _, out in known:
                     if isinstance(out, ArrayRef):
-                        self.refuse_twice(out)
+                        self.reject_twice(out)
                     assert isinstance(out, Tensor)
                     out.places = ()
 
     def only_one(self, kind: Any, val: Val) -> None:
-        """Refuse a second thing of a kind, known only at run time: it may be the first one."""
+        """Reject a second thing of a kind, known only at run time: it may be the first one."""
         if self.inside:
             return
         if kind in self.kinds:
-            self.refuse_twice(val)
+            self.reject_twice(val)
         self.kinds.add(kind)
 
-    def refuse_twice(self, val: Val) -> None:
+    def reject_twice(self, val: Val) -> None:
         seen = f"copy.deepcopy of what holds {self.w.describe(val)} at several places, which may be one"
-        raise self.w.refuse("ACR202", seen=seen, rewrite="copy.copy(x) of each part that is changed")
+        raise self.w.reject("ACR202", seen=seen, rewrite="copy.copy(x) of each part that is changed")
 
 
 def _unchangeable(t: Type) -> bool:

@@ -21,7 +21,7 @@ def _dtype_of(w: Walker, a: Args, name: str) -> Any:
         return np.dtype(val.type.dtype)
     out = w.static(val)
     if out is NOT_CONST:
-        raise w.refuse("ACR301", a.where[name], seen=f"{w.describe(val)} for {name} of {a.what}", rewrite="x.dtype")
+        raise w.reject("ACR301", a.where[name], seen=f"{w.describe(val)} for {name} of {a.what}", rewrite="x.dtype")
     return out
 
 
@@ -30,13 +30,13 @@ def _told(w: Walker, a: Args, f: Any, *values: Any) -> Val:
     try:
         return w.constant(f(*values))
     except (TypeError, ValueError) as error:
-        raise w.refuse("ACR310", seen=f"{a.what}: {error}") from None
+        raise w.reject("ACR310", seen=f"{a.what}: {error}") from None
 
 
 @row("from_ to casting", np.can_cast)
 def _can_cast(w: Walker, a: Args) -> Val:
     if isinstance(a["from_"], Num):
-        raise w.refuse("ACR301", a.where["from_"], seen=f"np.can_cast of {w.describe(a['from_'])}", rewrite="x.dtype")
+        raise w.reject("ACR301", a.where["from_"], seen=f"np.can_cast of {w.describe(a['from_'])}", rewrite="x.dtype")
     return _told(w, a, np.can_cast, _dtype_of(w, a, "from_"), _dtype_of(w, a, "to"), a.static("casting"))
 
 
@@ -53,7 +53,7 @@ def _issubdtype(w: Walker, a: Args) -> Val:
 @row("x dtype copy", np.astype)
 def _np_astype(w: Walker, a: Args) -> Val:
     if not isinstance(a["x"], Tensor):
-        raise w.refuse("ACR301", a.where["x"], seen=f"np.astype of {w.describe(a['x'])}", rewrite="np.asarray(x)")
+        raise w.reject("ACR301", a.where["x"], seen=f"np.astype of {w.describe(a['x'])}", rewrite="np.asarray(x)")
     return (
         w.as_array(as_dtype(w, a["x"], a.dtype() or "float64"))
         if not a["x"].type.rank

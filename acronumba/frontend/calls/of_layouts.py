@@ -42,13 +42,13 @@ def _pairs(w: Walker, a: Args, name: str, rank: int) -> list[tuple[Val, Val]]:
     if inner and all(i is None for i in inner):
         pair = (items[0], items[-1])
         if len(items) > 2:
-            raise w.refuse("ACR202", where, seen=f"{len(items)} numbers for {name} of {a.what}")
+            raise w.reject("ACR202", where, seen=f"{len(items)} numbers for {name} of {a.what}")
         return [pair] * rank
     pairs = [(i[0], i[-1]) for i in inner if i]
     if len(pairs) == 1:
         pairs = pairs * rank
     if len(pairs) != rank:
-        raise w.refuse("ACR401", where, seen=f"{len(pairs)} pairs for {rank} axes")
+        raise w.reject("ACR401", where, seen=f"{len(pairs)} pairs for {rank} axes")
     return pairs
 
 
@@ -64,7 +64,7 @@ def _pad(w: Walker, a: Args) -> Val:
         ]
     values: Sequence[tuple[Val, Val]] = [(number(0), number(0))] * x.type.rank
     if "constant_values" in a.given and mode != "constant":
-        raise w.refuse("ACR203", a.where["constant_values"], seen=f"constant_values with mode={mode!r}")
+        raise w.reject("ACR203", a.where["constant_values"], seen=f"constant_values with mode={mode!r}")
     if "constant_values" in a.given:
         values = _pairs(w, a, "constant_values", x.type.rank)
     for axis, (low, high) in enumerate(widths):
@@ -120,7 +120,7 @@ def _ix(w: Walker, a: Args) -> Val:
     rows = a.tensors("*args")
     for r, where in zip(rows, a.places, strict=True):
         if r.type.dtype == "bool" or r.type.rank != 1:
-            raise w.refuse("ACR202", where, seen=f"np.ix_ of {w.describe(r)}", rewrite="np.nonzero(mask)[0]")
+            raise w.reject("ACR202", where, seen=f"np.ix_ of {w.describe(r)}", rewrite="np.nonzero(mask)[0]")
     return TupleVal(tuple(_grids(w, rows, True)))
 
 
@@ -191,7 +191,7 @@ def _broadcast_arrays(w: Walker, a: Args) -> Val:
 @row("*parts", np.r_)
 def _r(w: Walker, a: Args) -> Val:
     if any(isinstance(v, StrVal) for v in a.rest):
-        raise w.refuse("ACR202", a.where["*parts"], seen="np.r_ with a string", rewrite="np.concatenate(xs, axis)")
+        raise w.reject("ACR202", a.where["*parts"], seen="np.r_ with a string", rewrite="np.concatenate(xs, axis)")
     return w.concat([with_axis(w, w.as_tensor(v)) for v in a.rest], 0)
 
 
@@ -226,7 +226,7 @@ def _array_split(w: Walker, a: Args) -> Val:
         return w.call(w.constant(np.split), (x, a["sections"], number(axis)), {})
     many = a.whole("sections")
     if many <= 0:
-        raise w.refuse("ACR404", a.where["sections"], seen=f"a split into {many} parts")
+        raise w.reject("ACR404", a.where["sections"], seen=f"a split into {many} parts")
     n = w.extent(x.dims[axis])
     size, longer = w.scalar("floordiv", n, number(many)), w.scalar("mod", n, number(many))
     cuts = [w.scalar("add", w.scalar("mul", size, number(k)), w.scalar("min", longer, number(k))) for k in range(many)]
@@ -237,7 +237,7 @@ def _along(axis: int, least: int) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("x")
         if x.type.rank < least:
-            raise w.refuse("ACR402", a.where["x"], seen=f"{a.what} of {w.describe(x)}")
+            raise w.reject("ACR402", a.where["x"], seen=f"{a.what} of {w.describe(x)}")
         where = number(0 if x.type.rank == 1 else axis)
         return w.call(w.constant(np.split), (x, a["sections"], where), {})
 
@@ -256,7 +256,7 @@ def _unstack(w: Walker, a: Args) -> Val:
     n = x.dims[axis]
     if not isinstance(n, int):
         where = a.where["axis" if "axis" in a.given else "x"]
-        raise w.refuse("ACR403", where, seen=f"np.unstack of {w.describe(x)}", rewrite="[row for row in x]")
+        raise w.reject("ACR403", where, seen=f"np.unstack of {w.describe(x)}", rewrite="[row for row in x]")
     return TupleVal(tuple(w.take(x, number(k), axis) for k in range(n)))
 
 
@@ -272,7 +272,7 @@ def _tensordot(w: Walker, a: Args) -> Val:
         left, right = ([v] if isinstance(v, int) else list(v) for v in axes)
     wrong = len(left) != len(right) or not all(-x.type.rank <= k < x.type.rank for k in left)
     if wrong or not all(-y.type.rank <= k < y.type.rank for k in right):
-        raise w.refuse("ACR402", a.where["axes"], seen=f"axes {axes} of {w.describe(x)} and {w.describe(y)}")
+        raise w.reject("ACR402", a.where["axes"], seen=f"axes {axes} of {w.describe(x)} and {w.describe(y)}")
     letters = [chr(97 + k) for k in range(x.type.rank + y.type.rank)]
     mine, theirs = letters[: x.type.rank], letters[x.type.rank :]
     for p, q in zip(left, right, strict=True):

@@ -70,7 +70,7 @@ def _known(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, V
     try:
         found = list(itertools.islice(function(*parts, **named), _MOST))
     except (TypeError, ValueError) as error:
-        raise w.refuse("ACR203", seen=str(error)) from None
+        raise w.reject("ACR203", seen=str(error)) from None
     if len(found) == _MOST:
         return None
     return TupleVal(tuple(TupleVal(v) if isinstance(v, tuple) else v for v in found))
@@ -88,9 +88,9 @@ def _count(w: Walker, a: Args) -> Val:
         or step.const is NOT_CONST
         or step.const != int(step.const)
     ):
-        raise w.refuse("ACR202", seen="itertools.count of a step that is not a constant int")
+        raise w.reject("ACR202", seen="itertools.count of a step that is not a constant int")
     if step.const <= 0:
-        raise w.refuse("ACR202", seen="itertools.count that counts down", rewrite="zip(range(...), ...)")
+        raise w.reject("ACR202", seen="itertools.count that counts down", rewrite="zip(range(...), ...)")
     return Stream(Range(w.as_int(start), number(2**62), w.as_int(step)))
 
 
@@ -100,14 +100,14 @@ def _count(w: Walker, a: Args) -> Val:
 def make_partial(w: Walker, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """`functools.partial(f, ...)`."""
     if not args:
-        raise w.refuse("ACR203", seen="partial without a function")
+        raise w.reject("ACR203", seen="partial without a function")
     return Partial(args[0], tuple(args[1:]), tuple(kwargs), tuple(kwargs.values()))
 
 
 def make_getter(w: Walker, kind: Any, args: Sequence[Val]) -> Val:
     """`operator.itemgetter(...)`, `operator.attrgetter(...)`."""
     if not args:
-        raise w.refuse("ACR203", seen=f"{kind.__name__} without arguments")
+        raise w.reject("ACR203", seen=f"{kind.__name__} without arguments")
     return Partial(w.constant(kind), tuple(args), (), ())
 
 
@@ -118,14 +118,14 @@ def _call_partial(w: Walker, func: Partial, args: Sequence[Val], kwargs: Mapping
         named = dict(zip(func.names, func.named, strict=True))
         return w.call(func.func, (*func.args, *args), {**named, **kwargs})
     if len(args) != 1 or kwargs:
-        raise w.refuse("ACR203", seen=f"{len(args)} arguments for what {kind.__name__} gives")
+        raise w.reject("ACR203", seen=f"{len(args)} arguments for what {kind.__name__} gives")
 
     def one(what: Val) -> Val:
         if kind is operator.itemgetter:
             return get_item(w, args[0], what)
         out: Val = args[0]
         if not isinstance(what, StrVal):
-            raise w.refuse("ACR308", seen=f"attrgetter of {w.describe(what)}")
+            raise w.reject("ACR308", seen=f"attrgetter of {w.describe(what)}")
         for name in what.value.split("."):
             out = w.each(out, partial(_read, w, name))
         return out
@@ -151,7 +151,7 @@ def _callable(w: Walker, a: Args) -> Val:
         return number(False)
     known = w.static(val)
     if known is NOT_CONST:
-        raise w.refuse("ACR308", seen=f"callable() of {w.describe(val)}")
+        raise w.reject("ACR308", seen=f"callable() of {w.describe(val)}")
     return number(callable(known))
 
 

@@ -56,7 +56,7 @@ def _dict(w: Walker, a: Args) -> Val:
     if not a.rest:
         return new_dict(w, named)
     if len(a.rest) > 1:
-        raise w.refuse("ACR203", seen=f"{len(a.rest)} arguments for dict")
+        raise w.reject("ACR203", seen=f"{len(a.rest)} arguments for dict")
     val = w.materialise(a.rest[0]) if isinstance(a.rest[0], SharedVal) else unkept(a.rest[0])
     if isinstance(val, DictVal):
         pairs = [(known_key(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
@@ -78,7 +78,7 @@ def _dict(w: Walker, a: Args) -> Val:
 def _set(w: Walker, a: Args) -> Val:
     out = new_map(w, (), is_set=True)
     if len(a.rest) > 1:
-        raise w.refuse("ACR203", seen=f"{len(a.rest)} arguments for set")
+        raise w.reject("ACR203", seen=f"{len(a.rest)} arguments for set")
     if a.rest:
         put_all(w, out, a.rest[0] if is_set(a.rest[0]) else as_iterable(w, a.rest[0]))
     return out
@@ -103,7 +103,7 @@ def known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val]) -> Val
         case "copy", []:
             pairs = list(zip(keys, val.items, strict=True))
             return new_dict(w, pairs)
-    raise w.refuse("ACR209", seen=f"the method .{name} of a dict")
+    raise w.reject("ACR209", seen=f"the method .{name} of a dict")
 
 
 CHANGES = frozenset("setdefault pop popitem update clear add remove discard".split())
@@ -118,18 +118,18 @@ def map_method(w: Walker, owner: Val, name: str, args: Sequence[Val], kwargs: Ma
     """Call a method of a dict or set."""
     if isinstance(owner, SharedVal):
         if name in CHANGES:
-            raise w.refuse("ACR113", seen=f".{name} of {owner.node.path}", rewrite="dict(d)")
+            raise w.reject("ACR113", seen=f".{name} of {owner.node.path}", rewrite="dict(d)")
         owner = w.materialise(owner)
     if isinstance(owner, DictVal) and name in CHANGES:
         owner = changeable(w, owner)
     if isinstance(owner, DictVal):
         if kwargs:
-            raise w.refuse("ACR203", seen=f".{name} with {', '.join(kwargs)}=")
+            raise w.reject("ACR203", seen=f".{name} with {', '.join(kwargs)}=")
         return known_method(w, owner, name, args)
     assert isinstance(owner, MapVal)
     out = set_method(w, owner, name, args) if owner.is_set else dict_method(w, owner, name, args, kwargs)
     if out is None:
-        raise w.refuse("ACR209", seen=f"the method .{name} of a {'set' if owner.is_set else 'dict'}")
+        raise w.reject("ACR209", seen=f"the method .{name} of a {'set' if owner.is_set else 'dict'}")
     return out
 
 

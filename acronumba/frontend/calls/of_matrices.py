@@ -58,5 +58,5 @@ def call_with_matrices(w: Walker, value: Any, args: Sequence[Val], kwargs: Mappi
         return w.call(w.constant(matrix_of), (out,), {}) if value in KEEP else out
     if module.split(".")[0] in ("numpy", "scipy"):
         seen = f"{ast.unparse(w.here.func) if isinstance(w.here, ast.Call) else value.__name__} of a np.matrix"
-        raise w.refuse("ACR202", seen=seen, rewrite="give it the array: np.asarray(m)")
+        raise w.reject("ACR202", seen=seen, rewrite="give it the array: np.asarray(m)")
     return None

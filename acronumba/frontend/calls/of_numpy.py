@@ -52,7 +52,7 @@ def _scale_gradient(w: Walker, a: Args) -> Val:
     factor = w.known(a["factor"]) if isinstance(a["factor"], Num) else NOT_CONST
     if factor is NOT_CONST:
         seen = f"a factor {w.describe(a['factor'])}"
-        raise w.refuse("ACR403", a.where["factor"], seen=seen, message="the factor of a gradient is a constant",
+        raise w.reject("ACR403", a.where["factor"], seen=seen, message="the factor of a gradient is a constant",
                        rewrite="nn.scale_gradient(x, 0.5)")  # fmt: skip
     x = a["x"]
     if not isinstance(x, Tensor) or not x.type.dtype.startswith("float"):
@@ -64,7 +64,7 @@ def _scale_gradient(w: Walker, a: Args) -> Val:
 def _segment_sum(w: Walker, a: Args) -> Val:
     x, ids = a.tensor("x"), a.tensor("ids")
     if not x.type.rank or ids.type.rank != 1:
-        raise w.refuse("ACR402", seen=f"segments of {w.describe(x)} by {w.describe(ids)}")
+        raise w.reject("ACR402", seen=f"segments of {w.describe(x)} by {w.describe(ids)}")
     with w.at_node(a.where["n"]):
         n = w.as_extent(host_value(w, a["n"], "a number of segments", index=True))
         w.not_negative((n,))
@@ -81,7 +81,7 @@ def _threefry(w: Walker, a: Args) -> Val:
     parts = [v if isinstance(v, Num) else w.as_tensor(v) for v in (a["key"], a["counter"])]
     for v in parts:
         if isinstance(v, Tensor) and v.type.dtype != "uint64":
-            raise w.refuse("ACR301", seen=f"threefry of {w.describe(v)}", rewrite="x.astype(np.uint64)")
+            raise w.reject("ACR301", seen=f"threefry of {w.describe(v)}", rewrite="x.astype(np.uint64)")
     return w.element("threefry", [as_dtype(w, v, "uint64") for v in parts], "uint64")
 
 
@@ -134,7 +134,7 @@ def _clip(w: Walker, a: Args) -> Val:
 def _np_clip(w: Walker, a: Args) -> Val:
     old, new = {"a_min", "a_max"} & a.given, {"min", "max"} & a.given
     if old and (new or len(old) == 1):
-        raise w.refuse("ACR203", a.where[min(new or old)], seen=f"np.clip with {', '.join(sorted(a.given - {'x'}))}",
+        raise w.reject("ACR203", a.where[min(new or old)], seen=f"np.clip with {', '.join(sorted(a.given - {'x'}))}",
                        rewrite="np.clip(x, low, high)")  # fmt: skip
     if not old:
         return _clip(w, a)
@@ -146,7 +146,7 @@ def _where(w: Walker, a: Args) -> Val:
     if not {"x", "y"} & a.given:
         return _nonzero(w, a)
     if not {"x", "y"} <= a.given:
-        raise w.refuse("ACR203", a.where["x"], seen="np.where with one of two values", rewrite="np.where(cond, x, y)")
+        raise w.reject("ACR203", a.where["x"], seen="np.where with one of two values", rewrite="np.where(cond, x, y)")
     return w.where(a["cond"], a["x"], a["y"])
 
 
@@ -154,7 +154,7 @@ def _where(w: Walker, a: Args) -> Val:
 def _nonzero(w: Walker, a: Args) -> Val:
     x = a.tensor("cond")
     if not x.type.rank:
-        raise w.refuse("ACR402", a.where["cond"], seen=f"the places of {w.describe(x)}", rewrite="np.atleast_1d(x)")
+        raise w.reject("ACR402", a.where["cond"], seen=f"the places of {w.describe(x)}", rewrite="np.atleast_1d(x)")
     return TupleVal(tuple(w.places(x, "how many elements are not zero")))
 
 
@@ -199,7 +199,7 @@ def _mask(w: Walker, a: Args, val: Val) -> Tensor | None:
         return None
     mask = w.as_tensor(val)
     if not isinstance(val, Num) and mask.type.dtype != "bool":
-        raise w.refuse("ACR301", seen=f"{w.describe(val)} for where of {a.what}", rewrite="where=x != 0")
+        raise w.reject("ACR301", seen=f"{w.describe(val)} for where of {a.what}", rewrite="where=x != 0")
     return w.cast(mask, "bool")
 
 
@@ -222,7 +222,7 @@ def _mean(w: Walker, a: Args) -> Val:
         total = w.reduce("sum", w.where(mask, x, number(0)), axes, keepdims, out)
         return w.element("div", [total, w.cast(many, out)], out)
     if dtype is not None and not dtype.startswith("float"):
-        raise w.refuse("ACR202", a.where["dtype"], seen=f"a mean of {dtype}", rewrite="np.mean(x).astype(dtype)")
+        raise w.reject("ACR202", a.where["dtype"], seen=f"a mean of {dtype}", rewrite="np.mean(x).astype(dtype)")
     return w.mean(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), dtype)
 
 
@@ -285,7 +285,7 @@ def _norm(w: Walker, a: Args) -> Val:
     axes, order = a.reduced("axis", x.type.rank), a.static("ord")
     everything = order is None and a.static("axis") is None
     if not everything and len(axes) not in (1, 2):
-        raise w.refuse("ACR402", a.where["axis"], seen=f"np.linalg.norm over {len(axes)} axes")
+        raise w.reject("ACR402", a.where["axis"], seen=f"np.linalg.norm over {len(axes)} axes")
     x = w.cast(x, x.type.dtype if x.type.dtype.startswith("float") else "float64")
     if not everything and order not in ((None, 2) if len(axes) == 1 else (None, "fro")):
         if len(axes) == 2 and x.type.rank == 2 and not isinstance(order, float) and order in (2, -2, "nuc"):
@@ -295,7 +295,7 @@ def _norm(w: Walker, a: Args) -> Val:
         numbers = isinstance(order, int | float) and (len(axes) == 1 or abs(order) in (1, np.inf))
         if isinstance(order, bool) or not numbers:
             what = {1: "vectors", 2: "matrices"}[len(axes)]
-            raise w.refuse("ACR202", a.where["ord"], seen=f"np.linalg.norm with ord={order!r} of {what}",
+            raise w.reject("ACR202", a.where["ord"], seen=f"np.linalg.norm with ord={order!r} of {what}",
                            rewrite="leave ord out: the root of the sum of squares")  # fmt: skip
         size = w.ufunc("abs", (x,))
         if len(axes) == 1:
@@ -363,6 +363,6 @@ def _outer(w: Walker, a: Args) -> Val:
 def _einsum(w: Walker, a: Args) -> Val:
     spec = a.static("spec") if isinstance(a["spec"], StrVal) else None
     if spec is None:
-        raise w.refuse("ACR202", a.where["spec"], seen=f"np.einsum of {w.describe(a['spec'])}",
+        raise w.reject("ACR202", a.where["spec"], seen=f"np.einsum of {w.describe(a['spec'])}",
                        rewrite="np.einsum('ij,j->i', x, y)")  # fmt: skip
     return w.einsum(spec, [w.as_tensor(v) for v in a.rest])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import Dead, Refused
+from acronumba.frontend.block import Dead, Rejected
 from acronumba.frontend.calls.of_python import (
     as_iterable,
     in_any_order,
@@ -86,13 +86,13 @@ def _extreme(w: Walker, a: Args, op: str) -> Val:
         vals: list[Val] = [TupleVal(pair) for pair, p in (((v, k), yes), (best, no)) if p is not None]
         got = w.join_values(points, vals)
         if not isinstance(got, TupleVal):
-            raise Refused(None)
+            raise Rejected(None)
         return got.items[0], got.items[1]
 
     if default is not None and len(a.rest) > 1:
-        raise w.refuse("ACR203", a.where["default"], seen=f"default= of {what} of several values")
+        raise w.reject("ACR203", a.where["default"], seen=f"default= of {what} of several values")
     if not a.rest:
-        raise w.refuse("ACR203", seen=f"{what} without values")
+        raise w.reject("ACR203", seen=f"{what} without values")
     if len(a.rest) == 1:
         val = a.rest[0]
         if isinstance(key_func, NoneVal):
@@ -228,7 +228,7 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val) -> None:
 def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val) -> None:
     """Sort a list by keys that are more than numbers: strings, lists, objects that have `__lt__`."""
     if any(isinstance(m, MapT) for m in members(keys.item)):  # of which some are neither less nor more
-        raise w.refuse("ACR301", seen=f"a sort by {type_text(keys.item)}", rewrite="sort by sorted(s)")
+        raise w.reject("ACR301", seen=f"a sort by {type_text(keys.item)}", rewrite="sort by sorted(s)")
     keys = _keys(w, keys, lambda k: _with_numbers(w, k), "numbers")
     if w.block is None:
         return
@@ -325,5 +325,5 @@ def _host_part(w: Walker, part: Val, what: str) -> Num:
     if isinstance(part, Tensor):
         part = w.only_element(part, EMPTY, AMBIGUOUS)
     elif not isinstance(part, Num | EnumVal):
-        raise w.refuse("ACR301", seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")
+        raise w.reject("ACR301", seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")
     return host_value(w, part, what)

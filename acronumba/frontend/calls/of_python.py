@@ -96,7 +96,7 @@ def as_float(w: Walker, val: Val, what: str) -> Num:
 @row("x base", int, whole=True)
 def _int(w: Walker, a: Args) -> Val:
     if "base" in a.given:
-        raise w.refuse("ACR202", a.where["base"], seen="int() of a string", rewrite="convert it before the batch")
+        raise w.reject("ACR202", a.where["base"], seen="int() of a string", rewrite="convert it before the batch")
 
     def one(v: Val) -> Val:
         return _rounded(w, "trunc", host_value(w, v, "int()"))
@@ -128,7 +128,7 @@ def _one_array(w: Walker, val: UnionVal, dtype: str | None) -> Tensor:
 
     made = w.each(val, one)
     if not isinstance(made, Tensor):
-        raise w.refuse("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
+        raise w.reject("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
     return made
 
 
@@ -155,7 +155,7 @@ def _len(w: Walker, a: Args) -> Val:
                 return call_special(w, v, "__len__", ())
         items = w.items_of(v)
         if items is None or isinstance(v, Zip | Enumerate | Generator | Reversed):
-            raise w.refuse("ACR301", seen=f"len of {w.describe(v)}")
+            raise w.reject("ACR301", seen=f"len of {w.describe(v)}")
         return number(len(items))
 
     return w.each(a["x"], one)
@@ -179,7 +179,7 @@ def _round(w: Walker, a: Args) -> Val:
     if not isinstance(a["ndigits"], NoneVal):
         return w.each(a["x"], lambda x: _round_to(w, x, a))
     if isinstance(a["x"], Tensor) and a["x"].type.dtype == "bool":
-        raise w.refuse("ACR301", seen="round() of a NumPy bool", rewrite="int(x)")
+        raise w.reject("ACR301", seen="round() of a NumPy bool", rewrite="int(x)")
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
         w.check(w.negate(a["x"].array0), "TypeError", "type numpy.ndarray doesn't define __round__ method")
         if w.block is None:
@@ -191,16 +191,16 @@ def _round_to(w: Walker, x: Val, a: Args) -> Val:
     """`round(x, digits)`: a number of the same type."""
     digits = a.static("ndigits")
     if type(digits) is not int or not isinstance(x, Num | Tensor):
-        raise w.refuse("ACR301", seen=f"round({w.describe(x)}, {w.describe(a['ndigits'])})")
+        raise w.reject("ACR301", seen=f"round({w.describe(x)}, {w.describe(a['ndigits'])})")
     if isinstance(x, Tensor):
         if x.type.dtype == "bool" or x.type.rank or x.array0 is not None:
-            raise w.refuse("ACR301", seen=f"round() of {w.describe(x)}", rewrite="np.round(x, digits)")
+            raise w.reject("ACR301", seen=f"round() of {w.describe(x)}", rewrite="np.round(x, digits)")
         return w.call(w.constant(np.round), (x, a["ndigits"]), {})
     if x.type != FLOAT and digits >= 0:
         return w.as_int(x)
     most = MOST_DIGITS if x.type == FLOAT else 18
     if abs(digits) > most:
-        raise w.refuse("ACR202", a.where["ndigits"], seen=f"round to {digits} digits", rewrite=f"up to {most} digits")
+        raise w.reject("ACR202", a.where["ndigits"], seen=f"round to {digits} digits", rewrite=f"up to {most} digits")
     written = rounded_float if x.type == FLOAT else rounded_int
     return w.call(w.constant(written), (x if x.type == FLOAT else w.as_int(x), a["ndigits"]), {})
 
@@ -212,7 +212,7 @@ def _range(w: Walker, a: Args) -> Val:
         x = host_value(w, v, "range()", index=True)
         parts.append(w.as_int(x) if x.shared is None else x)
     if not 1 <= len(parts) <= 3:
-        raise w.refuse("ACR203", seen=f"{len(parts)} arguments for range")
+        raise w.reject("ACR203", seen=f"{len(parts)} arguments for range")
     start, stop, step = [number(0), *parts, number(1)] if len(parts) == 1 else [*parts, number(1)][:3]
     value = w.known(step) if step.shared is None else step.const
     if value is NOT_CONST:
@@ -227,7 +227,7 @@ def _range(w: Walker, a: Args) -> Val:
 def _zip(w: Walker, a: Args) -> Val:
     if len(a.rest) == 1 and isinstance(a.rest[0], Columns):
         if a.static("strict"):
-            raise w.refuse("ACR202", a.where["strict"], seen="zip(*rows, strict=True)", rewrite="test the lengths")
+            raise w.reject("ACR202", a.where["strict"], seen="zip(*rows, strict=True)", rewrite="test the lengths")
         return a.rest[0]
     parts = tuple(as_iterable(w, v, at_once=False) for v in a.rest)
     return Zip(parts, bool(a.static("strict"))) if parts else TupleVal(())
@@ -260,7 +260,7 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     if isinstance(val, kinds) or w.items_of(val) is not None:
         return val
     check_free(w, val)
-    raise w.refuse("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
+    raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
 
 
 @row("x", list, whole=True)
@@ -386,7 +386,7 @@ def _next(w: Walker, a: Args) -> Val:
     val = a["iterator"]
     if not isinstance(val, Generator) or len(val.node.generators) > 1:
         seen = f"next() of {w.describe(val)}"
-        raise w.refuse("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
+        raise w.reject("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
     gen = val.node.generators[0]
     key = (w.frame.scope, f"#next{w.site}")
     w.state.pop(key, None)
@@ -439,10 +439,10 @@ def _type(w: Walker, a: Args) -> Val:
 
     val = a["x"]
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
-        raise w.refuse("ACR308", seen="type() of a value of several types", rewrite="isinstance(x, C)")
+        raise w.reject("ACR308", seen="type() of a value of several types", rewrite="isinstance(x, C)")
     kind = kind_of(w, val)
     if kind is None or (isinstance(kind, Array0T) and not kind.sure):
-        raise w.refuse("ACR308", seen=w.describe(val))
+        raise w.reject("ACR308", seen=w.describe(val))
     return Static(stood_for(runtime_class(kind)))
 
 
@@ -450,7 +450,7 @@ def _type(w: Walker, a: Args) -> Val:
 def _getattr(w: Walker, a: Args) -> Val:
     name = a.static("name")
     if not isinstance(name, str):
-        raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
+        raise w.reject("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
 
     def one(obj: Val) -> Val:
         if "default" not in a.given:
@@ -464,7 +464,7 @@ def _getattr(w: Walker, a: Args) -> Val:
 def _hasattr(w: Walker, a: Args) -> Val:
     name = a.static("name")
     if not isinstance(name, str):
-        raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
+        raise w.reject("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
     return w.each(a["obj"], lambda obj: has_attribute(w, obj, name))
 
 
@@ -472,7 +472,7 @@ def _hasattr(w: Walker, a: Args) -> Val:
 def _setattr(w: Walker, a: Args) -> Val:
     name = a.static("name")
     if not isinstance(name, str):
-        raise w.refuse("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
+        raise w.reject("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
     set_attribute(w, a["obj"], name, a["value"])
     return NoneVal()
 
@@ -548,7 +548,7 @@ NO_TRUNC = "type numpy.ndarray doesn't define __trunc__ method"
 @row("x", math.trunc)
 def _math_trunc(w: Walker, a: Args) -> Val:
     if isinstance(a["x"], Tensor) and a["x"].type.dtype != "float64":  # the only scalar that is a Python number too
-        raise w.refuse("ACR301", seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
+        raise w.reject("ACR301", seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
         w.check(w.negate(a["x"].array0), "TypeError", NO_TRUNC)
     return _rounded(w, "trunc", host_value(w, a["x"], "math.trunc()"))

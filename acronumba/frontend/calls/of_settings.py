@@ -51,12 +51,12 @@ SETTINGS = tuple(what for what in _ALLOWED if what not in CONTEXTS)
 
 
 def check_setting(w: Walker, what: Any, given: Mapping[str, Val]) -> None:
-    """Refuse a setting that may raise, call or record something: a batch raises no warnings."""
+    """Reject a setting that may raise, call or record something: a batch raises no warnings."""
     for name, val in given.items():
         allowed = _ALLOWED[what].get(name, () if what in (np.errstate, np.seterr) else None)
         if allowed is not None and w.static(val) not in allowed:
             seen = f"{name}={w.describe(val)} of {what.__name__}, by which something is raised, called or kept"
-            raise w.refuse("ACR102", seen=seen, rewrite="leave it out, or ignore the warnings")
+            raise w.reject("ACR102", seen=seen, rewrite="leave it out, or ignore the warnings")
 
 
 def change_setting(w: Walker, what: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:

@@ -47,7 +47,7 @@ def _tensors_of(w: Walker, val: Val) -> list[Tensor]:
     if items is None and isinstance(val, Tensor) and val.type.rank and isinstance(val.dims[0], int):
         items = tuple(w.take(val, number(k), 0) for k in range(val.dims[0]))
     if items is None:
-        raise w.refuse("ACR202", seen=f"{w.describe(val)}, whose length is known only at run time",
+        raise w.reject("ACR202", seen=f"{w.describe(val)}, whose length is known only at run time",
                        rewrite="add the parts up one by one, or keep them in the list")  # fmt: skip
     return [w.as_tensor(not_none(w, v) if isinstance(v, UnionVal) else v) for v in items]
 
@@ -169,16 +169,16 @@ def _split(w: Walker, a: Args) -> Val:
     if isinstance(sections, Num):
         if not isinstance(a["x"], Tensor | UnionVal):  # NumPy asks for its shape
             seen = f"np.split of {w.describe(a['x'])} into a number of parts"
-            raise w.refuse("ACR301", a.where["x"], seen=seen, rewrite="np.split(np.array(xs), n)")
+            raise w.reject("ACR301", a.where["x"], seen=seen, rewrite="np.split(np.array(xs), n)")
         parts = w.split(x, a.whole("sections"), axis)
         return new_list(w, parts)
     items = w.items_of(sections)
     if items is None:
-        raise w.refuse("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
+        raise w.reject("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
     with w.at_node(a.where["sections"]):
         cuts = [slice_bound(w, v) for v in items]
     if not all(isinstance(v, Num) for v in cuts):
-        raise w.refuse("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
+        raise w.reject("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
     return new_list(w, w.split(x, cuts, axis))  # type: ignore[arg-type]
 
 
@@ -187,11 +187,11 @@ def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
     val, where = a[name], a.where[name]
     items = (val,) if isinstance(val, Num | Tensor | EnumVal) else w.items_of(val)
     if items is None:
-        raise w.refuse("ACR403", where, seen=f"a shape {w.describe(val)}")
+        raise w.reject("ACR403", where, seen=f"a shape {w.describe(val)}")
     with w.at_node(where):
         out = [host_value(w, v, "a shape", index=True) for v in items]
     if any(n.type == BOOL for n in out):
-        raise w.refuse("ACR301", where, seen="a shape of bool", rewrite="int(x)")
+        raise w.reject("ACR301", where, seen="a shape of bool", rewrite="int(x)")
     return out
 
 
@@ -220,7 +220,7 @@ def _reshape(w: Walker, a: Args) -> Val:
 def _reshape_method(w: Walker, a: Args) -> Val:
     parts = a.rest
     if not parts:
-        raise w.refuse("ACR203", seen=".reshape without a shape")
+        raise w.reject("ACR203", seen=".reshape without a shape")
     return _reshaped(w, a, _shape(w, a.replaced("*shape", parts[0]) if len(parts) == 1 else a, "*shape"))
 
 
@@ -228,7 +228,7 @@ def _transposed(w: Walker, a: Args, name: str) -> Tensor:
     x = a.tensor("x")
     order = a.axes(name, x.type.rank, lists=True)
     if len(order) != x.type.rank:
-        raise w.refuse("ACR402", a.where[name], seen=f"axes {order} of a tensor of rank {x.type.rank}")
+        raise w.reject("ACR402", a.where[name], seen=f"axes {order} of a tensor of rank {x.type.rank}")
     return w.transpose(x, order)
 
 
@@ -259,7 +259,7 @@ def _moveaxis(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     source, to = (a.axes(k, x.type.rank, lists=True) for k in ("source", "destination"))
     if len(source) != len(to):
-        raise w.refuse("ACR402", a.where["destination"], seen=f"{len(source)} axes moved to {len(to)} places")
+        raise w.reject("ACR402", a.where["destination"], seen=f"{len(source)} axes moved to {len(to)} places")
     order = [k for k in range(x.type.rank) if k not in source]
     for place, axis in sorted(zip(to, source, strict=True)):
         order.insert(place, axis)
@@ -281,7 +281,7 @@ def _squeeze(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     if a.static("axis") is None:
         if any(not isinstance(d, int) for d in x.dims):
-            raise w.refuse("ACR403", seen=f"np.squeeze of {w.describe(x)} without axis", rewrite="give the axis")
+            raise w.reject("ACR403", seen=f"np.squeeze of {w.describe(x)} without axis", rewrite="give the axis")
         axes = tuple(k for k, d in enumerate(x.dims) if d == 1)
     else:
         axes = a.axes("axis", x.type.rank)
@@ -317,7 +317,7 @@ def _sliding_window_view(w: Walker, a: Args) -> Val:
     else:
         axes = a.axes("axis", x.type.rank, lists=True)
     if len(axes) != len(sizes):
-        raise w.refuse("ACR402", a.where["window_shape"], seen=f"windows of {len(sizes)} axes along {len(axes)}")
+        raise w.reject("ACR402", a.where["window_shape"], seen=f"windows of {len(sizes)} axes along {len(axes)}")
     with w.at_node(a.where["window_shape"]):
         w.not_negative(sizes)
     for size, axis in zip(sizes, axes, strict=True):

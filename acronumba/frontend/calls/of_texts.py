@@ -26,7 +26,7 @@ BEFORE = "do it before the batch"
 def _ord(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
         if not is_text(v):
-            raise w.refuse("ACR301", a.where["c"], seen=f"ord of {w.describe(v)}")
+            raise w.reject("ACR301", a.where["c"], seen=f"ord of {w.describe(v)}")
         single = w.scalar("eq", length(w, v), number(1))
         w.check(single, "TypeError", "ord() expected a character, but string of another length found")
         if w.block is None:
@@ -74,7 +74,7 @@ def text_method(w: Walker, owner: Text | StrVal, name: str, args: Sequence[Val],
             return _without(w, owner, name, val)
     if name in METHODS:
         return w.call(w.constant(METHODS[name]), (owner, *args), kwargs)
-    raise w.refuse("ACR209", seen=f"the method .{name} of {w.describe(owner)}", rewrite=BEFORE)
+    raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}", rewrite=BEFORE)
 
 
 def _in_case(w: Walker, owner: Text | StrVal, name: str) -> Val:
@@ -111,14 +111,14 @@ def _has_end(w: Walker, owner: Val, name: str, ends: Val) -> Num:
             out = w.either(out, _has_end(w, owner, name, v))
         return out
     if not is_text(ends):
-        raise w.refuse("ACR301", seen=f".{name} of {w.describe(ends)}")
+        raise w.reject("ACR301", seen=f".{name} of {w.describe(ends)}")
     at = number(0) if name == "startswith" else w.scalar("sub", length(w, owner), length(w, ends))
     return test(w, "text_starts", owner, ends, at)
 
 
 def _find(w: Walker, owner: Val, name: str, val: Val, start: Sequence[Val]) -> Num:
     if not is_text(val):
-        raise w.refuse("ACR301", seen=f".{name} of {w.describe(val)}")
+        raise w.reject("ACR301", seen=f".{name} of {w.describe(val)}")
     at = number(0)
     if start:
         at = w.read(w.as_int(host_value(w, start[0], f".{name}()", index=True)))

@@ -31,7 +31,7 @@ def _accumulate(op: str) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("a")
         if not x.type.rank:
-            raise w.refuse("ACR402", a.where["a"], seen=f"{a.what} of {w.describe(x)}")
+            raise w.reject("ACR402", a.where["a"], seen=f"{a.what} of {w.describe(x)}")
         return w.scan(op, x, a.axis("axis", x.type.rank), a.dtype())
 
     return handler
@@ -70,7 +70,7 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
         if mask is None:
             return _stored(w, a, plain(w, given))
         if isinstance(a["out"], NoneVal):
-            raise w.refuse("ACR202", a.where["where"], seen=f"where= of {a.what} without out=",
+            raise w.reject("ACR202", a.where["where"], seen=f"where= of {a.what} without out=",
                            rewrite="np.where(mask, f(x), y)")  # fmt: skip
         return _stored(w, a, _where(w, ufunc, plain, given, mask), mask)
 
@@ -99,13 +99,13 @@ def _stored(w: Walker, a: Args, out: Val, mask: Tensor | None = None) -> Val:
     if isinstance(into, TupleVal) and len(into.items) == 1:
         into = into.items[0]
     if not isinstance(into, Tensor) or not isinstance(out, Tensor):
-        raise w.refuse("ACR301", a.where["out"], seen=f"{w.describe(into)} for out of {a.what}")
+        raise w.reject("ACR301", a.where["out"], seen=f"{w.describe(into)} for out of {a.what}")
     where = a.where["out"]
     named = not isinstance(where.value if isinstance(where, ast.keyword) else where, ast.Call)
     if named and (a.into is None or isinstance(a.into, TupleVal)):
-        raise w.refuse("ACR202", where, seen=f"{w.describe(a['out'])} for out of {a.what}", rewrite="out=y")
+        raise w.reject("ACR202", where, seen=f"{w.describe(a['out'])} for out of {a.what}", rewrite="out=y")
     if not np.can_cast(out.type.dtype, into.type.dtype, "same_kind"):
-        raise w.refuse("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")
+        raise w.reject("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")
     out = w.cast(out, into.type.dtype)
     if mask is not None:
         out = w.where(mask, out, into)
@@ -126,12 +126,12 @@ def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str) -> A
     for name in given.values:
         x = given.tensor(name)
         if not np.can_cast(x.type.dtype, dtype, "same_kind"):
-            raise w.refuse("ACR301", a.where["dtype"], seen=f"{x.type.dtype} to {dtype} in {a.what}")
+            raise w.reject("ACR301", a.where["dtype"], seen=f"{x.type.dtype} to {dtype} in {a.what}")
         given = given.replaced(name, w.cast(x, dtype))
     with w.at_node(a.where["dtype"]):
         ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values])
     if out != dtype or any(d != dtype for d in ins):
-        raise w.refuse("ACR202", a.where["dtype"], seen=f"dtype={dtype} of {a.what}", rewrite="x.astype(dtype)")
+        raise w.reject("ACR202", a.where["dtype"], seen=f"dtype={dtype} of {a.what}", rewrite="x.astype(dtype)")
     return given
 
 

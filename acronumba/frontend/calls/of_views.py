@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 _ALL = slice(None, None, 1)
-# What a function makes of an array and its other arguments, which are known; None: a copy, or what it refuses.
+# What a function makes of an array and its other arguments, which are known; None: a copy, or what it rejects.
 Given = dict[str, Any]
 View = Callable[["Walker", ArrayRef, Given], Val | None]
 VIEWS: dict[str, View] = {}

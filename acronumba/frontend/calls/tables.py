@@ -2,7 +2,7 @@
 
 A row names the parameters that its handler honours; their places, defaults and all others come from the signature of
 the function itself (`signatures`). A call is bound to it as Python would bind it. An argument for a parameter that is
-not honoured is refused, with the caret under it, unless it changes nothing. A handler takes the walker and the bound
+not honoured is rejected, with the caret under it, unless it changes nothing. A handler takes the walker and the bound
 arguments (`Args`), and returns an abstract value. The rows are in the files `of_...`.
 """
 
@@ -54,7 +54,7 @@ def bind(
     """Bind the arguments of a call to parameters as Python does.
 
     Returns the value of each parameter that was given one, `*rest` as a tuple and `**others` as a dict, and where each
-    is written. What does not fit is refused with the caret under it.
+    is written. What does not fit is rejected with the caret under it.
     """
     kinds = {name: p.kind for name, p in parameters.items()}
     plain = [n for n, k in kinds.items() if k in (inspect.Parameter.POSITIONAL_ONLY, _EITHER)]
@@ -63,7 +63,7 @@ def bind(
     places = [place_of(w, k, len(args)) for k in range(len(args))]
     if len(args) > len(plain) and rest is None:
         seen = f"{len(args)} arguments for {what}({', '.join(plain)})"
-        raise w.refuse("ACR203", places[len(plain)], seen=seen)
+        raise w.reject("ACR203", places[len(plain)], seen=seen)
     values: dict[str, Val] = dict(zip(plain, args, strict=False))
     where = dict(zip(plain, places, strict=False))
     if rest is not None:
@@ -74,15 +74,15 @@ def bind(
         place = place_of(w, key, len(args))
         if kinds.get(key) in (_EITHER, inspect.Parameter.KEYWORD_ONLY):
             if key in values:
-                raise w.refuse("ACR203", place, seen=f"{key} given twice to {what}")
+                raise w.reject("ACR203", place, seen=f"{key} given twice to {what}")
             values[key], where[key] = val, place
         elif others is not None:
             extra[key] = val
         elif kinds.get(key) == inspect.Parameter.POSITIONAL_ONLY:
             seen = f"{key}= of {what}, which is given by its place alone"
-            raise w.refuse("ACR203", place, seen=seen, rewrite=f"leave out `{key}=`")
+            raise w.reject("ACR203", place, seen=seen, rewrite=f"leave out `{key}=`")
         else:
-            raise w.refuse("ACR203", place, seen=f"{what} has no parameter {key}", rewrite=near(key, kinds))
+            raise w.reject("ACR203", place, seen=f"{what} has no parameter {key}", rewrite=near(key, kinds))
     if others is not None:
         values[others] = DictVal(tuple(extra), tuple(extra.values()))
     return values, where
@@ -127,18 +127,18 @@ class Args:
                     others = values[theirs]
                     if isinstance(others, DictVal) and others.keys:
                         key = others.keys[0]
-                        raise w.refuse("ACR202", place_of(w, key, len(args)), seen=f"{key}= of {row.what}")
+                        raise w.reject("ACR202", place_of(w, key, len(args)), seen=f"{key}= of {row.what}")
                     continue
                 if theirs in values and p.kind != inspect.Parameter.VAR_POSITIONAL:
                     self._idle(p, values[theirs], where[theirs])
                 elif theirs in values and values[theirs].items:  # type: ignore[union-attr]
-                    raise w.refuse("ACR202", where[theirs], seen=f"{len(args)} arguments for {row.what}")
+                    raise w.reject("ACR202", where[theirs], seen=f"{len(args)} arguments for {row.what}")
                 continue
             self.where[mine] = where.get(theirs, w.here)
             if theirs in values:
                 self.values[mine] = values[theirs]
             elif p.default is inspect.Parameter.empty:
-                raise w.refuse("ACR203", seen=f"{row.what} without {theirs}")
+                raise w.reject("ACR203", seen=f"{row.what} without {theirs}")
             if p.default in (None, UNSET):
                 self.optional.add(mine)
         self.given = frozenset(self.values)
@@ -147,11 +147,11 @@ class Args:
                 self.values[mine] = _default(w, signature.parameters[theirs].default)
 
     def _idle(self, p: inspect.Parameter, val: Val, place: Node) -> None:
-        """Refuse the argument of a parameter that is not honoured if it may change something."""
+        """Reject the argument of a parameter that is not honoured if it may change something."""
         value = self.w.static(val)
         if not any(value is v or (type(value) is type(v) and value == v) for v in (p.default, *IDLE.get(p.name, ()))):
             seen = f"{self.w.describe(val)} for {p.name} of {self.what}"
-            raise self.w.refuse("ACR202", place, seen=seen, rewrite=REWRITES.get(p.name, "leave it out"))
+            raise self.w.reject("ACR202", place, seen=seen, rewrite=REWRITES.get(p.name, "leave it out"))
 
     def __getitem__(self, name: str) -> Val:
         return self.values[name]
@@ -191,7 +191,7 @@ class Args:
         out = self.w.static(self.values[name])
         if out is NOT_CONST:
             seen = f"{name}= of {self.what} is known only at run time"
-            raise self.w.refuse("ACR403", self.where[name], seen=seen)
+            raise self.w.reject("ACR403", self.where[name], seen=seen)
         return out
 
     def choice(self, name: str, *choices: Any) -> Any:
@@ -199,14 +199,14 @@ class Args:
         value = self.w.static(self.values[name])
         if value is NOT_CONST or not any(type(value) is type(c) and value == c for c in choices):
             seen = f"{self.w.describe(self.values[name])} for {name} of {self.what}"
-            raise self.w.refuse("ACR202", self.where[name], seen=seen, rewrite=f"use {' or '.join(map(repr, choices))}")
+            raise self.w.reject("ACR202", self.where[name], seen=seen, rewrite=f"use {' or '.join(map(repr, choices))}")
         return value
 
     def flag(self, name: str) -> bool:
         """Return an argument that is true or false."""
         value = self.static(name)
         if not isinstance(value, int):
-            raise self.w.refuse("ACR301", self.where[name], seen=f"{name}={value!r}", rewrite="use True or False")
+            raise self.w.reject("ACR301", self.where[name], seen=f"{name}={value!r}", rewrite="use True or False")
         return bool(value)
 
     def whole(self, name: str) -> int:
@@ -215,7 +215,7 @@ class Args:
 
     def _whole(self, name: str, value: Any) -> int:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise self.w.refuse("ACR301", self.where[name], seen=f"{value!r} for {name} of {self.what}",
+            raise self.w.reject("ACR301", self.where[name], seen=f"{value!r} for {name} of {self.what}",
                                 rewrite="use an int")  # fmt: skip
         return operator.index(value)
 
@@ -248,16 +248,16 @@ class Args:
         try:
             dtype = np.dtype(value)
         except (TypeError, ValueError):
-            raise self.w.refuse("ACR310", self.where[name], seen=repr(value)) from None
+            raise self.w.reject("ACR310", self.where[name], seen=repr(value)) from None
         with self.w.at_node(self.where[name]):
             return self.w.dtype_name(dtype)
 
     def may_cast(self, tensors: Sequence[Tensor], dtype: str | None) -> None:
-        """Refuse a dtype that the argument `casting` does not allow, as NumPy does."""
+        """Reject a dtype that the argument `casting` does not allow, as NumPy does."""
         rule = self.choice("casting", "no", "equiv", "safe", "same_kind", "unsafe")
         for t in tensors:
             if dtype is not None and not np.can_cast(t.type.dtype, dtype, rule):
-                raise self.w.refuse(
+                raise self.w.reject(
                     "ACR301", self.where["dtype"], seen=f"{t.type.dtype} to {dtype} with casting={rule!r}",
                     rewrite="casting='unsafe'",
                 )  # fmt: skip

@@ -28,7 +28,7 @@ def stands_for(
 
     The arguments of a ufunc have the dtypes with which NumPy computes. Those of other functions are what the call
     gives; the parameters of what is decorated are honoured, by their names or, where the function has others, by their
-    places. What cannot be is refused where it is written: other values than `choices` of a parameter; for an axis what
+    places. What cannot be is rejected where it is written: other values than `choices` of a parameter; for an axis what
     is no int, unless `axis` is "flat" (None means all elements, as where it is NumPy's default; with "one" it is not
     taken) or "several" (tuples). What `writes` is given arrays themselves.
     """
@@ -47,14 +47,14 @@ def stands_for(
     return register
 
 
-def refused(what: str, instead: str) -> Any:
-    """Refuse, in code that is written as models are: what this stands in is no code for such arguments."""
+def rejected(what: str, instead: str) -> Any:
+    """Reject, in code that is written as models are: what this stands in is no code for such arguments."""
     raise NotImplementedError(what, instead)
 
 
-@row("what instead", refused)
-def _refused(w: Walker, a: Args) -> Val:
-    raise w.refuse("ACR202", seen=a.static("what"), rewrite=a.static("instead"))
+@row("what instead", rejected)
+def _rejected(w: Walker, a: Args) -> Val:
+    raise w.reject("ACR202", seen=a.static("what"), rewrite=a.static("instead"))
 
 
 def root(total: Any) -> Any:
@@ -93,12 +93,12 @@ ARRAYS = ("a", "x", "x1", "m", "arr", "array", "ar", "y", "p")  # names that Num
 
 
 def _check_axis(w: Walker, a: Args, kinds: str) -> None:
-    """Refuse what is no axis of the array, where it is written."""
+    """Reject what is no axis of the array, where it is written."""
     value = a.static("axis")
     if value is None and (kinds in ("flat", "several") or (not kinds and "axis" in a.optional)):
         return
     if isinstance(value, tuple) and kinds != "several":
-        raise w.refuse("ACR202", a.where["axis"], seen=f"several axes for {a.what}", rewrite="one axis")
+        raise w.reject("ACR202", a.where["axis"], seen=f"several axes for {a.what}", rewrite="one axis")
     name = next((n for n in ARRAYS if not isinstance(a.values.get(n, NoneVal()), NoneVal)), "")
     if not name:
         a.whole("axis")

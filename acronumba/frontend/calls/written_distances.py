@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import refused, root
+from acronumba.frontend.calls.written import rejected, root
 
 METRICS = ("euclidean", "sqeuclidean", "cityblock", "cosine", "chebyshev", "correlation")
 
@@ -137,7 +137,7 @@ def correlation(u: Any, v: Any) -> Any:
 
 def _apart(u: Any, v: Any, centered: Any) -> Any:
     if u.dtype == np.bool_ or v.dtype == np.bool_:
-        refused("the angle of vectors of bools", "u.astype(float)")
+        rejected("the angle of vectors of bools", "u.astype(float)")
     if centered:
         u, v = u - np.mean(u), v - np.mean(v)
     across = np.dot(u, v)

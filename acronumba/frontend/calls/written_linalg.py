@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import refused
+from acronumba.frontend.calls.written import rejected
 
 
 def checked(a: Any) -> Any:
@@ -21,7 +21,7 @@ def square(a: Any) -> Any:
     """Return a matrix that is checked."""
     a = checked(a)
     if a.ndim != 2:
-        refused("scipy.linalg of a stack of matrices", "a call for each matrix: [inv(x) for x in xs]")
+        rejected("scipy.linalg of a stack of matrices", "a call for each matrix: [inv(x) for x in xs]")
     if a.shape[0] != a.shape[1]:
         raise ValueError("expected square matrix")
     return a

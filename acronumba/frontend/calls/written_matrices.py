@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.frontend.calls.tables import Args, row
-from acronumba.frontend.calls.written import of_function, refused, stands_for
+from acronumba.frontend.calls.written import of_function, rejected, stands_for
 from acronumba.frontend.values import Val
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def one_matrix(a: Any) -> Any:
     """Return a square matrix of floats."""
     a = floats(a)
     if a.ndim != 2:
-        refused("np.linalg of a stack of matrices", "a call for each matrix: [np.linalg.inv(x) for x in xs]")
+        rejected("np.linalg of a stack of matrices", "a call for each matrix: [np.linalg.inv(x) for x in xs]")
     if a.shape[0] != a.shape[1]:
         raise np.linalg.LinAlgError("Last 2 dimensions of the array must be square")
     return a
@@ -197,7 +197,7 @@ def vector_norm(x: Any, axis: Any, keepdims: Any, ord: Any) -> Any:
 @row("x axis keepdims ord", np.linalg.vector_norm, rank0="any")
 def _vector_norm(w: Walker, a: Args) -> Val:
     if isinstance(a.static("ord"), str):
-        raise w.refuse("ACR202", a.where["ord"], seen=f"{a['ord']} for ord of {a.what}", rewrite="ord=2")
+        raise w.reject("ACR202", a.where["ord"], seen=f"{a['ord']} for ord of {a.what}", rewrite="ord=2")
     return of_function(vector_norm, "several", {})(w, a)
 
 
@@ -215,7 +215,7 @@ def qr(a: Any, mode: Any) -> Any:
     """Return orthogonal columns and a triangle, whose product is the matrix: by reflections, as in LAPACK."""
     a = floats(a)
     if a.ndim != 2:
-        refused("np.linalg.qr of a stack of matrices", "[np.linalg.qr(x) for x in xs]")
+        rejected("np.linalg.qr of a stack of matrices", "[np.linalg.qr(x) for x in xs]")
     m, n = a.shape
     rows = np.arange(m)
     r, q = a, np.eye(m, dtype=a.dtype)
@@ -264,14 +264,14 @@ def svdvals(x: Any) -> Any:
     """Return the singular values, the largest first."""
     a = floats(x)
     if a.ndim != 2:
-        refused("the singular values of a stack of matrices", "[np.linalg.svdvals(x) for x in xs]")
+        rejected("the singular values of a stack of matrices", "[np.linalg.svdvals(x) for x in xs]")
     columns = rotated(a)[0] if a.shape[0] >= a.shape[1] else rotated(a.T)[0]
     return np.sort(np.sqrt(np.sum(columns * columns, axis=0)))[::-1]
 
 
 @stands_for(np.linalg.svd, choices={"compute_uv": [False]})
 def svd(a: Any, full_matrices: Any, compute_uv: Any) -> Any:
-    """Return the singular values; the signs of singular vectors are open, and are refused."""
+    """Return the singular values; the signs of singular vectors are open, and are rejected."""
     return np.linalg.svdvals(a)
 
 
@@ -280,7 +280,7 @@ def pinv(a: Any, rcond: Any, rtol: Any) -> Any:
     """Return the pseudo-inverse: of singular values that are almost 0, none."""
     a = floats(a)
     if a.ndim != 2:
-        refused("np.linalg.pinv of a stack of matrices", "[np.linalg.pinv(x) for x in xs]")
+        rejected("np.linalg.pinv of a stack of matrices", "[np.linalg.pinv(x) for x in xs]")
     least = rcond if rcond is not None else rtol if rtol is not None else 1e-15
     tall = a.shape[0] >= a.shape[1]
     columns, v = rotated(a) if tall else rotated(a.T)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import refused, root, stands_for
+from acronumba.frontend.calls.written import rejected, root, stands_for
 
 # ---- sums and differences
 
@@ -233,7 +233,7 @@ def kron(a: Any, b: Any) -> Any:
         return (a[:, None] * b[None, :]).reshape(-1)
     if rank == 2:
         return (a[:, None, :, None] * b[None, :, None, :]).reshape(a.shape[0] * b.shape[0], a.shape[1] * b.shape[1])
-    return refused("np.kron of more than two axes", "np.einsum, and reshape")
+    return rejected("np.kron of more than two axes", "np.einsum, and reshape")
 
 
 @stands_for(np.linalg.cross)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from acronumba import nn
-from acronumba.frontend.calls.written import refused, stands_for
+from acronumba.frontend.calls.written import rejected, stands_for
 
 # ---- what is made
 
@@ -395,14 +395,14 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
     elif arr.ndim == 2 and axis in (0, -2):
         arr[indices, np.arange(arr.shape[1])[None, :]] = values
     else:
-        refused("np.put_along_axis of more than two axes", "x[i, j, k] = v")
+        rejected("np.put_along_axis of more than two axes", "x[i, j, k] = v")
 
 
 @stands_for(np.fill_diagonal, writes=True)
 def fill_diagonal(a: Any, val: Any) -> Any:
     """Write to the diagonal of a matrix."""
     if a.ndim != 2:
-        refused("np.fill_diagonal of what is no matrix", "x[k, k, k] = v")
+        rejected("np.fill_diagonal of what is no matrix", "x[k, k, k] = v")
     k = np.arange(min(a.shape[0], a.shape[1]))
     a[k, k] = val
 
@@ -422,9 +422,9 @@ def place_by_place(f: Any, sums: Any) -> Any:
     def at(a: Any, indices: Any, b: Any) -> None:
         index: Any = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
         if isinstance(index, slice | tuple) or index.dtype == bool or index.ndim > 1:
-            refused("ufunc.at of other indices than one array of ints", "a loop: x[i] += v")
+            rejected("ufunc.at of other indices than one array of ints", "a loop: x[i] += v")
         if np.result_type(a, b) != a.dtype:
-            refused("ufunc.at of values of another dtype", "values.astype(x.dtype)")
+            rejected("ufunc.at of values of another dtype", "values.astype(x.dtype)")
         values = np.broadcast_to(b, (*index.shape, *a.shape[1:]))
         if index.ndim == 0:
             a[index] = f(a[index], values)

@@ -13,7 +13,7 @@ import numpy as np
 from acronumba import nn
 from acronumba.frontend.calls import written_distances, written_linalg
 from acronumba.frontend.calls.tables import ROWS, Args, Row, row, table_key
-from acronumba.frontend.calls.written import refused, stands_for
+from acronumba.frontend.calls.written import rejected, stands_for
 from acronumba.frontend.values import Val
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def log_softmax(x: Any, axis: Any) -> Any:
 def logsumexp(a: Any, axis: Any, b: Any, keepdims: Any, return_sign: Any) -> Any:
     """Return the logarithm of the sum of exponentials, each times b."""
     if return_sign:
-        refused("logsumexp with return_sign", "leave it out")
+        rejected("logsumexp with return_sign", "leave it out")
     a = np.asarray(a)
     a = a if a.dtype.kind == "f" else a.astype(np.float64)
     least = np.full_like(np.sum(a, axis=axis, keepdims=True), -np.inf)

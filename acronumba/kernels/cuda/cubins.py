@@ -18,7 +18,7 @@ from pathlib import Path
 
 from acronumba.emit import cache
 from acronumba.emit.version import source_version
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 from acronumba.kernels.cuda import compat
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
@@ -125,7 +125,7 @@ def _job(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: s
 
 def _compiled(job: Job) -> list[compat.Machine]:
     if why := compat.missing():
-        raise refuse("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=next(iter(job.entries)))
+        raise reject("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=next(iter(job.entries)))
     made = list(
         compat.compile_text(
             job.text, job.entries, job.capability, job.suffix, THREADS, job.called, job.pool

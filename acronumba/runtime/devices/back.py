@@ -112,7 +112,7 @@ class BackDevice(Launching):
             batches["run_slice"] = UNLIMITED
             status = self._write(self._words, stream.address, address(batches.st))
             if status < 0:
-                self.device.refuse(-status)
+                self.device.reject(-status)
             assert status == state.DONE
             if not stream["missing"]:
                 break

@@ -45,7 +45,7 @@ class Device(Protocol):
     def resident(self, function: int, threads: int, shared: int) -> int:
         """Return the number of blocks of a function that a multiprocessor runs at once; `shared`: dynamic memory."""
 
-    def refuse(self, error: int) -> NoReturn:
+    def reject(self, error: int) -> NoReturn:
         """Raise the exception for an error code that a driver function has returned to compiled code."""
 
     def word(self) -> Words:

@@ -68,7 +68,7 @@ _OUT_OF_MEMORY, _FORKED = 2, 3
 
 
 class DriverError(RuntimeError):
-    """The driver refuses."""
+    """The driver rejects."""
 
 
 @cache
@@ -160,7 +160,7 @@ class Gpu:
         said = text.value.decode() if text.value else "unknown"
         return DriverError(f"{name}: {said} (error {error})")
 
-    def refuse(self, error: int) -> NoReturn:
+    def reject(self, error: int) -> NoReturn:
         if error == _OUT_OF_MEMORY:
             raise MemoryError("the GPU has no room for what launches need")
         raise self._error("a mini-batch could not be launched", error)

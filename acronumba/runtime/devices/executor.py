@@ -243,7 +243,7 @@ class Launching:
             words["warps"], words["warps_size"] = self._room_for("warps", stream["warp"] * WARPS * words["blocks"])
             error = function(self._words, *args)
         if error:
-            self.device.refuse(error)
+            self.device.reject(error)
 
     def _room_for(self, name: str, size: int) -> tuple[int, int]:
         """Return the address and the size, at least `size` bytes, of scratch memory of a name."""
@@ -451,7 +451,7 @@ class DeviceExecutor(Launching):
                 return False
             done = self._all(self._words, stream.address, m.buffers.address)
             if done < 0:
-                self.device.refuse(-done)
+                self.device.reject(-done)
             if done != UNWRITTEN:
                 word = self._launch(stream) if done == WRITTEN else None
                 self._settle(m, stream, word)
@@ -513,7 +513,7 @@ class DeviceExecutor(Launching):
         """Run the schedule and write the parameters of the launches."""
         status = self._write(self._words, stream.address, m.buffers.address)
         if status < 0:
-            self.device.refuse(-status)
+            self.device.reject(-status)
         if status != state.DONE:
             self.memory_policy.grow(m, status)
             self._drive(m)

@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from acronumba.errors.codes import refuse
+from acronumba.errors.codes import reject
 
 if TYPE_CHECKING:
     from acronumba.runtime.devices.device import Device
@@ -35,7 +35,7 @@ def check_device(device: str) -> str:
         return device
     if device == "simulator":
         if importlib.util.find_spec("greenlet") is None:
-            raise refuse(
+            raise reject(
                 "ACR705", message="the simulator needs greenlet", seen=repr(device), rewrite="pip install greenlet"
             )
         return device
@@ -44,11 +44,11 @@ def check_device(device: str) -> str:
 
         number = int(device.partition(":")[2] or 0)
         if why := missing(number):
-            raise refuse(
+            raise reject(
                 "ACR705", message=f"no kernel can run on a GPU: {why}", seen=repr(device), rewrite='.on("cpu")'
             )
         return f"cuda:{number}" if number else "cuda"
     there = "cpu, cuda, cuda:1 and so on, simulator"
-    raise refuse(
+    raise reject(
         "ACR705", message=f"there is no such device; there are: {there}", seen=repr(device), rewrite='.on("cpu")'
     )

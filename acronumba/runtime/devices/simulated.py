@@ -78,7 +78,7 @@ class SimulatedDevice:
         def call(*args: int) -> int:
             try:
                 does(*args)
-            except Exception as error:  # it cannot go through compiled code: `refuse` raises it
+            except Exception as error:  # it cannot go through compiled code: `reject` raises it
                 self._error = error
                 return _ILLEGAL
             return 0
@@ -106,7 +106,7 @@ class SimulatedDevice:
     def _upload(self, at: int, source: int, size: int, stream: int) -> None:
         self.upload(at, np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(source)))
 
-    def refuse(self, error: int) -> NoReturn:
+    def reject(self, error: int) -> NoReturn:
         found, self._error = self._error, None
         raise found or RuntimeError(f"error {error}")
 

@@ -76,7 +76,7 @@ class Attempt:
         return all(with_columns(infer(given, reads), self._places) == schema for reads, schema in self._narrowed)
 
 
-class Refused:
+class Rejected:
     """The rejection of a function for a call.
 
     Parameters
