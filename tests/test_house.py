@@ -14,6 +14,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from tests import house_counts
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 
@@ -101,3 +103,17 @@ def test_a_file_says_what_it_is_and_can_be_read_at_one_sitting(name: str) -> Non
     functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f"{name}:{f.name}" not in TABLES]
     long = [f.name for f in functions if (f.end_lineno or 0) - f.lineno >= MOST_OF_A_FUNCTION]
     assert not long
+
+
+@pytest.mark.parametrize("name", house_counts.COUNTS)
+def test_the_house_gets_simpler(name: str) -> None:
+    count, most = house_counts.COUNTS[name]
+    assert count() <= most
+
+
+def test_what_is_counted_is_there() -> None:
+    assert {"Num", "Tensor", "ListVal"} <= house_counts.kinds()
+    f = ast.parse(
+        "def f(x):\n    match x:\n        case Num() | Tensor(): pass\n    return isinstance(x, ListVal | str)"
+    )
+    assert house_counts.told_apart(f.body[0]) == {"Num", "Tensor", "ListVal"}  # type: ignore[arg-type]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,15 @@ RIDDLES = (  # sentences of which a reader asked what they mean
     "undone where it does not pay", 'says "at least"', "passed to a kernel once", "put it in a cycle of kernels",
     "no other need know", "they take from it as well", "Heavy weights", "To and fro", "stay where they are.**",
 )  # fmt: skip
+NAMES = {  # names that the package had, and those that took their place
+    "WayBack": "BackwardPlan", "way_back": "plan_backward", "BackExecutable": "BackwardExecutable",
+    "Here": "CpuBackend", "Desk": "RequestQueue, Workspace", "Room": "MemoryPolicy, HeapBuilder, Scratch",
+    "Witness": "SourceGuard", "witness": "source_guard", "Twin": "ShadowArray, DeviceCopy", "twin": "shadow, device_copy",
+    "Give": "AdjointOutput", "Knot": "CycleOfPools", "Knowledge": "Facts", "Resweep": "Restart", "Poison": "ErrorValue",
+    "Maybe": "MaybeUnbound", "Box": "NonlocalCell", "ArrayPlace": "AllocationSite", "Template": "JoinShape",
+    "Contract": "TensorMath", "refuse": "reject", "Refused": "Rejected", "pass_by": "duplicate_loop_exits",
+}  # fmt: skip
+PHRASES = r"\b(?:ways? back|the way there|there and back|refus\w+)\b"
 BEGIN, END = "<!-- remarks -->\n", "<!-- end of remarks -->"
 
 
@@ -91,6 +102,20 @@ def test_what_the_package_prints_uses_them_too(root: Path) -> None:
         for text in (node.value for node in texts if id(node) not in documented and " " in node.value):
             found += [(path.name, text) for old in OLD if re.search(rf"\b(?:{old})\b", CODE.sub(" ", text), re.I)]
     assert not found
+
+
+def test_the_package_has_no_former_name(root: Path) -> None:
+    """Neither as a name nor, for some, in a docstring or comment."""
+    found = []
+    for path in sorted((root / "acronumba").rglob("*.py")):
+        room = path.relative_to(root / "acronumba").parts[0]
+        text = path.read_text(encoding="utf-8")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME and token.string in NAMES and room != "zoo":
+                found.append(f"{path.name}, line {token.start[0]}: {token.string}: say {NAMES[token.string]}")
+            elif token.type in (tokenize.STRING, tokenize.COMMENT) and (hit := re.search(PHRASES, token.string, re.I)):
+                found.append(f"{path.name}, line {token.start[0]}: {hit[0]}")
+    assert not found, "\n".join(found)
 
 
 def test_riddles_are_gone(root: Path) -> None:

@@ -1,0 +1,107 @@
+"""How simple the house is, in figures: kinds of values, functions that tell them apart, positions that are handed on.
+
+    python tests/house_counts.py
+
+`test_house` keeps each figure at or below its limit.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "acronumba"
+WHAT = re.compile(r"(?:Return )?[Ww]hat\b")  # how a docstring begins that does not name its noun
+ANY_NODE = {"", "ast.AST", "ast.expr", "ast.stmt", "ast.AST | None", "ast.expr | None"}
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Map the path of each file below the package to its syntax tree."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {str(p.relative_to(PACKAGE)): ast.parse(p.read_text(encoding="utf-8")) for p in paths}
+
+
+def functions(room: str = "") -> Iterator[ast.FunctionDef]:
+    """Yield all functions, with inner ones, of the files whose paths begin with `room`."""
+    for path, tree in trees().items():
+        if path.startswith(room):
+            yield from (f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef))
+
+
+def parameters(f: ast.FunctionDef) -> list[ast.arg]:
+    """Return all parameters of a function."""
+    a = f.args
+    return [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+
+
+@functools.cache
+def kinds() -> frozenset[str]:
+    """Return the names of the classes of abstract values: the members of the union `Val`."""
+    for node in trees()["frontend/values.py"].body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "Val":
+            assert node.value is not None
+            return frozenset(n.id for n in ast.walk(node.value) if isinstance(n, ast.Name))
+    raise AssertionError("frontend.values has no union Val")
+
+
+def told_apart(f: ast.FunctionDef) -> set[str]:
+    """Return the kinds of values that a function names in `isinstance` or in the cases of a `match`."""
+    found: set[str] = set()
+    for node in ast.walk(f):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            found |= {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+        elif isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name):
+            found.add(node.cls.id)
+    return found & kinds()
+
+
+def dispatching() -> int:
+    """Count the functions of the front end that tell three or more kinds of values apart."""
+    return sum(len(told_apart(f)) >= 3 for f in functions("frontend"))
+
+
+def node_parameters() -> int:
+    """Count the parameters `node` of the front end that may be any node: those that hand on a position."""
+    return sum(
+        a.arg == "node" and (ast.unparse(a.annotation) if a.annotation else "") in ANY_NODE
+        for f in functions("frontend")
+        for a in parameters(f)
+    )
+
+
+def nameless_docstrings() -> int:
+    """Count the docstrings of the package that begin with "What" or "Return what"."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = (n for tree in trees().values() for n in ast.walk(tree) if isinstance(n, documented))
+    return sum(bool(WHAT.match(ast.get_docstring(n) or "")) for n in nodes)
+
+
+def lines_with_any() -> int:
+    """Count the lines of the package that say `Any`, imports aside."""
+    lines = (line for p in PACKAGE.rglob("*.py") for line in p.read_text(encoding="utf-8").splitlines())
+    return sum(bool(re.search(r"\bAny\b", line)) and "import" not in line for line in lines)
+
+
+def package_lines() -> int:
+    """Count the lines of Python in the package."""
+    return sum(len(p.read_text(encoding="utf-8").splitlines()) for p in PACKAGE.rglob("*.py"))
+
+
+# What is counted, how, and the most that there may be. A limit goes down with what it limits, and never up.
+COUNTS: dict[str, tuple[Callable[[], int], int]] = {
+    "classes of abstract values": (lambda: len(kinds()), 39),
+    "functions that tell three or more of them apart": (dispatching, 140),
+    "parameters `node` that hand on a position": (node_parameters, 24),
+    'docstrings that begin with "What"': (nameless_docstrings, 60),
+    "lines with `Any`": (lines_with_any, 2_300),
+    "lines of Python in the package": (package_lines, 106_500),
+}
+
+if __name__ == "__main__":
+    for name, (count, most) in COUNTS.items():
+        print(f"{count():7,} of at most {most:7,}  {name}")
