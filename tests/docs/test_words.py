@@ -44,7 +44,7 @@ RIDDLES = (  # sentences of which a reader asked what they mean
 NAMES = {  # names that the package had, and those that took their place
     "WayBack": "BackwardPlan", "way_back": "plan_backward", "BackExecutable": "BackwardExecutable",
     "Here": "CpuBackend", "Desk": "RequestQueue, Workspace", "Room": "MemoryPolicy, HeapBuilder, Scratch",
-    "Witness": "SourceGuard", "witness": "source_guard", "Twin": "ShadowArray, DeviceCopy", "twin": "shadow, device_copy",
+    "Witness": "SourceGuard", "witness": "source_guard", "Twin": "ShadowArray, DeviceCopy", "twin": "shadow",
     "Give": "AdjointOutput", "Knot": "CycleOfPools", "Knowledge": "Facts", "Resweep": "Restart", "Poison": "ErrorValue",
     "Maybe": "MaybeUnbound", "Box": "NonlocalCell", "ArrayPlace": "AllocationSite", "Template": "JoinShape",
     "Contract": "TensorMath", "refuse": "reject", "Refused": "Rejected", "pass_by": "duplicate_loop_exits",
