@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PAGES = ("architecture.md", "contributing.md", "tour.md")
+PAGES = ("architecture.md", "contributing.md", "ten_functions.md", "tour.md")
 NAME = re.compile(r"`([a-z_]+(?:\.\w+)+)`")
 
 
