@@ -94,15 +94,19 @@ def test_there_is_no_circle() -> None:
     assert not [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
 
 
-@pytest.mark.parametrize("name", sorted(files()))
-def test_a_file_says_what_it_is_and_can_be_read_at_one_sitting(name: str) -> None:
-    text = files()[name].read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    assert ast.get_docstring(tree)
-    assert text.count("\n") <= MOST_LINES
-    functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f"{name}:{f.name}" not in TABLES]
-    long = [f.name for f in functions if (f.end_lineno or 0) - f.lineno >= MOST_OF_A_FUNCTION]
-    assert not long
+def test_files_say_what_they_are_and_can_be_read_at_one_sitting() -> None:
+    wrong = []
+    for name, path in files().items():
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        if not ast.get_docstring(tree):
+            wrong.append(f"{name}: no docstring")
+        if (lines := text.count("\n")) > MOST_LINES:
+            wrong.append(f"{name}: {lines} lines")
+        functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f"{name}:{f.name}" not in TABLES]
+        long = (f.name for f in functions if (f.end_lineno or 0) - f.lineno >= MOST_OF_A_FUNCTION)
+        wrong += [f"{name}: {f} is too long" for f in long]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("name", house_counts.COUNTS)
