@@ -342,6 +342,11 @@ EVERY = [r for r in EVERY if not r.what.endswith((*INTO, ".at", "np.linalg.svd")
 EVERY = [r for r in EVERY if callable(r.function)]  # and not `np.r_`
 
 
+def test_every_call_is_given_the_arguments_it_needs() -> None:
+    """A function that is added needs an entry in REQUIRED, and a value for each further argument: said at once."""
+    assert all(calls_of(row) for row in EVERY)
+
+
 def first_of_each_kind(rows: Sequence[Row]) -> list[Any]:
     """Parameters for all rows; slow are those with a handler of the same code and the same parameters as one before."""
     seen: set[Any] = set()
