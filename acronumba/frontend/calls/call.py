@@ -97,7 +97,7 @@ HANDLERS = every.FILES  # importing them fills `ROWS` and `METHODS`
 
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) -> Val:
-    """Call something that exists at compile time."""
+    """Call a function, class or other object that is known at compile time."""
     if (made := call_with_matrices(w, value, args, kwargs)) is not None:
         return made
     if has_written(value):
@@ -231,7 +231,7 @@ def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
         return w.as_scalar(result)
     if result.array0 is not None and result.array0.const is True:
         return result
-    # A view of an array with axes, or a value that no name can see.
+    # With a `base` it is a view of an array with axes; else it is a new array.
     return replace(result, array0=number(True)) if result.base is not None else w.as_array(result)
 
 

@@ -1,4 +1,4 @@
-"""Handlers of NumPy's element-wise functions, reductions and products, and of those of `nn`."""
+"""Handlers of NumPy's element-wise functions, reductions and products, and of operations of `nn` and `random`."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def _reversed(w: Walker, a: Args) -> Val:
 
 
 def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
-    """Return a value that a loop can iterate over; a call of a generator function only `at_once`, as a list."""
+    """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
     if isinstance(val, UnionVal):
         val = one_iterable(w, val)
     val = iterated(w, unkept(val))

@@ -72,7 +72,7 @@ def _concatenate(w: Walker, a: Args) -> Val:
     if split is not None:
         return split
     runtime = runtime_list(w, a["arrays"])
-    if runtime is not None and runtime.item == NEVER:  # no axis can be right
+    if runtime is not None and runtime.item == NEVER:  # the list is empty: no axis is valid
         w.some_arrays(runtime, "concatenate")
     if runtime is not None and a.static("axis") is None:
         return w.flatten(_as_asked(w, a, stack_list(w, runtime, 0)))
@@ -100,7 +100,7 @@ def _stack(w: Walker, a: Args) -> Val:
         return split
     runtime = runtime_list(w, a["arrays"])
     if runtime is not None:
-        if runtime.item == NEVER:  # no axis can be right
+        if runtime.item == NEVER:  # the list is empty: no axis is valid
             w.some_arrays(runtime, "stack")
         return _as_asked(w, a, stack_list(w, runtime, a.axis("axis", _item_rank(runtime) + 1)))
     tensors, dtype = _tensor_items(w, a), a.dtype()

@@ -78,7 +78,7 @@ def text_method(w: Walker, owner: Text | StrVal, name: str, args: Sequence[Val],
 
 
 def _in_case(w: Walker, owner: Text | StrVal, name: str) -> Val:
-    """`s.upper()`, `s.lower()`, by character; a capital sigma, whose lower case depends on its context, fails."""
+    """`s.upper()`, `s.lower()`, by character; `.lower()` of a capital sigma, which depends on its context, fails."""
     if name == "lower":
         none = w.scalar("lt", test(w, "text_find", owner, StrVal("\u03a3"), number(0)), number(0))
         w.check(none, "ValueError", "a capital sigma: call .lower() before the batch")

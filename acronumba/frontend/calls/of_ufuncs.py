@@ -122,7 +122,7 @@ def _stored(w: Walker, a: Args, out: Val, mask: Tensor | None = None) -> Val:
 
 
 def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str) -> Args:
-    """Cast the arguments to the dtype in which a ufunc is to compute; reject one in which it does not."""
+    """Cast the arguments to the dtype that the call asks for; reject a dtype in which the ufunc does not compute."""
     for name in given.values:
         x = given.tensor(name)
         if not np.can_cast(x.type.dtype, dtype, "same_kind"):

@@ -307,7 +307,7 @@ class Row:
         return out
 
 
-ROWS: dict[Any, Row] = {}  # of functions and classes
+ROWS: dict[Any, Row] = {}  # by function or class
 METHODS: dict[tuple[type, str], Row] = {}
 
 

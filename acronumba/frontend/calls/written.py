@@ -26,11 +26,11 @@ def stands_for(
 ) -> Callable[[Any], Any]:  # fmt: skip
     """Register the decorated function as the code of functions of NumPy, and of the array method `method`.
 
-    Arguments of a ufunc arrive in the dtypes in which NumPy computes, other arguments as the call gives them. Honoured
-    are the parameters of the decorated function: its names are NumPy's, or stand for parameters by position. `choices`
-    lists the supported values of a parameter. Besides an int, the parameter `axis` may be None with `axis="flat"`, None
-    or a tuple with "several", and None with "" if that is NumPy's default. Other values are rejected, with the caret
-    under the argument. A function that `writes` gets arrays themselves, in place of their values.
+    Arguments of a ufunc arrive in the dtypes in which NumPy computes, other arguments as the call gives them. The
+    parameters of the decorated function are honoured: by name, or by position if NumPy's function lacks the name. An
+    argument is rejected, with the caret under it, if its value is not in its `choices`, or if an axis is not an int. An
+    `axis` of "flat" also allows None, "several" None and tuples, and "" None if that is NumPy's default. A function
+    that `writes` gets arrays themselves, in place of their values.
     """
 
     def register(f: Any) -> Any:
@@ -150,7 +150,7 @@ def cbrt(x: Any) -> Any:
 def hypot(x: Any, y: Any) -> Any:
     """Return ``sqrt(x * x + y * y)``; x and y are scaled by a power of 2 where squares overflow or underflow."""
     power = 600 if x.dtype == np.float64 else 100
-    far = 2.0**500 if x.dtype == np.float64 else 2.0**60  # squares of 1 / far to far are normal floats
+    far = 2.0**500 if x.dtype == np.float64 else 2.0**60  # from 1 / far to far, squares are normal floats
     kind = x.dtype.type
     most = np.maximum(np.abs(x), np.abs(y))
     scale = np.where(most > far, kind(2.0**-power), np.where(most < 1 / far, kind(2.0**power), kind(1)))

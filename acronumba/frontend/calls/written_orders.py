@@ -167,7 +167,7 @@ def first_of(s: Any) -> Any:
 
 @stands_for(np.unique)
 def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) -> Any:
-    """Return the sorted distinct elements, and on request their first indices, the inverse, their counts."""
+    """Return the sorted distinct elements, and on request their first indices, inverse indices and counts."""
     ar = np.asarray(ar)
     flat = ar.reshape(-1)
     at = np.argsort(flat)
@@ -189,7 +189,7 @@ def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) 
 
 @stands_for(np.unique_all)
 def unique_all(x: Any) -> Any:
-    """Return the sorted distinct elements, their first indices, the inverse, their counts."""
+    """Return the sorted distinct elements, their first indices, the inverse indices and the counts."""
     values, index, inverse, counts = np.unique(x, True, True, True)
     return UniqueAll(values, index, inverse, counts)
 
@@ -203,7 +203,7 @@ def unique_counts(x: Any) -> Any:
 
 @stands_for(np.unique_inverse)
 def unique_inverse(x: Any) -> Any:
-    """Return the sorted distinct elements, and the index among them of each element."""
+    """Return the sorted distinct elements, and the inverse indices."""
     values, inverse = np.unique(x, return_inverse=True)
     return UniqueInverse(values, inverse)
 

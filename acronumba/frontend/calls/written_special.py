@@ -122,7 +122,7 @@ def entr(x: Any) -> Any:
 
 
 def rel_entr(x: Any, y: Any) -> Any:
-    """Return ``x log(x / y)``, 0 where x is 0, and infinity where one is negative."""
+    """Return ``x log(x / y)`` for positive x and y, 0 where x is 0 and y >= 0, and infinity otherwise."""
     usual = x * np.log(x / y)
     other = np.where((x == 0) & (y >= 0), x.dtype.type(0), x.dtype.type(np.inf))
     return np.where(np.isnan(x) | np.isnan(y), x + y, np.where((x > 0) & (y > 0), usual, other))

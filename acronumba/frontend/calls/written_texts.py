@@ -9,7 +9,7 @@ from typing import Any
 
 
 def split(s: Any, sep: Any = None, maxsplit: Any = -1) -> Any:
-    """Return the parts between separators; the words if there is no separator."""
+    """Return the parts between separators; the words if `sep` is None."""
     out: list[str] = []
     if sep is None:
         n = len(s)
